@@ -1,0 +1,54 @@
+"""Where a service listens, as people write it: `127.0.0.1:8640`, `[::1]:9640`, `localhost:0`."""
+
+import ipaddress
+from dataclasses import dataclass
+
+from wire.complaint import Complaint
+
+COLLECTOR_DEFAULT = "127.0.0.1:8640"
+AGENT_DEFAULT = "127.0.0.1:9640"
+_HIGHEST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """True only where no other machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_address(text: str) -> Address:
+    """Read `host:port`; an IPv6 host stands in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    bare_ipv6 = ":" in host and not text.startswith("[")
+    if (
+        not colon
+        or not host
+        or bare_ipv6
+        or not port.isascii()
+        or not port.isdigit()
+        or int(port) > _HIGHEST_PORT
+    ):
+        raise Complaint(
+            f"{text!r} is not an address: write host:port, such as {COLLECTOR_DEFAULT} or [::1]:8640"
+        )
+    return Address(host, int(port))

@@ -1,0 +1,49 @@
+"""The four resources, in one order and one unit each, everywhere."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Resource(StrEnum):
+    """What a container uses and a node can run out of."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    DISK = "disk"
+    NETWORK = "network"
+
+
+RESOURCES: tuple[Resource, ...] = tuple(Resource)
+
+
+class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One number per resource, in that resource's unit; absent means not known, never zero.
+
+    The same shape carries what is used, what there is, and what is allowed.
+    """
+
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+    disk_bytes_per_second: float | None = None
+    network_bytes_per_second: float | None = None
+
+    def of(self, resource: Resource) -> float | None:
+        """The number for one resource."""
+        match resource:
+            case Resource.CPU:
+                return self.cpu_cores
+            case Resource.MEMORY:
+                return self.memory_bytes
+            case Resource.DISK:
+                return self.disk_bytes_per_second
+            case Resource.NETWORK:
+                return self.network_bytes_per_second
+
+
+def ratio(used: Quantities, capacity: Quantities, resource: Resource) -> float | None:
+    """How much of its capacity is used (0-1, above 1 where a burst exceeds it); None if either is unknown."""
+    part, whole = used.of(resource), capacity.of(resource)
+    if part is None or whole is None or whole <= 0:
+        return None
+    return part / whole

@@ -1,0 +1,56 @@
+"""Serving over HTTP, the part that agent and collector share: binding, `/metrics`, a polite refusal."""
+
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from wire.address import Address
+from wire.complaint import Complaint
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def metrics_handler(registry: CollectorRegistry) -> Handler:
+    """Answer a scrape in the format that the scraper asks for."""
+
+    async def metrics(request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+
+    return metrics
+
+
+@asynccontextmanager
+async def serving(app: web.Application, address: Address, key: str) -> AsyncIterator[Address]:
+    """Serve `app` while the block runs; yields the address really bound (port 0 takes a free one).
+
+    `key` is the configuration key that names the address, for the sentence when it cannot be had.
+    """
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host, address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise Complaint(_why_not(error, address, key)) from error
+        server = site._server  # noqa: SLF001 - aiohttp has no public way to learn the port it was given
+        port = server.sockets[0].getsockname()[1] if server is not None else address.port  # type: ignore[attr-defined]
+        yield Address(address.host, port)
+    finally:
+        await runner.cleanup()
+
+
+def _why_not(error: OSError, address: Address, key: str) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"{address} is already in use: stop what listens there, or choose another with {key}"
+        case errno.EACCES:
+            return f"not allowed to listen on {address}: choose a port above 1023 with {key}"
+        case _:
+            reason = (error.strerror or str(error)).lower()
+            return f"cannot listen on {address} ({reason}): give an address of this host with {key}"
