@@ -1,0 +1,336 @@
+"""A powercap tree as the kernel lays it out, whose counters advance along a known power curve.
+
+No meter is needed, nor root: `PowercapTree(folder, machine)` writes `folder/sys`, to be given to a
+reader in place of `/sys`. `advance(to_seconds)` moves every counter to where its curve's integral
+puts it, wraparound included; `live()` does so in real time, for a reader in another process.
+`joules(zone)` is the truth to compare with.
+
+A counter's file is replaced as a whole, so that a reader never sees half a number. So it has to be
+opened for every reading: a descriptor kept open goes on showing the old number.
+"""
+
+import bisect
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+
+# Where counters end, as the driver prints it: 32 bits times the unit, which it rounds to nanojoules.
+INTEL_RANGE_UJ = (2**32 - 1) * 61_035 // 1000
+SERVER_DRAM_RANGE_UJ = (2**32 - 1) * 15_300 // 1000
+AMD_RANGE_UJ = (2**32 - 1) * 15_258 // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Watts over time as straight lines between points, so that the integral is exact.
+
+    Before the first point and after the last the curve is level. Two points at one time are a step.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        if not self.points or any(later < earlier for (earlier, _), (later, _) in pairwise(self.points)):
+            raise ValueError("a curve needs points in the order of time")
+
+    def watts(self, at_seconds: float) -> float:
+        """The power at one instant; at a step, what holds from then on."""
+        after = bisect.bisect_right(self.points, at_seconds, key=lambda point: point[0])
+        return self._between(after, at_seconds)
+
+    def joules(self, from_seconds: float, to_seconds: float) -> float:
+        """The energy between two instants."""
+        arriving = bisect.bisect_left(self.points, to_seconds, key=lambda point: point[0])
+        inside = [point for point in self.points if from_seconds < point[0] < to_seconds]
+        corners = [
+            (from_seconds, self.watts(from_seconds)),
+            *inside,
+            (to_seconds, self._between(arriving, to_seconds)),
+        ]
+        return sum((end - start) * (low + high) / 2 for (start, low), (end, high) in pairwise(corners))
+
+    def times(self, factor: float) -> "Curve":
+        """The same shape, higher or lower: a subzone's part of its package."""
+        return Curve(tuple((at, watts * factor) for at, watts in self.points))
+
+    def _between(self, after: int, at_seconds: float) -> float:
+        """The power on the line that ends in the point with index `after`."""
+        if after in (0, len(self.points)):
+            return self.points[max(0, after - 1)][1]
+        (start, low), (end, high) = self.points[after - 1], self.points[after]
+        return low + (high - low) * (at_seconds - start) / (end - start)
+
+
+def constant(watts: float) -> Curve:
+    """The same power for ever."""
+    return Curve(((0.0, watts),))
+
+
+def steps(*levels: tuple[float, float]) -> Curve:
+    """Levels as `(from_seconds, watts)`, each held until the next begins."""
+    ends = [(after, watts) for (_, watts), (after, _) in pairwise(levels)]
+    return Curve(tuple(sorted([*ends, *levels], key=lambda point: point[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A power zone: what it is called, what it draws, and how far its counter goes."""
+
+    name: str
+    curve: Curve
+    range_uj: int = INTEL_RANGE_UJ
+    constraints: tuple[str, ...] = ()
+    subzones: tuple["Zone", ...] = ()
+
+
+Machine = Mapping[str, tuple[Zone, ...]]
+"""Control types ("intel-rapl") with their top-level zones, in the order in which the driver meets them."""
+
+_LIMITS = ("long_term", "short_term")
+
+
+def intel(*packages: Curve, dies: int = 1, psys: Curve | None = None, mmio: bool = False) -> Machine:
+    """One socket per curve. Several dies share their socket's power; each is a package to the driver.
+
+    One socket has core and uncore, as desktops do; more have dram, as servers do. `psys` stands beside
+    the first package, as a top-level zone; `mmio` shows the packages a second time through the other
+    interface.
+    """
+    parts: tuple[tuple[str, float, int], ...] = (
+        (("core", 0.6, INTEL_RANGE_UJ), ("uncore", 0.1, INTEL_RANGE_UJ))
+        if len(packages) == 1
+        else (("dram", 0.2, SERVER_DRAM_RANGE_UJ),)
+    )
+    zones: list[Zone] = []
+    for socket, package in enumerate(packages):
+        for die in range(dies):
+            curve = package.times(1 / dies)
+            subzones = tuple(
+                Zone(name, curve.times(share), range_uj, _LIMITS[:1]) for name, share, range_uj in parts
+            )
+            name = f"package-{socket}-die-{die}" if dies > 1 else f"package-{socket}"
+            zones.append(Zone(name, curve, constraints=_LIMITS, subzones=subzones))
+            if psys is not None and len(zones) == 1:
+                zones.append(Zone("psys", psys, constraints=_LIMITS))
+    machine = {"intel-rapl": tuple(zones)}
+    if mmio:
+        machine["intel-rapl-mmio"] = tuple(
+            Zone(zone.name, zone.curve, constraints=_LIMITS) for zone in zones if zone.name != "psys"
+        )
+    return machine
+
+
+def amd(*packages: Curve) -> Machine:
+    """One socket per curve: the same tree under the same name, with core alone and without limits."""
+    return {
+        "intel-rapl": tuple(
+            Zone(
+                f"package-{socket}", curve, AMD_RANGE_UJ, (), (Zone("core", curve.times(0.7), AMD_RANGE_UJ),)
+            )
+            for socket, curve in enumerate(packages)
+        )
+    }
+
+
+class Fault(Enum):
+    """What a reader meets in place of a number, root or not.
+
+    Mode bits do not stop root, so the first two are links to files that the kernel itself refuses:
+    write-only settings cannot be opened for reading by anyone, and nothing is mapped at address zero.
+    """
+
+    EACCES = "/proc/sys/vm/compact_memory"
+    EIO = "/proc/self/mem"
+    ENOENT = None
+
+
+@dataclass(slots=True)
+class _Counter:
+    """Where a zone's counter stood when it last began to count, and when that was."""
+
+    folder: Path
+    curve: Curve
+    range_uj: int
+    register_uj: int
+    counted_uj: int = 0
+    since_seconds: float = 0.0
+
+    def at(self, now_seconds: float) -> tuple[int, int]:
+        """What the register shows, and all that was ever counted; after the range itself comes zero."""
+        gained_uj = round(self.curve.joules(self.since_seconds, now_seconds) * 1e6)
+        return (self.register_uj + gained_uj) % (self.range_uj + 1), self.counted_uj + gained_uj
+
+    def restart(self, now_seconds: float, *, since_seconds: float, keep_register: bool) -> None:
+        """Count on from `since_seconds`; what lies between now and then is not counted."""
+        register_uj, self.counted_uj = self.at(now_seconds)
+        self.register_uj = register_uj if keep_register else 0
+        self.since_seconds = since_seconds
+
+
+class PowercapTree:
+    """The tree in `folder/sys`, at time zero of its curves.
+
+    Zones go by their device names ("intel-rapl:0:1"). `ranges_uj` gives one a smaller range, so that it
+    wraps while its neighbours do not; `registers_uj` says where counters start.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        machine: Machine,
+        *,
+        ranges_uj: Mapping[str, int] | None = None,
+        registers_uj: Mapping[str, int] | None = None,
+    ) -> None:
+        self.sys = folder / "sys"
+        self._scratch = folder / "scratch"
+        self._ranges_uj = dict(ranges_uj or {})
+        self._registers_uj = dict(registers_uj or {})
+        self._counters: dict[str, _Counter] = {}
+        self._failed: dict[Path, str] = {}
+        """Files that cannot be read now, with what they held before."""
+        self._now_seconds = 0.0
+        self._lock = threading.RLock()
+        self._scratch.mkdir(parents=True)
+        for control_type, zones in machine.items():
+            device = self.sys / "devices/virtual/powercap" / control_type
+            self._make_device(device, {"enabled": "1"})
+            for index, zone in enumerate(zones):
+                self._make_zone(device, index, zone)
+        if unknown := (self._ranges_uj.keys() | self._registers_uj.keys()) - self._counters.keys():
+            raise ValueError(f"no such zone: {', '.join(sorted(unknown))}")
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """The device names of all zones."""
+        return tuple(self._counters)
+
+    def joules(self, zone: str) -> float:
+        """All the energy that the zone has counted so far, whatever wrapped, was reset or unreadable."""
+        with self._lock:
+            return self._counters[zone].at(self._now_seconds)[1] / 1e6
+
+    def advance(self, to_seconds: float) -> None:
+        """Let time pass until `to_seconds` and move every counter accordingly."""
+        with self._lock:
+            if to_seconds < self._now_seconds:
+                raise ValueError(f"it is {self._now_seconds} s already, and time does not go back")
+            self._now_seconds = to_seconds
+            for counter in self._counters.values():
+                self._show(counter)
+
+    def reset(self, zone: str) -> None:
+        """Put a counter back to zero, with no time passing."""
+        with self._lock:
+            counter = self._counters[zone]
+            counter.restart(self._now_seconds, since_seconds=self._now_seconds, keep_register=False)
+            self._show(counter)
+
+    def suspend(self, seconds: float, *, keep_registers: bool) -> None:
+        """Let time pass that nobody counts: asleep to memory registers are lost, asleep to idle kept."""
+        with self._lock:
+            awake_seconds = self._now_seconds + seconds
+            for counter in self._counters.values():
+                counter.restart(self._now_seconds, since_seconds=awake_seconds, keep_register=keep_registers)
+            self.advance(awake_seconds)
+
+    def fail(self, zone: str, file: str, fault: Fault) -> None:
+        """Make a zone's file unreadable from now on; a counter goes on in secret."""
+        with self._lock:
+            path = self._counters[zone].folder / file
+            if path not in self._failed:
+                self._failed[path] = path.read_text()
+            path.unlink(missing_ok=True)
+            if fault.value is not None:
+                path.symlink_to(fault.value)
+
+    def heal(self, zone: str, file: str) -> None:
+        """Make a file readable again; a counter shows what it would show had nothing happened."""
+        with self._lock:
+            counter = self._counters[zone]
+            path = counter.folder / file
+            self._put(path, self._failed.pop(path))
+            self._show(counter)
+
+    @contextmanager
+    def live(
+        self, *, clock: Callable[[], float] = time.monotonic, period_seconds: float = 0.02
+    ) -> Iterator[None]:
+        """Let time pass by the clock while the block runs."""
+        began_seconds = clock()
+        over = threading.Event()
+
+        def follow() -> None:
+            before_seconds = began_seconds
+            while not over.wait(period_seconds):
+                now_seconds = clock()
+                with self._lock:
+                    self.advance(self._now_seconds + now_seconds - before_seconds)
+                before_seconds = now_seconds
+
+        with ThreadPoolExecutor(1, "powercap") as pool:
+            following = pool.submit(follow)
+            try:
+                yield
+            finally:
+                over.set()
+            following.result()
+
+    def _make_zone(self, parent: Path, index: int, zone: Zone) -> None:
+        device = parent / f"{parent.name}:{index:x}"
+        range_uj = self._ranges_uj.get(device.name, zone.range_uj)
+        attributes = {
+            "enabled": "1" if len(zone.constraints) > 1 else "0",
+            "max_energy_range_uj": str(range_uj),
+            "name": zone.name,
+        }
+        for number, constraint in enumerate(zone.constraints):
+            attributes[f"constraint_{number}_name"] = constraint
+            attributes[f"constraint_{number}_power_limit_uw"] = "200000000"
+            attributes[f"constraint_{number}_time_window_us"] = "976"
+            attributes[f"constraint_{number}_max_power_uw"] = "0"
+        self._make_device(device, attributes)
+        (device / "device").symlink_to(f"../../{parent.name}")
+        counter = _Counter(device, zone.curve, range_uj, self._registers_uj.get(device.name, 0))
+        self._counters[device.name] = counter
+        self._show(counter)
+        for child_index, child in enumerate(zone.subzones):
+            self._make_zone(device, child_index, child)
+
+    def _make_device(self, device: Path, attributes: Mapping[str, str]) -> None:
+        """What the kernel gives every device of the class: its folder, and the class's link to it."""
+        group = self.sys / "class/powercap"
+        (device / "power").mkdir(parents=True)
+        group.mkdir(parents=True, exist_ok=True)
+        (group / device.name).symlink_to(os.path.relpath(device, group))
+        (device / "subsystem").symlink_to(os.path.relpath(group, device))
+        self._put(device / "uevent", "")
+        for file, text in {"control": "auto", "runtime_status": "unsupported"}.items():
+            self._put(device / "power" / file, f"{text}\n")
+        for file, text in attributes.items():
+            self._put(device / file, f"{text}\n")
+
+    def _show(self, counter: _Counter) -> None:
+        path = counter.folder / "energy_uj"
+        if path not in self._failed:
+            self._put(path, f"{counter.at(self._now_seconds)[0]}\n")
+
+    def _put(self, path: Path, text: str) -> None:
+        new = self._scratch / "new"
+        new.write_text(text)
+        new.chmod(_mode(path.name))
+        new.rename(path)
+
+
+def _mode(file: str) -> int:
+    if file == "energy_uj":
+        return 0o400  # only root may read it since 5.10, because it can betray what is being computed
+    settable = file in {"enabled", "control", "uevent"} or file.endswith(("_power_limit_uw", "_time_window_us"))
+    return 0o644 if settable else 0o444
