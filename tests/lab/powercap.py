@@ -332,5 +332,5 @@ class PowercapTree:
 def _mode(file: str) -> int:
     if file == "energy_uj":
         return 0o400  # only root may read it since 5.10, because it can betray what is being computed
-    settable = file in {"enabled", "control", "uevent"} or file.endswith(("_power_limit_uw", "_time_window_us"))
-    return 0o644 if settable else 0o444
+    settable = ("enabled", "control", "uevent", "_power_limit_uw", "_time_window_us")
+    return 0o644 if file.endswith(settable) else 0o444
