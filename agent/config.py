@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wire.address import AGENT_DEFAULT, COLLECTOR_DEFAULT
+from wire.address import AGENT_DEFAULT, COLLECTOR_DEFAULT, parse_address
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -43,6 +43,9 @@ class Http(_Section, frozen=True):
         AGENT_DEFAULT
     )
 
+    def __post_init__(self) -> None:
+        parse_address(self.listen)
+
 
 class Collector(_Section, frozen=True):
     """Where reports go."""
@@ -54,14 +57,14 @@ class Collector(_Section, frozen=True):
         f"http://{COLLECTOR_DEFAULT}"
     )
     timeout_seconds: Annotated[float, Meta(gt=0, le=120, description="Patience with one request.")] = 10.0
-    queue_reports: Annotated[
+    queue_bytes: Annotated[
         int,
         Meta(
-            ge=1,
-            le=100_000,
-            description="Reports kept while the collector is away; then the oldest are dropped.",
+            ge=1 << 16,
+            le=1 << 30,
+            description="Memory for reports while the collector is away; then the oldest are dropped.",
         ),
-    ] = 1200
+    ] = 8 << 20
 
 
 class AgentConfig(_Section, frozen=True):

@@ -1,0 +1,231 @@
+"""From a TOML file, the environment and flags to one checked configuration.
+
+Later wins: defaults, file, environment, `--set`. Every key is known from the configuration classes,
+so a mistake is answered with the key's path, its line, and the nearest key that exists.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from wire.complaint import Complaint
+
+Config = TypeVar("Config", bound=msgspec.Struct)
+
+_TABLE = re.compile(r"^\s*\[\s*(?P<path>[^\[\]]+?)\s*\]\s*(#.*)?$")
+_KEY = re.compile(r"^\s*(?P<path>[A-Za-z0-9_.\"'-]+)\s*=")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting: where it stands, what it may be, and what it is for."""
+
+    path: tuple[str, ...]
+    type: type
+    default: object
+    meta: Meta
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path)
+
+    def variable(self, role: str) -> str:
+        """The environment variable that overrides it."""
+        return "_".join(("WATTPACK", role, *self.path)).upper()
+
+
+_Known = dict[tuple[str, ...], Key]
+
+
+def keys(config: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[Key]:
+    """Every key of a configuration class, in the order in which it is declared."""
+    hints = get_type_hints(config, include_extras=True)
+    for entry in msgspec.structs.fields(config):
+        hint = hints[entry.name]
+        path = (*above, entry.name)
+        if get_origin(hint) is Annotated:
+            kind, meta = get_args(hint)
+            yield Key(path, kind, entry.default, meta)
+        else:
+            yield from keys(hint, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the user gave, from the weakest to the strongest."""
+
+    base: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that stand in for the defaults of the classes."""
+    file: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[str] = ()
+    """`KEY=VALUE`, as `--set` takes them."""
+
+
+def load(config: type[Config], role: str, given: Given) -> Config:
+    """Read, merge and check the settings of one role; raises `Complaint` for whatever is wrong."""
+    known = {key.path: key for key in keys(config)}
+    text = _read(given.file) if given.file else ""
+    tree = _merged(given.base, _parse(text, given.file))
+    origin = _Origin(given.file, text)
+    _refuse_unknown(tree, known, origin)
+    for key, value, where in [
+        *_from_environment(known, role, given.environment),
+        *_from_assignments(known, given.assignments),
+    ]:
+        origin.overrides[key.path] = where
+        _put(tree, key, value, where)
+    try:
+        return msgspec.convert(tree, config)
+    except msgspec.ValidationError as error:
+        raise Complaint(_explained(error, tree, origin)) from None
+
+
+class _Origin:
+    """Remembers where a value came from, to name it when it is wrong."""
+
+    def __init__(self, file: Path | None, text: str) -> None:
+        self.file = file
+        self.lines = text.splitlines()
+        self.overrides: dict[tuple[str, ...], str] = {}
+
+    def of(self, path: tuple[str, ...]) -> str:
+        for depth in range(len(path), 0, -1):
+            if where := self.overrides.get(path[:depth]):
+                return where
+            line = self._line(path[:depth])
+            if line:
+                return f"{self.file}, line {line}"
+        inside = (where for known, where in self.overrides.items() if known[: len(path)] == path)
+        return next(inside, str(self.file or "configuration"))
+
+    def _line(self, path: tuple[str, ...]) -> int | None:
+        table: tuple[str, ...] = ()
+        for number, line in enumerate(self.lines, start=1):
+            if header := _TABLE.match(line):
+                table = _split(header["path"])
+                found = table
+            elif assignment := _KEY.match(line):
+                found = (*table, *_split(assignment["path"]))
+            else:
+                continue
+            if found == path:
+                return number
+        return None
+
+
+def _split(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Complaint(f"cannot read the configuration {file} ({reason}): check --config") from error
+    except UnicodeDecodeError as error:
+        raise Complaint(f"{file} is not UTF-8 text: save it as UTF-8") from error
+
+
+def _parse(text: str, file: Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Complaint(f"{file} is not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        if isinstance(value, dict) and isinstance(merged.get(name), dict):
+            merged[name] = _merged(merged[name], value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _refuse_unknown(
+    tree: Mapping[str, Any], known: _Known, origin: _Origin, above: tuple[str, ...] = ()
+) -> None:
+    tables = {path[:depth] for path in known for depth in range(1, len(path))}
+    for name, value in tree.items():
+        path = (*above, name)
+        dotted = ".".join(path)
+        if path in known:
+            continue
+        if path not in tables:
+            raise Complaint(f"{origin.of(path)}: {_unknown_key(dotted, known)}")
+        if not isinstance(value, dict):
+            raise Complaint(f"{origin.of(path)}: {dotted} is a table: write [{dotted}] above its keys")
+        _refuse_unknown(value, known, origin, path)
+
+
+def _unknown_key(dotted: str, known: _Known) -> str:
+    return _unknown("key", dotted, [key.dotted for key in known.values()])
+
+
+def _unknown(what: str, name: str, valid: Sequence[str]) -> str:
+    # A right key in the wrong table first; difflib would rather keep the table and change the key.
+    near = [key for key in valid if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    near = near or difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "see docs/configuration.md for all of them"
+    return f"unknown {what} {name!r}: {hint}"
+
+
+def _from_environment(
+    known: _Known, role: str, environment: Mapping[str, str]
+) -> Iterator[tuple[Key, str, str]]:
+    by_variable = {key.variable(role): key for key in known.values()}
+    for variable, value in environment.items():
+        if not variable.startswith(f"WATTPACK_{role.upper()}_"):
+            continue
+        if variable not in by_variable:
+            raise Complaint(_unknown("environment variable", variable, list(by_variable)))
+        yield by_variable[variable], value, f"environment variable {variable}"
+
+
+def _from_assignments(known: _Known, assignments: Sequence[str]) -> Iterator[tuple[Key, str, str]]:
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise Complaint(f"--set {assignment}: write KEY=VALUE, such as --set sampling.period_seconds=5")
+        key = known.get(tuple(name.strip().split(".")))
+        if key is None:
+            raise Complaint(f"--set {assignment}: {_unknown_key(name, known)}")
+        yield key, value.strip(), "--set"
+
+
+def _put(tree: dict[str, Any], key: Key, text: str, where: str) -> None:
+    try:
+        value = text if key.type is str else msgspec.convert(text, key.type, strict=False)
+    except msgspec.ValidationError:
+        raise Complaint(f"{where}: {key.dotted} must be {_KINDS[key.type]}, not {text!r}") from None
+    for table in key.path[:-1]:
+        tree = tree.setdefault(table, {})
+    tree[key.path[-1]] = value
+
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_EXPECTED = re.compile(r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<rest>.*)")
+
+
+def _explained(error: msgspec.ValidationError, tree: Mapping[str, Any], origin: _Origin) -> str:
+    message, _, at = str(error).partition(" - at `$")
+    path = tuple(at.strip("`.").split(".")) if at else ()
+    value: Any = tree
+    for part in path:
+        value = value[part]
+    if match := _EXPECTED.fullmatch(message):
+        kind = {"bool": bool, "int": int, "float": float, "str": str}.get(match["kind"])
+        rest = match["rest"].partition(", got ")[0].replace("matching regex", "that matches")
+        wanted = (_KINDS[kind] if kind else match["kind"]) + rest
+        return f"{origin.of(path)}: {'.'.join(path)} must be {wanted}, not {value!r}"
+    return f"{origin.of(path)}: {'.'.join(path)}: {message}"
