@@ -7,5 +7,5 @@ from collections.abc import Callable
 async def until(check: Callable[[], object], timeout_seconds: float = 10.0) -> None:
     """Let everything else run until `check` holds; a TimeoutError when it never does."""
     async with asyncio.timeout(timeout_seconds):
-        while not check():
-            await asyncio.sleep(0.005)  # noqa: ASYNC110 - the state belongs to someone who sets no event
+        while not check():  # noqa: ASYNC110 - the state belongs to someone who sets no event
+            await asyncio.sleep(0.005)

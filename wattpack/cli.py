@@ -1,0 +1,86 @@
+"""The front door: finds the subcommand, imports only that one, and turns complaints into one sentence."""
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from wire.complaint import Complaint
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand: its name, what it does in one line, and where it lives."""
+
+    name: str
+    summary: str
+
+    @property
+    def module(self) -> str:
+        return f"wattpack.commands.{self.name.replace('-', '_')}"
+
+
+COMMANDS = (
+    Command("up", "start a collector and an agent for this host, and show what it draws"),
+    Command("agent", "run the agent of this host; --once takes one sample and ends"),
+    Command("collector", "run the collector"),
+    Command("check-config", "say whether a configuration file is right"),
+    Command("version", "print the version"),
+)
+
+
+class _Implementation(Protocol):
+    """What a module of `wattpack.commands` offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status (2: the user has to change something)."""
+    name, *rest = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
+    if name in {"-h", "--help", "help"}:
+        print(_overview())
+        return 0
+    try:
+        command = _find("version" if name == "--version" else name)
+        implementation = cast("_Implementation", importlib.import_module(command.module))
+        parser = argparse.ArgumentParser(prog=f"wattpack {command.name}", description=command.summary)
+        implementation.add_arguments(parser)
+        return implementation.run(parser.parse_args(rest))
+    except Complaint as complaint:
+        print(f"wattpack: {complaint}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone, as in `wattpack ... | head`; nothing is left to say.
+        sys.stderr.close()
+        return 141
+
+
+def _find(name: str) -> Command:
+    for command in COMMANDS:
+        if command.name == name:
+            return command
+    near = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "'wattpack --help' lists them all"
+    raise Complaint(f"there is no command {name!r}: {hint}")
+
+
+def _overview() -> str:
+    width = max(len(command.name) for command in COMMANDS)
+    lines = [f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS]
+    return "\n".join(
+        [
+            "usage: wattpack COMMAND [OPTIONS]",
+            "",
+            *lines,
+            "",
+            "'wattpack COMMAND --help' tells the options of one.",
+        ]
+    )

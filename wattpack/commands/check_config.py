@@ -1,0 +1,38 @@
+"""`wattpack check-config`: is this file right, and what does it come to?"""
+
+import argparse
+import os
+from pathlib import Path
+
+import msgspec
+
+from wattpack.options import ROLES, config_class
+from wattpack.settings import Given, keys, load
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("role", choices=ROLES, help="whose configuration it is")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the TOML file to check")
+    parser.add_argument("--json", action="store_true", help="print the resulting configuration as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    role: str = arguments.role
+    config = config_class(role)
+    loaded = load(config, role, Given(file=arguments.file, environment=os.environ))
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(loaded)).decode())
+        return 0
+    changed = [key for key in keys(config) if _value(loaded, key.path) != key.default]
+    print(f"{arguments.file} is a good {role} configuration.")
+    for key in changed:
+        print(f"  {key.dotted} = {_value(loaded, key.path)!r}  (default {key.default!r})")
+    if not changed:
+        print("  Every key has its default.")
+    return 0
+
+
+def _value(config: object, path: tuple[str, ...]) -> object:
+    for part in path:
+        config = getattr(config, part)
+    return config

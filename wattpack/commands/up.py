@@ -1,0 +1,128 @@
+"""`wattpack up`: a collector and an agent for this host in one process, and what they see."""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.config import AgentConfig
+from agent.main import RunningAgent
+from agent.main import running as running_agent
+from collector.config import CollectorConfig
+from collector.main import running as running_collector
+from wattpack.options import ROLES
+from wattpack.service import run as run_service
+from wattpack.service import start_logging, until_stopped
+from wattpack.settings import Given, load
+from wattpack.show import show_report
+from wire.address import Address
+from wire.complaint import Complaint
+from wire.version import __version__
+
+_LINES_AROUND_THE_TABLE = 6
+_CLEAR_BELOW = "\x1b[J"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        default=_state_folder(),
+        help="where the collector keeps its history (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="ROLE.KEY=VALUE",
+        help="override one key of either configuration, such as agent.sampling.period_seconds=1",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    start_logging("wattpack")
+    return run_service(_up(arguments.data, arguments.set))
+
+
+def _state_folder() -> Path:
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "wattpack"
+
+
+async def _up(data: Path, assignments: list[str]) -> None:
+    settings = _by_role(assignments)
+    collector_config = load(
+        CollectorConfig,
+        "collector",
+        Given(
+            base={"history": {"path": str(data / "collector.db")}},
+            environment=os.environ,
+            assignments=settings["collector"],
+        ),
+    )
+    async with running_collector(collector_config) as collector:
+        agent_config = load(
+            AgentConfig,
+            "agent",
+            Given(
+                base={"collector": {"url": collector.address.url}},
+                environment=os.environ,
+                assignments=settings["agent"],
+            ),
+        )
+        async with running_agent(agent_config) as agent:
+            print("\n".join(_welcome(agent, collector.address)), flush=True)
+            showing = asyncio.create_task(_show(agent, agent_config.sampling.period_seconds))
+            try:
+                await until_stopped(agent.work)
+            finally:
+                showing.cancel()
+                print("\nstopping", flush=True)
+
+
+def _by_role(assignments: list[str]) -> dict[str, list[str]]:
+    settings: dict[str, list[str]] = {role: [] for role in ROLES}
+    for assignment in assignments:
+        role, _, rest = assignment.partition(".")
+        if role not in settings:
+            raise Complaint(f"--set {assignment}: begin with agent. or collector., such as agent.node=web1")
+        settings[role].append(rest)
+    return settings
+
+
+def _welcome(agent: RunningAgent, collector: Address) -> Iterator[str]:
+    yield f"Wattpack {__version__} on {agent.survey.node}"
+    yield ""
+    for title, lines in (
+        ("found", agent.survey.found),
+        ("missing", tuple(f"{gap.what}: {gap.why}" for gap in agent.survey.missing)),
+    ):
+        for index, line in enumerate(lines):
+            yield f"  {title if index == 0 else '':9} {line}"
+    yield ""
+    yield f"  collector {collector.url} (open it in a browser; /v1/nodes, /v1/containers, /openapi.json)"
+    yield f"  agent     {agent.address.url}/metrics"
+    yield "  Ctrl-C stops both."
+    yield ""
+
+
+async def _show(agent: RunningAgent, period_seconds: float) -> None:
+    """The last report: drawn anew after each sample in a terminal, once where nobody watches."""
+    drawn = 0
+    while True:
+        await asyncio.sleep(period_seconds)
+        report = agent.state.report
+        if report is None:
+            continue
+        room = shutil.get_terminal_size().lines - _LINES_AROUND_THE_TABLE
+        text = show_report(report, most_containers=max(3, room))
+        if not sys.stdout.isatty():
+            print(text, flush=True)
+            return
+        back = f"\x1b[{drawn}F" if drawn else ""
+        print(f"{back}{_CLEAR_BELOW}{text}", flush=True)
+        drawn = text.count("\n") + 1

@@ -1,0 +1,133 @@
+"""Writes the pages of `docs/` that are made from code; run by `./dev docs`, checked by the tests."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent import catalogue
+from agent.config import AgentConfig
+from agent.metrics import PASS_DURATION
+from collector.api import api_markdown
+from collector.config import CollectorConfig
+from collector.metrics import COLLECTOR_METRICS
+from wattpack.options import ETC
+from wattpack.settings import Key, keys
+from wire.catalogue import MetricSpec
+
+_MADE = "<!-- Made from code by ./dev docs: change the code instead. -->"
+
+
+def configuration_markdown() -> str:
+    """Every key of every role."""
+    return "\n".join(_configuration())
+
+
+def _configuration() -> Iterator[str]:
+    yield "# Configuration"
+    yield _MADE
+    yield ""
+    yield "One TOML file per role. Every key has a default, so an empty file, or none, is a good one."
+    yield "Later wins: the default, the file, the environment variable, `--set KEY=VALUE`."
+    yield "An unknown or impossible key is an error that names its line and the nearest key there is;"
+    yield "`wattpack check-config ROLE FILE` looks without starting anything."
+    for role, config in (("agent", AgentConfig), ("collector", CollectorConfig)):
+        yield ""
+        yield f"## The {role}: `{ETC / role}.toml`"
+        table: tuple[str, ...] | None = None
+        for key in keys(config):
+            if key.path[:-1] != table:
+                table = key.path[:-1]
+                yield from _table_heading(config, table)
+            yield f"| `{key.path[-1]}` | `{_toml(key.default)}` | {_bounds(key)} | {key.meta.description} |"
+    yield ""
+    yield "## Environment variables"
+    yield ""
+    yield "`WATTPACK_`, the role, the table and the key, in capitals: the agent's `sampling.period_seconds`"
+    yield "is `WATTPACK_AGENT_SAMPLING_PERIOD_SECONDS`, its `node` is `WATTPACK_AGENT_NODE`."
+    yield "An unknown one for the role that starts is an error."
+    yield ""
+
+
+def _table_heading(config: type[msgspec.Struct], table: tuple[str, ...]) -> Iterator[str]:
+    yield ""
+    if table:
+        section: Any = config
+        for name in table:
+            section = section.__annotations__[name]
+        yield f"### `[{'.'.join(table)}]`"
+        yield ""
+        yield section.__doc__.splitlines()[0]
+        yield ""
+    yield "| key | default | allowed | what it is for |"
+    yield "|---|---|---|---|"
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value)
+
+
+def _bounds(key: Key) -> str:
+    meta = key.meta
+    parts = [
+        f"{sign} {bound:g}" if isinstance(bound, float) else f"{sign} {bound}"
+        for sign, bound in ((">", meta.gt), (">=", meta.ge), ("<", meta.lt), ("<=", meta.le))
+        if bound is not None
+    ]
+    kinds = {bool: "true, false", str: "text", int: "whole number", float: "number"}
+    return f"{kinds[key.type]} {', '.join(parts)}".strip()
+
+
+def metrics_markdown() -> str:
+    """Every metric of agent and collector."""
+    return "\n".join(_metrics())
+
+
+def _metrics() -> Iterator[str]:
+    yield "# Metrics"
+    yield _MADE
+    yield ""
+    yield "Base units, counters end in `_total`, ratios go from 0 to 1. What is not known has no series,"
+    yield "never a zero; a container that is gone has none either. Agent and collector also expose"
+    yield "`process_*`: what they cost themselves."
+    groups: Sequence[tuple[str, Sequence[MetricSpec[Any]]]] = (
+        ("The node, by its agent", (*catalogue.NODE_METRICS, *catalogue.NODE_PRESSURE_METRICS)),
+        (
+            "Each container, by the agent",
+            (*catalogue.CONTAINER_METRICS, *catalogue.CONTAINER_PRESSURE_METRICS),
+        ),
+        ("The agent itself", (*catalogue.AGENT_METRICS, *catalogue.GAP_METRICS)),
+        ("The collector", COLLECTOR_METRICS),
+    )
+    for title, specs in groups:
+        yield ""
+        yield f"## {title}"
+        yield ""
+        yield "| metric | type | labels | meaning |"
+        yield "|---|---|---|---|"
+        for spec in specs:
+            labels = ", ".join(f"`{label}`" for label in spec.labels)
+            yield f"| `{spec.name}` | {spec.kind} | {labels} | {spec.help} |"
+        if specs is groups[2][1]:
+            name, meaning = PASS_DURATION
+            yield f"| `{name}` | histogram | | {meaning} |"
+    yield ""
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "configuration.md": configuration_markdown,
+    "metrics.md": metrics_markdown,
+    "api.md": api_markdown,
+}
+
+
+def main(folder: Path = Path("docs")) -> None:
+    """Write every page anew."""
+    for name, page in PAGES.items():
+        (folder / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""How a configuration is given on the command line, the same for every role."""
+
+import argparse
+import os
+from pathlib import Path
+
+import msgspec
+
+from wattpack.settings import Config, Given, load
+
+ETC = Path("/etc/wattpack")
+
+
+def add_config_options(parser: argparse.ArgumentParser, role: str) -> None:
+    """`--config` and `--set`."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"configuration file (default: {ETC / role}.toml where there is one)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override one key of the configuration; may be given several times",
+    )
+
+
+def load_config(config: type[Config], role: str, arguments: argparse.Namespace) -> Config:
+    """The configuration that the user meant: defaults, file, environment, `--set`."""
+    default = ETC / f"{role}.toml"
+    file = arguments.config or (default if default.is_file() else None)
+    return load(config, role, Given(file=file, environment=os.environ, assignments=arguments.set))
+
+
+def config_class(role: str) -> type[msgspec.Struct]:
+    """The settings of a role, imported only now: a role's code has no business in the other's process."""
+    if role == "agent":
+        from agent.config import AgentConfig  # noqa: PLC0415 - see above
+
+        return AgentConfig
+    from collector.config import CollectorConfig  # noqa: PLC0415 - see above
+
+    return CollectorConfig
+
+
+ROLES = ("agent", "collector")

@@ -1,0 +1,102 @@
+"""A report as a person would like to read it in a terminal."""
+
+from collections.abc import Sequence
+
+from wire.messages import ContainerState, NodeState, Report
+from wire.resources import Resource, ratio
+
+_NOTHING = "-"
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+
+
+def bytes_text(number: float | None, per: str = "") -> str:
+    """`1.5 GiB`, or `-` where it is not known."""
+    if number is None:
+        return _NOTHING
+    unit = _BINARY[0]
+    for unit in _BINARY:
+        if number < _STEP or unit == _BINARY[-1]:
+            break
+        number /= _STEP
+    return f"{number:.0f} {unit}{per}" if unit == _BINARY[0] else f"{number:.1f} {unit}{per}"
+
+
+def watts_text(watts: float, error_ratio: float) -> str:
+    """`12.3 W ±4.5`: a number of watts is never shown without its error."""
+    return f"{watts:.2f} W ±{watts * error_ratio:.2f}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned columns: the first to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [header, *rows]
+    ]
+
+
+def show_report(report: Report, most_containers: int | None = None) -> str:
+    """The node in a few lines, its containers in a table with the hungriest first."""
+    lines = [*_node_lines(report.node, report.state), ""]
+    if report.containers:
+        ranked = sorted(report.containers, key=_appetite, reverse=True)
+        shown = ranked[:most_containers]
+        lines += table(
+            ("CONTAINER", "CPU cores", "MEMORY", "DISK", "NETWORK", "POWER"), [_row(each) for each in shown]
+        )
+        if len(shown) < len(ranked):
+            lines.append(f"... and {len(ranked) - len(shown)} more")
+    else:
+        lines.append("No container runs here.")
+    return "\n".join(lines)
+
+
+def _appetite(container: ContainerState) -> tuple[float, float, str]:
+    return (
+        container.power.watts if container.power else 0.0,
+        container.used.cpu_cores or 0.0,
+        container.name,
+    )
+
+
+def _row(container: ContainerState) -> tuple[str, ...]:
+    used, power = container.used, container.power
+    return (
+        container.name,
+        _NOTHING if used.cpu_cores is None else f"{used.cpu_cores:.3f}",
+        bytes_text(used.memory_bytes),
+        bytes_text(used.disk_bytes_per_second, "/s"),
+        bytes_text(used.network_bytes_per_second, "/s"),
+        _NOTHING if power is None else watts_text(power.watts, power.error_ratio),
+    )
+
+
+def _node_lines(name: str, node: NodeState) -> list[str]:
+    used, capacity, power = node.used, node.capacity, node.power
+    cpu = _NOTHING if used.cpu_cores is None else f"{used.cpu_cores:.2f}"
+    memory = f"{bytes_text(used.memory_bytes)} of {bytes_text(capacity.memory_bytes)}"
+    use = ", ".join(
+        (
+            f"{cpu} of {capacity.cpu_cores or 0:g} cores{_percent(node, Resource.CPU)}",
+            f"memory {memory}{_percent(node, Resource.MEMORY)}",
+            f"disk {bytes_text(used.disk_bytes_per_second, '/s')}",
+            f"network {bytes_text(used.network_bytes_per_second, '/s')}",
+        )
+    )
+    lines = [f"{name}: {use}"]
+    if power is not None:
+        containers = max(0.0, power.watts - power.idle_watts - power.system_watts)
+        lines.append(
+            f"power: {watts_text(power.watts, power.error_ratio)} by {power.source}"
+            f" = idle {power.idle_watts:.2f} + system {power.system_watts:.2f} + containers {containers:.2f}"
+        )
+    return lines
+
+
+def _percent(node: NodeState, resource: Resource) -> str:
+    share = ratio(node.used, node.capacity, resource)
+    return "" if share is None else f" ({share:.0%})"
