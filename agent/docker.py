@@ -138,7 +138,8 @@ class DockerNames:
     def _lost(self, error: Exception) -> None:
         if self.gap is None:
             self.gap = Gap("container names", f"{_reason(error, self._socket)}; containers go by their ids")
-            log.warning("docker: %s", self.gap.why)
+            if self.listed.is_set():  # an engine that was never there is said once, with all that is missing
+                log.warning("docker: %s", self.gap.why)
 
 
 def _reason(error: Exception, socket: Path) -> str:

@@ -10,9 +10,9 @@ import msgspec
 from agent import catalogue
 from agent.config import AgentConfig
 from agent.metrics import PASS_DURATION
-from collector.api import api_markdown
 from collector.config import CollectorConfig
 from collector.metrics import COLLECTOR_METRICS
+from collector.reference import api_markdown
 from wattpack.options import ETC
 from wattpack.settings import Key, keys
 from wire.catalogue import MetricSpec

@@ -1,0 +1,123 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.processes import free_port, wattpack
+from wattpack.cli import COMMANDS, main
+from wire.messages import Report
+from wire.version import __version__
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {command.name} " in shown and command.summary in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_explains_itself(command: object, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command.name, "--help"])  # type: ignore[attr-defined]
+    assert ended.value.code == 0
+    assert "usage: wattpack" in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agnet"]) == 2
+    assert capsys.readouterr().err == "wattpack: there is no command 'agnet': did you mean 'agent'?\n"
+    assert main(["frobnicate"]) == 2
+    assert "'wattpack --help' lists them all" in capsys.readouterr().err
+
+
+def test_the_version_is_the_one_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["wattpack"] == __version__
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith(f"wattpack {__version__} ")
+
+
+def test_check_config_says_what_differs_from_the_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text("[sampling]\nperiod_seconds = 5\n")
+    assert main(["check-config", "agent", str(file)]) == 0
+    assert capsys.readouterr().out == (
+        f"{file} is a good agent configuration.\n  sampling.period_seconds = 5.0  (default 3.0)\n"
+    )
+    assert main(["check-config", "agent", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sampling"] == {"period_seconds": 5.0}
+
+
+def test_check_config_refuses_what_the_service_would_refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "collector.toml"
+    file.write_text('[http]\nlisten = "0.0.0.0:8640"\n')
+    assert main(["check-config", "collector", str(file)]) == 2
+    assert "loopback" in capsys.readouterr().err
+
+
+def test_once_prints_one_full_sample_that_reads_back_as_a_report() -> None:
+    ended = wattpack("agent", "--once", "--json", "--set", "node=here").run()
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert report["node"] == "here"
+    assert report["state"]["power"]["source"] in {"rapl", "hwmon", "ipmi", "model", "prior"}
+    assert report["state"]["power"]["watts"] > 0
+    assert report["state"]["power"]["error_ratio"] > 0
+    assert 0 <= report["state"]["used"]["cpu_cores"] <= report["state"]["capacity"]["cpu_cores"] * 1.05
+    assert isinstance(msgspec.json.decode(ended.stdout, type=Report), Report)
+
+
+def test_once_is_for_people_too() -> None:
+    ended = wattpack("agent", "--once", "--set", "node=here").run()
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("here: ")
+    assert "\npower: " in ended.stdout
+
+
+def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with free_port() as (port, _taken):
+        ended = wattpack(
+            "up",
+            "--data",
+            str(tmp_path),
+            "--set",
+            f"collector.http.listen=127.0.0.1:{port}",
+        ).run()
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"wattpack: 127.0.0.1:{port} is already in use: stop what listens there, "
+        "or choose another with http.listen\n"
+    )
+
+
+def test_the_agent_carries_no_numeric_stack_no_sdk_and_nothing_of_the_collector() -> None:
+    seen = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, wattpack.commands.agent; print(*{name.partition('.')[0] for name in sys.modules})",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": "."},
+    ).stdout.split()
+    assert not {
+        "numpy",
+        "scipy",
+        "sklearn",
+        "pandas",
+        "docker",
+        "requests",
+        "collector",
+        "replay",
+        "sqlite3",
+    } & set(seen)

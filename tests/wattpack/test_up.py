@@ -1,0 +1,75 @@
+import json
+import re
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
+
+from tests.lab.waiting import eventually
+from tests.processes import wattpack
+
+ANY_PORT = ("--set", "collector.http.listen=127.0.0.1:0", "--set", "agent.http.listen=127.0.0.1:0")
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback, our own
+        body = answer.read()
+    return json.loads(body) if "json" in answer.headers["Content-Type"] else body.decode()
+
+
+def addresses(output: IO[str]) -> tuple[str, str]:
+    """The collector's and the agent's, read off what a person would see."""
+    collector = agent = ""
+    for line in output:
+        if found := re.search(r"^  collector (http://\S+)", line):
+            collector = found[1]
+        if found := re.search(r"^  agent +(http://\S+)/metrics", line):
+            agent = found[1]
+            break
+    return collector, agent
+
+
+def test_one_command_shows_the_watts_of_this_host_and_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
+    up = wattpack("up", "--data", str(tmp_path), *ANY_PORT, "--set", "agent.sampling.period_seconds=0.3")
+    with up.running() as process:
+        assert process.stdout is not None
+        collector, agent = addresses(process.stdout)
+        (node,) = eventually(lambda: get(f"{collector}/v1/nodes")["nodes"], 20)
+        assert node["state"] == "up"
+        assert node["power"]["watts"] > 0
+        assert "wattpack_node_power_watts" in get(f"{agent}/metrics")
+        assert "wattpack_collector_reports_total" in get(f"{collector}/metrics")
+        assert any(line.startswith("power: ") for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read().endswith("stopping\n")
+        assert process.wait(10) == 0
+
+
+def test_it_says_what_it_found_and_what_is_missing(tmp_path: Path) -> None:
+    up = wattpack(
+        "up", "--data", str(tmp_path), *ANY_PORT, "--set", f"agent.docker.socket={tmp_path}/absent.sock"
+    )
+    with up.running() as process:
+        assert process.stdout is not None
+        said = ""
+        while "Ctrl-C" not in said:
+            said += process.stdout.readline()
+    assert re.search(r"^  found ", said, re.MULTILINE)
+    assert f"container names: no Docker engine listens at {tmp_path}/absent.sock" in said
+
+
+def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended: subprocess.CompletedProcess[str] = wattpack(
+        "up", "--data", str(tmp_path / "file"), *ANY_PORT
+    ).run()
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("wattpack: ")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_setting_without_its_role_is_pointed_out() -> None:
+    ended = wattpack("up", "--set", "node=x").run()
+    assert ended.returncode == 2
+    assert "begin with agent. or collector." in ended.stderr
