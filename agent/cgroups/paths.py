@@ -1,0 +1,108 @@
+"""Which container a cgroup belongs to, by nothing but its path.
+
+Each runtime names cgroups in its own way, and in another one where systemd manages them:
+
+    /docker/<id>                                          docker
+    /<any --cgroup-parent>/<id>                           docker
+    /system.slice/docker-<id>.scope                       docker, systemd driver
+    /docker/buildkit/<step>                               a step of an image build
+    /machine.slice/libpod-<id>.scope/container            podman, systemd driver
+    /libpod_parent/libpod-<id>                            podman
+    /libpod_parent/<pod>/libpod-<id>                      podman, in a pod
+    /system.slice/web.service/libpod-payload-<id>         podman run by a unit
+    /kubepods/burstable/pod<uid>/<id>                     Kubernetes on containerd
+    /kubepods.slice/.../kubepods-pod<uid>.slice/cri-containerd-<id>.scope   the same, systemd driver
+    /kubepods.slice/.../kubepods-pod<uid>.slice/crio-<id>.scope             Kubernetes on CRI-O
+    /.../kubepods-pod<uid>.slice:cri-containerd:<id>      containerd and kubelet at odds over the driver
+
+An `<id>` is 64 hexadecimal digits. The outermost container on a path wins: cgroups count what is
+below them, so a container inside a container (Docker in Docker, a systemd's own `init.scope`) is part
+of what the outer one uses, and listing it too would count its use twice.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+DOCKER = "docker"
+PODMAN = "podman"
+CONTAINERD = "containerd"
+CRIO = "cri-o"
+BUILDKIT = "buildkit"
+
+_RUNTIME_OF_PREFIX = {
+    "docker": DOCKER,
+    "libpod": PODMAN,
+    "libpod-payload": PODMAN,
+    "cri-containerd": CONTAINERD,
+    "nerdctl": CONTAINERD,
+    "crio": CRIO,
+}
+"""What stands before an id. A prefix that is not here, such as `crio-conmon`, marks a helper process."""
+
+_NAMED = re.compile(
+    r"(?:(?P<pod_slice>[^:]+\.slice):)?(?:(?P<prefix>[a-z][a-z-]*)[-:])?(?P<id>[0-9a-f]{64})(?:\.scope)?"
+)
+_BUILD_STEP = re.compile(r"(?:docker-)?(?P<id>[0-9a-z]{25})(?:\.scope)?")
+_KUBERNETES_POD = re.compile(
+    r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?"
+)
+_PODMAN_POD = re.compile(r"(?:.*libpod_pod_)?(?P<uid>[0-9a-f]{64})(?:\.slice)?")
+_PODMAN_PARENT = "libpod_parent"
+_REMEMBERED_PATHS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRef:
+    """A container as its path names it."""
+
+    id: str
+    runtime: str
+    pod_uid: str | None = None
+    """The Kubernetes or podman pod that it is part of."""
+
+
+@lru_cache(maxsize=_REMEMBERED_PATHS)
+def container_of(path: str) -> ContainerRef | None:
+    """The outermost container that a cgroup path lies in; None for a path outside all containers."""
+    parents: list[str] = []
+    for name in path.split("/"):
+        if not name:
+            continue
+        if (container := _named(name, parents)) or (container := _build_step(name, parents)):
+            return container
+        parents.append(name)
+    return None
+
+
+def _named(name: str, parents: list[str]) -> ContainerRef | None:
+    match = _NAMED.fullmatch(name)
+    if match is None:
+        return None
+    pod = _pod_uid([*parents, match["pod_slice"]] if match["pod_slice"] else parents)
+    if match["prefix"] is not None:
+        runtime = _RUNTIME_OF_PREFIX.get(match["prefix"])
+        return ContainerRef(match["id"], runtime, pod) if runtime else None
+    if name != match["id"]:
+        return None
+    if parents and parents[-1] == _PODMAN_PARENT:
+        return None  # a podman pod: its containers are one level down
+    return ContainerRef(name, CONTAINERD if pod else DOCKER, pod)
+
+
+def _build_step(name: str, parents: list[str]) -> ContainerRef | None:
+    match = _BUILD_STEP.fullmatch(name)
+    if match is None or not (name.startswith("docker-") or parents[-1:] == ["buildkit"]):
+        return None
+    return ContainerRef(match["id"], BUILDKIT)
+
+
+def _pod_uid(parents: list[str]) -> str | None:
+    if not parents:
+        return None
+    if match := _KUBERNETES_POD.fullmatch(parents[-1]):
+        return match["uid"].replace("_", "-")
+    in_podman = "libpod_pod_" in parents[-1] or parents[-2:-1] == [_PODMAN_PARENT]
+    if in_podman and (match := _PODMAN_POD.fullmatch(parents[-1])):
+        return match["uid"]
+    return None

@@ -1,0 +1,51 @@
+"""Kernel files: read whole or not at all, and the few shapes their text comes in.
+
+Paths are plain strings here: a pass over hundreds of containers opens thousands of files, and
+building a `Path` for each would cost as much as reading it.
+"""
+
+import os
+
+_CHUNK_BYTES = 65536
+_LONGEST_COUNT = 20
+"""Digits of the largest 64-bit number; anything longer is not a count."""
+
+
+def read_file(path: str) -> bytes | None:
+    """The file's content; None where it is missing, forbidden, or its owner has gone meanwhile."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        data = os.read(descriptor, _CHUNK_BYTES)
+        # A list such as /proc/diskstats comes a page at a time, so a short read is not yet the end.
+        while data and (more := os.read(descriptor, _CHUNK_BYTES)):
+            data += more
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data
+
+
+def parse_count(text: bytes | None) -> int | None:
+    """A number that is not negative, alone in its text; None for anything else."""
+    if text is None:
+        return None
+    text = text.strip()
+    return int(text) if text.isdigit() and len(text) <= _LONGEST_COUNT else None
+
+
+def parse_field(text: bytes | None, key: bytes) -> int | None:
+    """The count beside `key` in a file of `key value` lines."""
+    if text is None:
+        return None
+    if text.startswith(key + b" "):
+        start = 0
+    else:
+        start = text.find(b"\n" + key + b" ") + 1
+        if start == 0:
+            return None
+    end = text.find(b"\n", start)
+    return parse_count(text[start + len(key) : end if end >= 0 else len(text)])
