@@ -2,9 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
-from wire.messages import PowerSource
+from wire.messages import Gap, PowerSource
+
+
+@dataclass(frozen=True, slots=True)
+class CpuIdentity:
+    """The numbers by which a CPU names its design; guests often hide the name but never these."""
+
+    vendor: str
+    """GenuineIntel, AuthenticAMD, ARM."""
+    family: int
+    """On ARM, the implementer."""
+    model: int
+    """On ARM, the part."""
+    stepping: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +33,7 @@ class HostFacts:
     memory_bytes: int
     hypervisor: str | None = None
     """Set inside a virtual machine: then the figures are the guest's share, not the machine's."""
+    cpu: CpuIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,7 @@ class Terms:
 
 
 class Model(Protocol):
-    """Load in, watts out; a few coefficients, evaluated in plain Python."""
+    """Load in, watts of the whole node out; a few coefficients, evaluated in plain Python."""
 
     @property
     def source(self) -> PowerSource: ...
@@ -62,6 +77,17 @@ class Model(Protocol):
 
     def terms(self, load: Load) -> Terms: ...
 
+    def describe(self) -> str:
+        """One sentence for people: what this stands on and how far to trust it."""
+
+
+class Scope(Enum):
+    """How much of a machine a meter sees."""
+
+    NODE = "the whole machine"
+    CPU_AND_MEMORY = "CPU and memory only"
+    CPU = "the CPU only"
+
 
 class Meter(Protocol):
     """Something on the host that measures."""
@@ -70,10 +96,21 @@ class Meter(Protocol):
     def source(self) -> PowerSource: ...
 
     @property
-    def error_ratio(self) -> float: ...
+    def scope(self) -> Scope: ...
+
+    @property
+    def error_ratio(self) -> float:
+        """Expected relative error of its watts, within its scope."""
+
+    @property
+    def gap(self) -> Gap | None:
+        """Why it cannot measure at present, and what would help; None while it can."""
 
     def watts(self, monotonic_seconds: float) -> float | None:
         """Mean watts since the last call; None on the first one, after a gap, or when it fails."""
+
+    def describe(self) -> str:
+        """One sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +123,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A node's draw over one interval. `idle_watts + system_watts + sum(containers) == watts`, always."""
+    """A node's draw over one interval. `idle_watts + system_watts + sum(containers) == watts`, always.
+
+    What is drawn is what the source sees: the whole machine for a model, a meter's scope for a meter.
+    """
 
     watts: float
     idle_watts: float
