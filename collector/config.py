@@ -5,7 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wire.address import COLLECTOR_DEFAULT
+from wire.address import COLLECTOR_DEFAULT, parse_address
+from wire.complaint import Complaint
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -24,6 +25,13 @@ class Http(_Section, frozen=True):
         Meta(ge=1024, le=1 << 30, description="Largest request body, unpacked; above it the answer is 413."),
     ] = 8 << 20
 
+    def __post_init__(self) -> None:
+        if not parse_address(self.listen).is_loopback:
+            raise Complaint(
+                f"the collector does not listen on {self.listen}, which other machines can reach, as it has "
+                f"no way yet to tell who may: choose a loopback address such as {COLLECTOR_DEFAULT}"
+            )
+
 
 class History(_Section, frozen=True):
     """What is kept on disk."""
@@ -39,7 +47,12 @@ class Liveness(_Section, frozen=True):
     """When a node counts as silent."""
 
     silent_after_seconds: Annotated[
-        float, Meta(gt=0, le=86_400, description="A node not heard of for so long is shown as silent.")
+        float,
+        Meta(
+            gt=0,
+            le=86_400,
+            description="A node not heard of for so long, nor for three of its intervals, counts as silent.",
+        ),
     ] = 15.0
     forget_after_hours: Annotated[
         float, Meta(gt=0, le=24 * 366, description="A node silent for so long is no longer listed.")

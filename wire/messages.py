@@ -14,7 +14,10 @@ from wire.resources import Quantities
 
 NonNegative = Annotated[float, Meta(ge=0)]
 Ratio = Annotated[float, Meta(ge=0)]
-Name = Annotated[str, Meta(min_length=1, max_length=253)]
+LONGEST_NAME = 253
+LONGEST_TEXT = 1024
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 
 
 class PowerSource(StrEnum):
@@ -64,8 +67,8 @@ class Pressure(_Message, frozen=True):
 class Gap(_Message, frozen=True):
     """Something the agent cannot see on this node, and why: never a silent zero."""
 
-    what: str
-    why: str
+    what: Text
+    why: Text
 
 
 class ContainerState(_Message, frozen=True):
@@ -75,15 +78,15 @@ class ContainerState(_Message, frozen=True):
     """The runtime's own id."""
     name: Name
     """The runtime's name for it; the id's first twelve characters where nobody could be asked."""
-    runtime: str
+    runtime: Name
     """docker, podman, containerd, cri-o; or unknown."""
     cpu_seconds_total: NonNegative
     used: Quantities
     limit: Quantities = Quantities()
     pressure: Pressure = Pressure()
     power: ContainerPower | None = None
-    image: str | None = None
-    service: str | None = None
+    image: Text | None = None
+    service: Text | None = None
     """The Swarm service, compose project and service, or Kubernetes workload it belongs to."""
     started_at: float | None = None
 
@@ -107,12 +110,12 @@ class Report(_Message, frozen=True):
 
     node: Name
     boot: Name
-    sequence: Annotated[int, Meta(ge=1)]
+    sequence: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     at: NonNegative
     """Unix time of the sample, by the node's clock."""
     interval_seconds: NonNegative
     """The time over which rates were taken."""
-    agent_version: str
+    agent_version: Name
     state: NodeState
     containers: tuple[ContainerState, ...] = ()
 

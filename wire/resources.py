@@ -1,8 +1,13 @@
 """The four resources, in one order and one unit each, everywhere."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+Amount = Annotated[float, Meta(ge=0)]
+Bytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Resource(StrEnum):
@@ -23,10 +28,10 @@ class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     The same shape carries what is used, what there is, and what is allowed.
     """
 
-    cpu_cores: float | None = None
-    memory_bytes: int | None = None
-    disk_bytes_per_second: float | None = None
-    network_bytes_per_second: float | None = None
+    cpu_cores: Amount | None = None
+    memory_bytes: Bytes | None = None
+    disk_bytes_per_second: Amount | None = None
+    network_bytes_per_second: Amount | None = None
 
     def of(self, resource: Resource) -> float | None:
         """The number for one resource."""

@@ -30,7 +30,10 @@ async def serving(app: web.Application, address: Address, key: str) -> AsyncIter
 
     `key` is the configuration key that names the address, for the sentence when it cannot be had.
     """
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+    # Bodies are unpacked by who reads them, who knows how large they may become.
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=2.0, auto_decompress=False
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, address.host, address.port)

@@ -1,0 +1,143 @@
+"""Everything that can be asked of a collector: one table, and the functions that answer."""
+
+from functools import cache
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from collector.answers import Containers, Health, Nodes
+from collector.core import Core
+from collector.ingest import take_reports
+from collector.metrics import scrape
+from collector.openapi import document
+from collector.page import page
+from collector.routes import (
+    JSON_TYPE,
+    NO_HISTORY,
+    REFUSED_HOST,
+    Answer,
+    NoQuery,
+    Route,
+    get,
+    refused,
+)
+from wire.messages import Batch, Receipt, encode
+from wire.version import __version__
+
+Window = Annotated[
+    float,
+    Meta(gt=0, le=3600, description="The time over which `mean` is taken, back from a node's newest sample."),
+]
+
+
+class NodesQuery(msgspec.Struct, frozen=True):
+    """How nodes are asked for."""
+
+    window_seconds: Window = 30.0
+
+
+class ContainersQuery(msgspec.Struct, frozen=True):
+    """How containers are asked for."""
+
+    node: Annotated[str | None, Meta(description="Only those on the node of this name.")] = None
+    name: Annotated[str | None, Meta(description="Only those of this name.")] = None
+    window_seconds: Window = 30.0
+
+
+async def nodes(core: Core, query: NodesQuery) -> Nodes:
+    """What every node uses, now and on average."""
+    now = core.clock()
+    means = await core.history.node_means(query.window_seconds, now)
+    replace = msgspec.structs.replace
+    return Nodes([replace(node, mean=means.get(node.name)) for node in core.registry.nodes(now)])
+
+
+async def containers(core: Core, query: ContainersQuery) -> Containers:
+    """What the containers asked for use, now and on average."""
+    now = core.clock()
+    means = await core.history.container_means(query.window_seconds, now, query.node)
+    found = core.registry.containers(now, node=query.node, name=query.name)
+    replace = msgspec.structs.replace
+    return Containers([replace(each, mean=means.get((each.node, each.id))) for each in found])
+
+
+async def alive(_core: Core, _query: NoQuery) -> Health:
+    """That the event loop turns."""
+    return Health("alive", __version__)
+
+
+async def ready(core: Core, _query: NoQuery) -> Health:
+    """That a report could be kept now."""
+    await core.history.check()
+    return Health("ready", __version__)
+
+
+async def described(_core: Core, _request: web.Request) -> web.Response:
+    """This very table, for programs."""
+    return web.Response(body=_description(), content_type=JSON_TYPE)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/reports",
+        summary="Hand over reports of agents; one that is already here is acknowledged and changes nothing.",
+        serve=take_reports,
+        body=Batch,
+        answers={
+            HTTPStatus.OK: Answer("Every report is on disk.", Receipt),
+            **refused(HTTPStatus.BAD_REQUEST, "Something in the batch is wrong; none of it was kept."),
+            **refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large, unpacked."),
+            **refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON, or not packed with gzip."),
+            **REFUSED_HOST,
+            **NO_HISTORY,
+        },
+    ),
+    get(
+        "/v1/nodes",
+        "Every node, with what it uses and draws.",
+        Nodes,
+        nodes,
+        query=NodesQuery,
+        refusals=NO_HISTORY,
+    ),
+    get(
+        "/v1/containers",
+        "Every running container, with what it uses and draws.",
+        Containers,
+        containers,
+        query=ContainersQuery,
+        refusals=NO_HISTORY,
+    ),
+    get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery),
+    get("/readyz", "Whether reports can be kept now.", Health, ready, query=NoQuery, refusals=NO_HISTORY),
+    Route(
+        method="GET",
+        path="/openapi.json",
+        summary="This description.",
+        serve=described,
+        answers={HTTPStatus.OK: Answer("An OpenAPI 3.1 document.", dict)} | REFUSED_HOST,
+    ),
+    Route(
+        method="GET",
+        path="/metrics",
+        summary="How the collector itself is doing, for Prometheus.",
+        serve=scrape,
+        answers={HTTPStatus.OK: Answer("Metrics.", content_type="text/plain")} | REFUSED_HOST,
+    ),
+    Route(
+        method="GET",
+        path="/",
+        summary="A page that shows the nodes and containers, for people.",
+        serve=page,
+        answers={HTTPStatus.OK: Answer("The page.", content_type="text/html")} | REFUSED_HOST,
+    ),
+)
+
+
+@cache
+def _description() -> bytes:
+    return encode(document(ROUTES))

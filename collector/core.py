@@ -1,0 +1,47 @@
+"""What every part of a running collector works with."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from prometheus_client import Histogram
+
+from collector.config import CollectorConfig
+from collector.history.interface import History
+from collector.registry import Registry
+
+INGEST_DURATION = (
+    "wattpack_collector_ingest_duration_seconds",
+    "Time from the head of a request with reports to its answer.",
+)
+_INGEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+
+class Outcome(StrEnum):
+    """What became of a report."""
+
+    TAKEN = "taken"
+    KNOWN = "known"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the collector counts about its own work."""
+
+    reports: Counter[Outcome] = field(default_factory=Counter)
+    ingest_duration: Histogram = field(
+        default_factory=lambda: Histogram(*INGEST_DURATION, buckets=_INGEST_BUCKETS, registry=None)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One collector: its settings, what it knows now, what it remembers, and the time."""
+
+    config: CollectorConfig
+    registry: Registry
+    history: History
+    clock: Callable[[], float]
+    tally: Tally = field(default_factory=Tally)

@@ -1,0 +1,107 @@
+"""The way in: reports are parsed once, kept, and only then acknowledged.
+
+Clocks are the nodes' own and may be wrong; no report is refused for the time it bears. Its `at` is kept
+as it is and used only against other times of the same node; whether a node is alive, and when a sample is
+too old to keep, goes by the collector's clock.
+"""
+
+import re
+import zlib
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import msgspec
+from aiohttp import hdrs, web
+
+from collector.core import Core, Outcome
+from collector.refusal import Refusal
+from wire.messages import Receipt, Report, encode, parse_batch
+
+JSON_TYPE = "application/json"
+_ENCODINGS = ("gzip", "identity")
+_GZIP = 16 + zlib.MAX_WBITS
+_WHERE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
+
+
+async def take_reports(core: Core, request: web.Request) -> web.Response:
+    """Keep a batch of reports for good, then say how many of them were new."""
+    with core.tally.ingest_duration.time():
+        received_at = core.clock()
+        try:
+            reports = parse_reports(await _body(core, request))
+        except (Refusal, web.HTTPException):
+            core.tally.reports[Outcome.REFUSED] += 1
+            raise
+        new = await core.history.add(reports, received_at)
+        for report, is_new in zip(reports, new, strict=True):
+            core.tally.reports[Outcome.TAKEN if is_new else Outcome.KNOWN] += 1
+            if is_new:
+                core.registry.apply(report, received_at)
+        receipt = Receipt(taken=sum(new), known=len(new) - sum(new), server_time=core.clock())
+        return web.Response(body=encode(receipt), content_type=JSON_TYPE)
+
+
+async def _body(core: Core, request: web.Request) -> bytes:
+    # Only JSON: a page from elsewhere cannot send that to us without the browser asking first.
+    if request.content_type != JSON_TYPE:
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"reports come as {JSON_TYPE}, not {request.content_type}",
+            "Content-Type",
+        )
+    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
+    if encoding not in _ENCODINGS:
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"a body may be packed with gzip or not at all, not with {encoding}",
+            "Content-Encoding",
+        )
+    limit = core.config.http.max_body_bytes
+    try:
+        body = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large(limit) from None
+    except web.RequestPayloadError as error:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body broke off: {error}") from error
+    return unpack(body, limit) if encoding == "gzip" else body
+
+
+def unpack(packed: bytes, limit: int) -> bytes:
+    """What was packed with gzip, of which never more than `limit` bytes are brought to light."""
+    unpacker = zlib.decompressobj(wbits=_GZIP)
+    try:
+        body = unpacker.decompress(packed, limit + 1)
+    except zlib.error as error:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not gzip: {error}") from error
+    if len(body) > limit:
+        raise _too_large(limit)
+    if not unpacker.eof or unpacker.unused_data:
+        raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not one whole gzip stream")
+    return body
+
+
+def _too_large(limit: int) -> Refusal:
+    detail = f"the body is larger, unpacked, than {limit} bytes: send fewer reports at once"
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+
+
+def parse_reports(body: bytes) -> Sequence[Report]:
+    """The reports of a request; raises `Refusal` naming the field that is wrong."""
+    try:
+        reports = parse_batch(body)
+    except msgspec.ValidationError as error:
+        found = _WHERE.match(str(error))
+        assert found is not None
+        raise Refusal(HTTPStatus.BAD_REQUEST, str(error), found["where"] or "$") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "$") from error
+    for number, report in enumerate(reports):
+        seen: set[str] = set()
+        for place, container in enumerate(report.containers):
+            if container.id in seen:
+                where = f"$[{number}].containers[{place}].id"
+                raise Refusal(
+                    HTTPStatus.BAD_REQUEST, f"this container stands in the report twice - at `{where}`", where
+                )
+            seen.add(container.id)
+    return reports

@@ -1,0 +1,86 @@
+"""A whole collector, from its settings to its address."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from collector.api import ROUTES
+from collector.config import CollectorConfig
+from collector.core import Core
+from collector.door import neighbours_only, problems
+from collector.history.interface import Unavailable
+from collector.history.sqlite import open_sqlite
+from collector.metrics import REGISTRY, registry_of
+from collector.registry import Registry
+from collector.routes import Route
+from wire.address import Address, parse_address
+from wire.serving import Handler, serving
+
+log = logging.getLogger(__name__)
+
+_TIDY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCollector:
+    """A collector that takes reports and answers."""
+
+    address: Address
+
+
+@asynccontextmanager
+async def running(
+    config: CollectorConfig, *, clock: Callable[[], float] = time.time
+) -> AsyncIterator[RunningCollector]:
+    """Run a collector while the block runs; raises `Complaint` when it cannot start."""
+    async with open_sqlite(config.history) as history:
+        core = Core(config, Registry(config.liveness), history, clock)
+        for each in await history.last_reports():
+            core.registry.apply(each.report, each.received_at)
+        core.registry.forget_silent(clock())
+        async with serving(make_app(core), parse_address(config.http.listen), "http.listen") as address:
+            tidying = asyncio.create_task(_keep_tidy(core))
+            try:
+                yield RunningCollector(address)
+            finally:
+                tidying.cancel()
+                await asyncio.gather(tidying, return_exceptions=True)
+
+
+def make_app(core: Core) -> web.Application:
+    """The web application of a collector: its routes behind its door."""
+    app = web.Application(
+        middlewares=[problems(route.path for route in ROUTES), neighbours_only],
+        client_max_size=core.config.http.max_body_bytes,
+    )
+    app[REGISTRY] = registry_of(core)
+    for route in ROUTES:
+        handler = _handler(core, route)
+        if route.method == "GET":
+            app.router.add_get(route.path, handler)
+        else:
+            app.router.add_route(route.method, route.path, handler)
+    return app
+
+
+def _handler(core: Core, route: Route) -> Handler:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return await route.serve(core, request)
+
+    return handler
+
+
+async def _keep_tidy(core: Core) -> None:
+    while True:
+        now = core.clock()
+        core.registry.forget_silent(now)
+        try:
+            await core.history.forget_old(now)
+        except Unavailable as error:
+            log.warning("old samples were not dropped, to be tried again in a minute: %s", error)
+        await asyncio.sleep(_TIDY_SECONDS)

@@ -1,0 +1,110 @@
+"""What Prometheus sees of the collector, made anew at each scrape."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from collector.answers import State
+from collector.core import Core, Outcome
+from collector.history.interface import Kept
+from wire.catalogue import MetricSpec, families
+from wire.serving import metrics_handler
+from wire.version import __version__
+
+REGISTRY = web.AppKey("REGISTRY", CollectorRegistry)
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The collector at the time of a scrape."""
+
+    containers: int
+    kept: Kept
+
+
+_NOW_METRICS: tuple[MetricSpec[Now], ...] = (
+    MetricSpec(
+        name="wattpack_collector_build_info",
+        kind="gauge",
+        help="Always 1; the label says which version runs.",
+        value=lambda _: 1,
+        labels={"version": lambda _: __version__},
+    ),
+    MetricSpec(
+        name="wattpack_collector_containers",
+        kind="gauge",
+        help="Containers that are listed, those of silent nodes included.",
+        value=lambda now: now.containers,
+    ),
+    MetricSpec(
+        name="wattpack_collector_history_reports",
+        kind="gauge",
+        help="Reports that are kept.",
+        value=lambda now: now.kept.reports,
+    ),
+    MetricSpec(
+        name="wattpack_collector_history_size_bytes",
+        kind="gauge",
+        help="Size of the history on disk.",
+        value=lambda now: now.kept.size_bytes,
+    ),
+)
+
+_NODE_METRICS: tuple[MetricSpec[tuple[State, int]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_nodes",
+        kind="gauge",
+        help="Nodes that are listed, by whether they are heard of.",
+        value=lambda counted: counted[1],
+        labels={"state": lambda counted: counted[0].value},
+    ),
+)
+
+_REPORT_METRICS: tuple[MetricSpec[tuple[Outcome, int]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_reports_total",
+        kind="counter",
+        help="Reports by what became of them; a request that was refused counts as one.",
+        value=lambda counted: counted[1],
+        labels={"outcome": lambda counted: counted[0].value},
+    ),
+)
+
+# The whole table; `core.INGEST_DURATION`, a histogram, is observed and not read off anything.
+COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (*_NOW_METRICS, *_NODE_METRICS, *_REPORT_METRICS)
+
+
+class _FromCore(Collector):
+    """The families of one scrape, read off the running collector."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: the registry would otherwise collect once to learn the names."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        core = self._core
+        yield from families(_NOW_METRICS, [Now(core.registry.container_count(), core.history.kept())])
+        yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())
+        yield from families(_REPORT_METRICS, [(outcome, core.tally.reports[outcome]) for outcome in Outcome])
+
+
+def registry_of(core: Core) -> CollectorRegistry:
+    """All that a scrape of this collector shows."""
+    registry = CollectorRegistry()
+    registry.register(_FromCore(core))
+    registry.register(core.tally.ingest_duration)
+    ProcessCollector(registry=registry)
+    return registry
+
+
+async def scrape(_core: Core, request: web.Request) -> web.StreamResponse:
+    """Answer Prometheus."""
+    return await metrics_handler(request.app[REGISTRY])(request)

@@ -1,0 +1,23 @@
+"""Saying no to a request: raised anywhere, answered at the door as a problem document."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+
+from wire.messages import encode
+from wire.problem import PROBLEM_TYPE, problem
+
+
+class Refusal(Exception):  # noqa: N818 - an answer to the client, not an error of ours
+    """A request that is not served, and why."""
+
+    def __init__(self, status: HTTPStatus, detail: str, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.problem = problem(status, detail, field)
+
+    def response(self, headers: Mapping[str, str] | None = None) -> web.Response:
+        """The refusal as the client sees it."""
+        return web.Response(
+            status=self.problem.status, body=encode(self.problem), content_type=PROBLEM_TYPE, headers=headers
+        )

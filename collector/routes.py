@@ -1,0 +1,96 @@
+"""What a route is. One table of them makes the server, the OpenAPI document and the reference alike."""
+
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from collector.core import Core
+from collector.refusal import Refusal
+from wire.messages import encode
+from wire.problem import PROBLEM_TYPE, Problem
+
+JSON_TYPE = "application/json"
+
+Query = TypeVar("Query", bound=msgspec.Struct)
+Serve = Callable[[Core, web.Request], Awaitable[web.StreamResponse]]
+
+
+class NoQuery(msgspec.Struct, frozen=True):
+    """A route without parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One way in which a route can answer."""
+
+    description: str
+    type: Any = str
+    content_type: str = JSON_TYPE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One thing that can be asked."""
+
+    method: str
+    path: str
+    summary: str
+    serve: Serve
+    answers: Mapping[HTTPStatus, Answer]
+    query: type[msgspec.Struct] = NoQuery
+    body: Any = None
+    """The type of the JSON in the request, where there is one."""
+
+
+def refused(status: HTTPStatus, description: str) -> dict[HTTPStatus, Answer]:
+    """A refusal that a route documents."""
+    return {status: Answer(description, Problem, PROBLEM_TYPE)}
+
+
+REFUSED_HOST = refused(HTTPStatus.FORBIDDEN, "The Host header is not a name of this host.")
+REFUSED_QUERY = refused(HTTPStatus.BAD_REQUEST, "A parameter is unknown or impossible.")
+NO_HISTORY = refused(HTTPStatus.SERVICE_UNAVAILABLE, "The history cannot be used now; try later.")
+
+
+def get(  # noqa: PLR0913 - one argument per column of the table
+    path: str,
+    summary: str,
+    answer: type[msgspec.Struct],
+    handler: Callable[[Core, Query], Awaitable[msgspec.Struct]],
+    *,
+    query: type[Query],
+    refusals: Mapping[HTTPStatus, Answer] | None = None,
+) -> Route:
+    """A question with typed parameters and a typed answer in JSON."""
+
+    async def serve(core: Core, request: web.Request) -> web.Response:
+        asked = parse_query(request, query)
+        return web.Response(body=encode(await handler(core, asked)), content_type=JSON_TYPE)
+
+    found = Answer((answer.__doc__ or "").partition("\n")[0], answer)
+    answers = {HTTPStatus.OK: found, **REFUSED_QUERY, **REFUSED_HOST, **(refusals or {})}
+    return Route(method="GET", path=path, summary=summary, serve=serve, answers=answers, query=query)
+
+
+def parse_query(request: web.Request, query: type[Query]) -> Query:
+    """The parameters of a request; raises `Refusal` naming the one that is wrong."""
+    known = query.__struct_fields__
+    for name in request.query:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(known) or 'none here'}"
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"there is no parameter {name}: {hint}", name)
+        if len(request.query.getall(name)) > 1:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"the parameter {name} is given more than once", name)
+    try:
+        return msgspec.convert(dict(request.query), query, strict=False)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        name = re.sub(r"`$", "", where)
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{name}: {what[:1].lower()}{what[1:]}", name) from error

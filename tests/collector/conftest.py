@@ -1,0 +1,12 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.collector.making import Client, collecting, settings
+
+
+@pytest.fixture
+async def collector(tmp_path: Path) -> AsyncIterator[Client]:
+    async with collecting(settings(tmp_path / "history.db")) as client:
+        yield client
