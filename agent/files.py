@@ -6,22 +6,28 @@ building a `Path` for each would cost as much as reading it.
 
 import os
 
-_CHUNK_BYTES = 65536
+_CHUNK_BYTES = 16384
+_SURELY_WHOLE_BYTES = 2048
+"""The kernel hands out a list (/proc/diskstats, say) a page at a time, in whole lines; so a read may stop
+short of the end, but with lines shorter than half a page, never as short as this."""
 _LONGEST_COUNT = 20
 """Digits of the largest 64-bit number; anything longer is not a count."""
 
 
 def read_file(path: str) -> bytes | None:
-    """The file's content; None where it is missing, forbidden, or its owner has gone meanwhile."""
+    """The file's content; None where it is missing, forbidden, or its owner has gone meanwhile.
+
+    Not for files with lines of thousands of characters, such as the mount table.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         data = os.read(descriptor, _CHUNK_BYTES)
-        # A list such as /proc/diskstats comes a page at a time, so a short read is not yet the end.
-        while data and (more := os.read(descriptor, _CHUNK_BYTES)):
-            data += more
+        if len(data) >= _SURELY_WHOLE_BYTES:
+            while more := os.read(descriptor, _CHUNK_BYTES):
+                data += more
     except OSError:
         return None
     finally:

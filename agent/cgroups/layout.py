@@ -104,9 +104,8 @@ def detect(proc: Path, sys: Path) -> Layout:
 
 def _visible(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mount]]:
     """Mounts with their directory and their rank: those under our own `sys` and those of the whole first."""
-    table = read_file(f"{proc}/self/mountinfo") or read_file(f"{proc}/1/mountinfo") or b""
     found = False
-    for mount in parse_mountinfo(table):
+    for mount in parse_mountinfo(_mount_table(proc)):
         directory = _under_our_roots(mount.point, sys)
         if Path(directory, "cgroup.procs").exists():
             found = True
@@ -114,6 +113,15 @@ def _visible(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mo
     if not found:
         for mount in _usual_places(sys):
             yield (False, False), mount.point, mount
+
+
+def _mount_table(proc: Path) -> bytes:
+    for process in ("self", "1"):
+        try:
+            return (proc / process / "mountinfo").read_bytes()
+        except OSError:
+            continue
+    return b""
 
 
 def _under_our_roots(point: str, sys: Path) -> str:

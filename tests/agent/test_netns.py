@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -124,10 +125,10 @@ def test_forbidden_namespaces_are_a_gap_said_once(
         host.process(pid, 5000 + pid, ETH0_ONLY)
         cgroups.put(identifier, pid)
 
-    def forbidden(_: Path) -> Path:
+    def forbidden(_: str) -> str:
         raise PermissionError
 
-    monkeypatch.setattr(Path, "readlink", forbidden)
+    monkeypatch.setattr(os, "readlink", forbidden)
     counted, gaps = NetworkReader(host.proc).read(cgroups.all())
     assert counted == {}
     assert [gap.what for gap in gaps] == ["container network"]

@@ -1,4 +1,5 @@
 import itertools
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +170,25 @@ def test_what_no_container_can_tell_is_a_gap_in_every_reading(
     first, second = reader.read(), reader.read()
     assert [gap.what for gap in first.gaps] == [what]
     assert first.gaps == second.gaps
+
+
+def test_cgroups_that_may_not_be_listed_are_a_gap_said_once(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_v2(host)
+    write(host.cgroup, {"secret/one/": "", "secret/two/": ""})
+    v2_container(host, f"docker/{container_id(1)}")
+    scandir = os.scandir
+
+    def guarded(path: str) -> object:
+        if "secret/" in path:
+            raise PermissionError
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    reading = reader_of(host).read()
+    assert [c.id for c in reading.containers] == [container_id(1)]
+    assert [gap.what for gap in reading.gaps] == ["containers"]
 
 
 def test_cgroups_that_are_mounted_later_are_found(host: Host) -> None:

@@ -96,6 +96,7 @@ def test_a_step_of_an_image_build_is_a_container_too(path: str) -> None:
         f"/libpod_parent/{OTHER}/conmon",
         f"/kubepods/burstable/pod{UID}",
         f"/kubepods.slice/kubepods-pod{UNDERSCORED}.slice",
+        f"/system.slice/{ID}.scope",
         f"/system.slice/{ID}.service",
         f"/system.slice/{ID}-1a2b.timer",
         f"/docker/{ID[:-1]}",
