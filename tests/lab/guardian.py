@@ -116,15 +116,13 @@ def hierarchies() -> list[Path]:
 
 def rmdir_cgroup(*, name: str) -> None:
     """Kill whatever is left in a control group and remove it with its children, in every hierarchy."""
-    for hierarchy in hierarchies():
-        group = hierarchy / name
-        while group.exists():
-            # Children first; a directory may vanish on the way when its owner tidies up as well.
-            for folder, _, _ in os.walk(group, topdown=False):
-                _empty(Path(folder))
-                with suppress(OSError):  # busy for a moment after its last process ended: next round
-                    Path(folder).rmdir()
-            time.sleep(POLL_SECONDS if group.exists() else 0)
+    # All hierarchies in every round: what one of them keeps frozen cannot die in the others.
+    while groups := [path for hierarchy in hierarchies() if (path := hierarchy / name).exists()]:
+        for folder in (folder for group in groups for folder, _, _ in os.walk(group, topdown=False)):
+            _empty(Path(folder))
+            with suppress(OSError):  # busy until its last process has ended, or gone already: next round
+                Path(folder).rmdir()
+        time.sleep(POLL_SECONDS)
 
 
 def _empty(group: Path) -> None:

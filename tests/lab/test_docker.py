@@ -1,0 +1,76 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.lab import guardian
+from tests.lab.docker import Engine, EngineError, docker_engine
+from tests.lab.image import BURN
+from tests.lab.traces import traces
+
+pytestmark = pytest.mark.lab
+
+
+def test_a_container_is_bounded_labelled_and_found_in_the_control_groups(engine: Engine) -> None:
+    container = engine.run("bounded", "sleep", "1000", memory="64m", labels={"tier": "web"})
+    try:
+        group = engine.cgroup(container, "memory")
+        pid = engine.inspect("bounded")["State"]["Pid"]
+        assert str(pid) in (group / "cgroup.procs").read_text(encoding="ascii").split()
+        limits = [group / "memory.limit_in_bytes", group / "memory.max"]
+        assert [int(path.read_text(encoding="ascii")) for path in limits if path.exists()] == [64 << 20]
+        assert engine.inspect(container)["Config"]["Labels"] == {"tier": "web"}
+    finally:
+        engine.remove("bounded")
+    assert not group.exists()
+
+
+def test_a_burner_burns_what_its_quota_leaves_it_by_the_engine_s_own_count(engine: Engine) -> None:
+    container = engine.run("burner", *BURN, cpus=0.3)
+    try:
+        start, begun = engine.cpu_seconds(container), time.monotonic()
+        time.sleep(3)
+        used = engine.cpu_seconds(container) - start
+        assert used / (time.monotonic() - begun) == pytest.approx(0.3, abs=0.05)
+    finally:
+        engine.remove("burner")
+
+
+def test_a_refusal_carries_what_the_engine_said(engine: Engine) -> None:
+    with pytest.raises(EngineError, match="No such container"):
+        engine.stop("nobody")
+
+
+def test_containers_outlive_a_restart_of_the_daemon() -> None:
+    with docker_engine() as engine:
+        engine.run("survivor", "sleep", "1000")
+        before = engine.inspect("survivor")["State"]["Pid"]
+        engine.restart()
+        assert engine.inspect("survivor")["State"] == {
+            **engine.inspect("survivor")["State"],
+            "Pid": before,
+            "Status": "running",
+        }
+
+
+def test_engines_run_side_by_side_and_know_only_their_own_containers() -> None:
+    with docker_engine() as one, docker_engine() as other:
+        with ThreadPoolExecutor() as pool:
+            mine, theirs = pool.map(lambda engine: engine.run("same", "sleep", "1000"), (one, other))
+        assert [entry["Id"] for entry in one.get("/containers/json")] == [mine]
+        assert [entry["Id"] for entry in other.get("/containers/json")] == [theirs]
+        assert one.get("/info")["ID"] != other.get("/info")["ID"]
+
+
+def test_nothing_is_left_of_an_engine_even_when_the_block_fails() -> None:
+    def fail() -> None:
+        with docker_engine() as engine:
+            engine.run("busy", *BURN, cpus=0.1)
+            engine.docker("pause", "busy")
+            raise RuntimeError(engine.root.name)
+
+    before = guardian.mounts_below("/")
+    with pytest.raises(RuntimeError) as caught:
+        fail()
+    assert traces(str(caught.value)) == []
+    assert set(guardian.mounts_below("/")) <= set(before)

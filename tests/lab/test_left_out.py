@@ -1,0 +1,83 @@
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.lab import parts
+from tests.lab.left_out import left_out
+
+Run = Callable[..., pytest.RunResult]
+
+TESTS = """
+    import pytest
+    from tests.lab.parts import require
+
+    @pytest.fixture(scope="session")
+    def engine():
+        require("imaginary")
+
+    @pytest.mark.lab
+    def test_one(engine): ...
+
+    @pytest.mark.lab
+    def test_two(engine): ...
+
+    def test_three(): ...
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A project of its own with two tests on a part that nobody has."""
+    part = parts.Part("imaginary", {"no-such-program": "no-such-package"})
+    monkeypatch.setitem(parts.PARTS, "imaginary", part)
+    monkeypatch.delenv("CI", raising=False)
+    pytester.makeini("[pytest]\nmarkers = lab: runs on real parts")
+    pytester.makepyfile(TESTS)
+    return partial(pytester.runpytest_inprocess, "-p", "tests.lab.left_out", "-p", "no:asyncio")
+
+
+REASON = "imaginary: needs no-such-program (Debian: apt-get install no-such-package) (2 tests)"
+
+
+def test_the_run_ends_with_what_was_left_out_and_why(run: Run) -> None:
+    result = run()
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(["*left out*", REASON])
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_in_ci_leaving_something_out_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    result = run()
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines([REASON, "CI=true: nothing may be left out*"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_what_was_asked_to_be_left_out_is_said_but_is_no_failure(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    result = run("-m", "not lab")
+    result.assert_outcomes(passed=1, deselected=2)
+    result.stdout.fnmatch_lines(["as asked: the lab (2 tests)"])
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_a_whole_run_says_nothing_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(parts.PARTS, "imaginary", parts.Part("imaginary", {"sh": "dash"}))
+    monkeypatch.setenv("CI", "true")
+    result = run()
+    result.assert_outcomes(passed=3)
+    result.stdout.no_fnmatch_line("*left out*")
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_each_reason_is_one_line_with_its_count() -> None:
+    reasons = ["swarm: needs root", "docker: needs root", "swarm: needs root"]
+    assert left_out(reasons, lab_tests_deselected=1) == [
+        "docker: needs root (1 test)",
+        "swarm: needs root (2 tests)",
+        "as asked: the lab (1 test)",
+    ]

@@ -1,0 +1,30 @@
+"""What a part of the lab left behind, for the tests that say it is nothing."""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.lab import guardian
+
+
+def traces(name: str) -> list[str]:
+    """List the processes, links, namespaces, mounts, control groups and files that carry a name."""
+    found = [str(path) for path in Path(tempfile.gettempdir()).iterdir() if name in path.name]
+    found += [point for point in guardian.mounts_below("/") if name in point]
+    for hierarchy in guardian.hierarchies():
+        found += [folder for folder, _, _ in os.walk(hierarchy) if name in folder]
+    for kind in (["link", "show"], ["netns", "list"]):
+        answer = subprocess.run(["ip", *kind], check=True, capture_output=True, text=True).stdout
+        found += [line for line in answer.splitlines() if name in line]
+    return found + [command for command in _commands() if name in command]
+
+
+def _commands() -> list[str]:
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            commands.append(path.read_text(encoding="utf-8", errors="replace").replace("\0", " "))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended meanwhile
+    return commands
