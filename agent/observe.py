@@ -44,6 +44,7 @@ class Observer:
         reading = self._reader.read()
         last, self._last = self._last, reading
         if last is None:
+            self._estimator.begin(reading.monotonic_seconds)
             return None
         taken = sample(last, reading)
         power = self._power.measure(taken, reading.monotonic_seconds)

@@ -1,0 +1,77 @@
+"""Our own agent and collector as real processes, found by what they say of themselves."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.lab.waiting import eventually
+from tests.processes import wattpack
+
+_ANSWERING = re.compile(r"(http://[\d.:]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A collector, and an agent that reports to it."""
+
+    collector_url: str
+    agent_url: str
+
+    def get(self, path: str) -> Any:
+        """What the collector answers."""
+        return json.loads(fetch(self.collector_url + path))
+
+    def containers(self) -> dict[str, dict[str, Any]]:
+        """All that the collector lists, by name."""
+        return {each["name"]: each for each in self.get("/v1/containers")["containers"]}
+
+    def samples(self) -> int:
+        """How many samples the agent has taken."""
+        counted = re.search(r"^wattpack_agent_samples_total (\S+)", self.agent_metrics(), re.MULTILINE)
+        assert counted is not None
+        return int(float(counted[1]))
+
+    def agent_metrics(self) -> str:
+        return fetch(self.agent_url + "/metrics")
+
+
+@contextmanager
+def suite(docker_socket: Path, folder: Path, period_seconds: float = 3.0) -> Iterator[Suite]:
+    """Start both; ready when the collector knows the node."""
+    collector = wattpack(
+        "collector", "--set", "http.listen=127.0.0.1:0", "--set", f"history.path={folder / 'collector.db'}"
+    )
+    with collector.running() as collecting:
+        collector_url = _announced(collecting.stdout)
+        agent = wattpack(
+            "agent",
+            *("--set", "http.listen=127.0.0.1:0"),
+            *("--set", f"sampling.period_seconds={period_seconds}"),
+            *("--set", f"docker.socket={docker_socket}"),
+            *("--set", f"collector.url={collector_url}"),
+        )
+        with agent.running() as sampling:
+            started = Suite(collector_url, _announced(sampling.stdout))
+            eventually(lambda: started.get("/v1/nodes")["nodes"], 30)
+            yield started
+
+
+def fetch(url: str) -> str:
+    """The body of an answer from a server of ours."""
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback, our own
+        body: bytes = answer.read()
+    return body.decode()
+
+
+def _announced(output: Any) -> str:
+    said = []
+    for line in output:
+        said.append(line)
+        if ("answering at" in line or "metrics at" in line) and (found := _ANSWERING.search(line)):
+            return found[1]
+    raise AssertionError("it ended before it served: " + "".join(said))

@@ -1,0 +1,156 @@
+"""The whole way, on real parts: real containers, our agent and collector as processes, a real Prometheus."""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import pytest
+
+from tests.lab.docker import Engine
+from tests.lab.prometheus import prometheus, promtool_check_metrics
+from tests.lab.suite import Suite, fetch, suite
+from tests.lab.waiting import eventually
+
+pytestmark = pytest.mark.lab
+
+WATCHED_SECONDS = 30.0
+BURNERS = {
+    f"burner-{number}": cpus
+    for number, cpus in enumerate((0.05,) * 4 + (0.08,) * 2 + (0.1,) * 2 + (0.2, 0.5))
+}
+"""What ten containers burn, in cores; together they leave room for the rest on two."""
+SLEEPERS = [f"sleeper-{number}" for number in range(10)]
+"""The last of them has filled the page cache, and forgotten about it."""
+
+CPU_TOLERANCE_RATIO = 0.02
+CPU_TOLERANCE_CORES = 0.005
+
+
+@pytest.fixture(scope="module")
+def running(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+    for name, cpus in BURNERS.items():
+        engine.run(name, "sh", "-c", "while :; do :; done", cpus=cpus)
+    for name in SLEEPERS[:-1]:
+        engine.run(name, "sleep", "3600")
+    engine.run(SLEEPERS[-1], "sh", "-c", "dd if=/dev/zero of=/cached bs=1M count=24; sleep 3600")
+    with suite(engine.socket, tmp_path_factory.mktemp("suite")) as started:
+        yield started
+    for name in [*BURNERS, *SLEEPERS]:
+        engine.remove(name)
+
+
+def test_all_containers_are_listed_by_name_with_the_cpu_that_the_engine_counts(
+    engine: Engine, running: Suite
+) -> None:
+    wanted = {*BURNERS, *SLEEPERS}
+    eventually(lambda: wanted <= set(running.containers()), 20)
+    ids = {name: running.containers()[name]["id"] for name in wanted}
+
+    track: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
+
+    def follow() -> float:
+        """Note what the collector says now; gives the time up to which everything is known."""
+        for name, container in running.containers().items():
+            point = (container["sampled_at"], container["cpu_seconds_total"])
+            if name in wanted and point not in track[name]:
+                track[name].append(point)
+        return min(points[-1][0] for points in track.values())
+
+    follow()
+    before = _engine_counters(engine, ids)
+    watched = time.monotonic() + WATCHED_SECONDS
+    while time.monotonic() < watched:
+        follow()
+        time.sleep(0.5)
+    after = _engine_counters(engine, ids)
+    eventually(lambda: follow() > max(at for at, _ in after.values()), 20, every_seconds=0.5)
+
+    for name in sorted(wanted):
+        (start, engine_start), (end, engine_end) = before[name], after[name]
+        by_engine = (engine_end - engine_start) / (end - start)
+        ours = (_counter_at(track[name], end) - _counter_at(track[name], start)) / (end - start)
+        assert ours == pytest.approx(by_engine, rel=CPU_TOLERANCE_RATIO, abs=CPU_TOLERANCE_CORES), name
+
+
+def test_memory_is_the_working_set_and_not_the_page_cache(engine: Engine, running: Suite) -> None:
+    cached = running.containers()[SLEEPERS[-1]]
+    folder = engine.cgroup(cached["id"], "memory")
+    usage = int((folder / "memory.usage_in_bytes").read_text())
+    stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    assert usage > 20 << 20, "the page cache was not charged: this test would show nothing"
+    expected = max(0, usage - int(stat["total_inactive_file"]))
+    assert cached["used"]["memory_bytes"] == pytest.approx(expected, abs=1 << 20)
+    assert all(each["used"]["memory_bytes"] >= 0 for each in running.containers().values())
+
+
+def test_containers_system_and_idle_add_up_to_the_node(running: Suite) -> None:
+    burner = running.containers()["burner-9"]
+    (node,) = running.get("/v1/nodes")["nodes"]
+    listed = running.get("/v1/containers")["containers"]
+    if {each["sampled_at"] for each in listed} != {node["sampled_at"]}:
+        (node,) = running.get("/v1/nodes")["nodes"]  # a report came in between; the next is seconds away
+    parts = sum(each["power"]["watts"] for each in listed)
+    whole = node["power"]["idle_watts"] + node["power"]["system_watts"] + parts
+    assert whole == pytest.approx(node["power"]["watts"], rel=0.001)
+    assert burner["power"]["watts"] > running.containers()["sleeper-0"]["power"]["watts"]
+    assert node["power"]["source"] == "prior"
+    assert node["power"]["error_ratio"] > 0
+
+
+def test_a_container_is_listed_and_gone_within_two_samples_and_leaves_no_metric(
+    engine: Engine, running: Suite
+) -> None:
+    engine.run("comes-and-goes", "sleep", "3600")
+    _within_two_samples(running, lambda: "comes-and-goes" in running.containers())
+    assert 'name="comes-and-goes"' in running.agent_metrics()
+    engine.remove("comes-and-goes")
+    _within_two_samples(running, lambda: "comes-and-goes" not in running.containers())
+    assert "comes-and-goes" not in running.agent_metrics()
+
+
+def test_a_real_prometheus_scrapes_both_and_promtool_has_nothing_to_say(
+    engine: Engine, running: Suite
+) -> None:
+    assert promtool_check_metrics(running.agent_metrics()) == ""
+    assert promtool_check_metrics(fetch(running.collector_url + "/metrics")) == ""
+    jobs = {"agent": running.agent_url, "collector": running.collector_url}
+    with prometheus({job: url.removeprefix("http://") for job, url in jobs.items()}) as server:
+        for job in jobs:
+            server.wait_until_up(job)
+        listed = server.query("wattpack_container_power_watts")
+        assert {labels["name"] for labels, _ in listed} >= {*BURNERS, *SLEEPERS}
+        engine.run("scraped", "sleep", "3600")
+        eventually(lambda: server.query('wattpack_container_info{name="scraped"}'), 15)
+        engine.remove("scraped")
+        eventually(lambda: not server.query('{name="scraped"}'), 15)
+
+
+def _within_two_samples(running: Suite, is_so: Callable[[], bool]) -> None:
+    start = running.samples()
+    while True:
+        taken = running.samples()
+        if is_so():
+            return
+        assert taken <= start + 2, "two samples were taken, and it is not so yet"
+        time.sleep(0.05)
+
+
+def _engine_counters(engine: Engine, ids: dict[str, str]) -> dict[str, tuple[float, float]]:
+    """When the engine read each CPU counter, and what it was; all at once, as a call takes a second."""
+
+    def read(container_id: str) -> tuple[float, float]:
+        stats = engine.get(f"/containers/{container_id}/stats?stream=false&one-shot=true")
+        at = datetime.fromisoformat(stats["read"]).timestamp()
+        return at, stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9
+
+    with ThreadPoolExecutor(len(ids)) as pool:
+        return dict(zip(ids, pool.map(read, ids.values()), strict=True))
+
+
+def _counter_at(track: list[tuple[float, float]], at: float) -> float:
+    """The counter at a time between two samples: both sides see the same interval."""
+    index = min(max(1, bisect_left(track, (at, 0.0))), len(track) - 1)
+    (earlier, low), (later, high) = track[index - 1], track[index]
+    return low + (high - low) * (at - earlier) / (later - earlier)
