@@ -5,7 +5,6 @@ as it is and used only against other times of the same node; whether a node is a
 too old to keep, goes by the collector's clock.
 """
 
-import re
 import zlib
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -14,13 +13,12 @@ import msgspec
 from aiohttp import hdrs, web
 
 from collector.core import Core, Outcome
-from collector.refusal import Refusal
+from collector.refusal import Refusal, what_and_where
 from wire.messages import Receipt, Report, encode, parse_batch
 
 JSON_TYPE = "application/json"
 _ENCODINGS = ("gzip", "identity")
 _GZIP = 16 + zlib.MAX_WBITS
-_WHERE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
 
 
 async def take_reports(core: Core, request: web.Request) -> web.Response:
@@ -90,9 +88,8 @@ def parse_reports(body: bytes) -> Sequence[Report]:
     try:
         reports = parse_batch(body)
     except msgspec.ValidationError as error:
-        found = _WHERE.match(str(error))
-        assert found is not None
-        raise Refusal(HTTPStatus.BAD_REQUEST, str(error), found["where"] or "$") from error
+        _, where = what_and_where(error)
+        raise Refusal(HTTPStatus.BAD_REQUEST, str(error), where) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "$") from error
     for number, report in enumerate(reports):

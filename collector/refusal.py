@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
+import msgspec
 from aiohttp import web
 
 from wire.messages import encode
@@ -21,3 +22,9 @@ class Refusal(Exception):  # noqa: N818 - an answer to the client, not an error 
         return web.Response(
             status=self.problem.status, body=encode(self.problem), content_type=PROBLEM_TYPE, headers=headers
         )
+
+
+def what_and_where(error: msgspec.ValidationError) -> tuple[str, str]:
+    """What msgspec found wrong, and the path to it: `$` is the whole, `$[0].node` a part."""
+    what, _, where = str(error).partition(" - at `")
+    return what, where.removesuffix("`") or "$"

@@ -1,7 +1,6 @@
 """What a route is. One table of them makes the server, the OpenAPI document and the reference alike."""
 
 import difflib
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from collector.core import Core
-from collector.refusal import Refusal
+from collector.refusal import Refusal, what_and_where
 from wire.messages import encode
 from wire.problem import PROBLEM_TYPE, Problem
 
@@ -91,6 +90,6 @@ def parse_query(request: web.Request, query: type[Query]) -> Query:
     try:
         return msgspec.convert(dict(request.query), query, strict=False)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$.")
-        name = re.sub(r"`$", "", where)
+        what, where = what_and_where(error)
+        name = where.removeprefix("$.")
         raise Refusal(HTTPStatus.BAD_REQUEST, f"{name}: {what[:1].lower()}{what[1:]}", name) from error

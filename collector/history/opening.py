@@ -4,7 +4,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from collector.history.schema import TABLES, VERSION
@@ -126,6 +126,5 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {_APPLICATION_ID}; "
             f"PRAGMA user_version = {VERSION}; COMMIT;"
         )
-    with closing(connection.execute("BEGIN IMMEDIATE")):
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
+    # A full or read-only disk shows itself now, not with the first report.
+    connection.executescript(f"BEGIN IMMEDIATE; PRAGMA user_version = {VERSION}; COMMIT;")

@@ -127,7 +127,8 @@ class Writer:
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
         if free > pages / 2:
-            self._connection.execute(f"PRAGMA incremental_vacuum({free // 2})").fetchall()
+            # `execute` would stop after the first page: the pragma answers a row without columns for each.
+            self._connection.executescript(f"PRAGMA incremental_vacuum({free // 2})")
 
     def check(self) -> None:
         """Write what is already there: it fails exactly when a report could not be kept."""

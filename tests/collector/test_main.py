@@ -1,0 +1,167 @@
+import asyncio
+import signal
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from collector.config import CollectorConfig, Http
+from collector.history.schema import VERSION
+from collector.main import running
+from tests.collector.making import START, Client, Clock, collecting, container, report, settings
+from wire.address import parse_address
+from wire.complaint import Complaint
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8640", "[::]:8640", "192.0.2.1:8640", "example.org:80"])
+def test_it_refuses_to_be_reached_by_other_machines(listen: str) -> None:
+    with pytest.raises(Complaint, match="loopback"):
+        Http(listen=listen)
+
+
+async def test_a_restarted_collector_is_useful_at_once(tmp_path: Path) -> None:
+    config = settings(tmp_path / "made" / "on" / "the" / "way" / "history.db")
+    clock = Clock()
+    async with collecting(config, clock) as collector:
+        await collector.send(report("alpha", containers=[container("web"), container("db")]))
+        await collector.send(report("beta", power=None))
+        nodes, containers = await collector.nodes(), await collector.containers()
+    async with collecting(config, clock) as collector:
+        assert await collector.nodes() == nodes
+        assert await collector.containers() == containers
+        receipt = await collector.send(report("alpha"), report("alpha", sequence=2, at=START + 3))
+        assert (receipt.taken, receipt.known) == (1, 1)
+
+
+async def test_a_node_silent_for_too_long_is_not_restored(tmp_path: Path) -> None:
+    config = settings(tmp_path / "history.db")
+    async with collecting(config) as collector:
+        await collector.send(report())
+    async with collecting(config, Clock(START + 7 * 3600)) as collector:
+        assert await collector.nodes() == []
+
+
+async def test_old_samples_are_dropped_when_it_starts(tmp_path: Path) -> None:
+    config = settings(tmp_path / "history.db", retention_hours=1.0)
+    async with collecting(config) as collector:
+        await collector.send(report())
+    async with collecting(config, Clock(START + 2 * 3600)) as collector:
+        async with asyncio.timeout(10):
+            while "history_reports 0.0" not in await metrics(collector):
+                pass
+
+
+async def metrics(collector: Client) -> str:
+    async with collector.http.get(collector.url + "/metrics") as answer:
+        return await answer.text()
+
+
+async def refused(config: CollectorConfig) -> str:
+    with pytest.raises(Complaint) as complaint:
+        async with running(config):
+            pass
+    return str(complaint.value)
+
+
+async def test_a_second_collector_on_the_same_file_is_refused(tmp_path: Path) -> None:
+    config = settings(tmp_path / "history.db")
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "history.db")
+    async with running(config):
+        for path in (tmp_path / "history.db", link):
+            sentence = await refused(settings(path))
+            assert "another collector (process " in sentence
+            assert str(path) in sentence
+    async with running(config):
+        pass
+
+
+async def test_a_port_in_use_is_refused_and_the_file_is_free_again(tmp_path: Path) -> None:
+    async with running(settings()) as first:
+        taken = CollectorConfig(
+            http=Http(listen=str(first.address)), history=settings(tmp_path / "x.db").history
+        )
+        assert "already in use" in await refused(taken)
+    async with running(taken):
+        pass
+
+
+async def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) -> None:
+    assert "is a folder" in await refused(settings(tmp_path))
+
+    (tmp_path / "file").touch()
+    assert "cannot keep the history" in await refused(settings(tmp_path / "file" / "history.db"))
+    assert "cannot keep the history" in await refused(settings("/proc/none/history.db"))
+
+    (tmp_path / "letter.db").write_text("Dear reader, this is not a database." * 100)
+    assert "it is not a database" in await refused(settings(tmp_path / "letter.db"))
+
+    with closing(sqlite3.connect(tmp_path / "theirs.db")) as theirs:
+        theirs.execute("CREATE TABLE bookmarks (url TEXT)")
+    assert "another program" in await refused(settings(tmp_path / "theirs.db"))
+
+    ours = settings(tmp_path / "ours.db")
+    async with running(ours):
+        pass
+    with closing(sqlite3.connect(tmp_path / "ours.db", isolation_level=None)) as locking:
+        locking.execute("BEGIN EXCLUSIVE")
+        assert "locked" in await refused(ours)
+    with closing(sqlite3.connect(tmp_path / "ours.db")) as newer:
+        newer.execute(f"PRAGMA user_version = {VERSION + 1}")
+    assert "newer collector" in await refused(ours)
+
+
+COLLECTOR = """
+import asyncio, sys
+from collector.main import running
+from tests.collector.making import settings
+
+async def main():
+    async with running(settings(sys.argv[1])) as collector:
+        print(collector.address, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_kill_9_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", COLLECTOR, str(tmp_path / "history.db")),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    acknowledged: list[tuple[str, int]] = []
+    enough = asyncio.Event()
+
+    async def keep_sending(collector: Client, node: str) -> None:
+        for sequence in range(1, 100_000):
+            receipt = await collector.send(report(node, sequence=sequence, containers=[container()]))
+            assert receipt.taken == 1
+            acknowledged.append((node, sequence))
+            if len(acknowledged) >= 300:
+                enough.set()
+
+    async with aiohttp.ClientSession() as http:
+        try:
+            address = parse_address((await process.stdout.readline()).decode().strip())
+            collector = Client(address.url, http, Clock())
+            sending = [asyncio.create_task(keep_sending(collector, f"node-{n}")) for n in range(8)]
+            async with asyncio.timeout(60):
+                await enough.wait()
+        finally:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+        ended = await asyncio.gather(*sending, return_exceptions=True)
+        assert all(isinstance(each, aiohttp.ClientError) for each in ended), ended
+
+    async with collecting(settings(tmp_path / "history.db"), Clock(time.time())) as collector:
+        for node, sequence in acknowledged:
+            receipt = await collector.send(report(node, sequence=sequence, containers=[container()]))
+            assert receipt.known == 1, (node, sequence)
