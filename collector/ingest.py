@@ -14,9 +14,9 @@ from aiohttp import hdrs, web
 
 from collector.core import Core, Outcome
 from collector.refusal import Refusal, what_and_where
+from collector.routes import JSON_TYPE
 from wire.messages import Receipt, Report, encode, parse_batch
 
-JSON_TYPE = "application/json"
 _ENCODINGS = ("gzip", "identity")
 _GZIP = 16 + zlib.MAX_WBITS
 
