@@ -14,7 +14,7 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -31,10 +31,10 @@ _JOIN: Final = 'set -e; echo 0 >"$1"; shift; exec "$@"'
 _SETTLE: Final = """
 set -e
 # Private, since these places cannot be chosen: the shims' sockets and the engine's identity.
-mount -t tmpfs lab /run
-mount -t tmpfs lab /etc/docker
-[ -z "$1" ] || hostname "$1"
-shift
+mount -t tmpfs "$1" /run
+mount -t tmpfs "$1" /etc/docker
+[ -z "$2" ] || hostname "$2"
+shift 2
 exec "$@"
 """
 
@@ -97,7 +97,7 @@ class Engine:
         process = self._start(
             *namespaces,
             *("sh", "-c", _JOIN, "sh", str(self._tracker / "cgroup.procs")),
-            *("sh", "-c", _SETTLE, "sh", self._hostname),
+            *("sh", "-c", _SETTLE, "sh", self.root.name, self._hostname),
             *("containerd", "--config", str(config)),
         )
         self._await(process, address.exists)
@@ -145,7 +145,7 @@ class Engine:
         # No grace: what it would tidy up is thrown away.
         return self._reaper.start(command, log=self.log, grace_seconds=0)
 
-    def _await(self, process: subprocess.Popen[bytes], ready: Any) -> None:
+    def _await(self, process: subprocess.Popen[bytes], ready: Callable[[], bool]) -> None:
         def ready_or_ended() -> bool:
             return process.poll() is not None or ready()
 

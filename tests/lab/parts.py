@@ -106,6 +106,7 @@ _HOST: Final = (_may_administer, _cgroups_are_writable)
 PARTS: Final = {
     part.name: part
     for part in (
+        Part("host", {"mount": "mount"}, _HOST),  # nothing but the right to make mounts and control groups
         Part("docker", _ENGINE, (*_HOST, _busybox_is_static)),
         Part("swarm", {**_ENGINE, "ip": "iproute2", "hostname": "hostname"}, (*_HOST, _busybox_is_static)),
         Part("systemd", {"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap"}, _HOST),

@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -8,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.lab import guardian
+from tests.lab.parts import require
 from tests.lab.reaper import LeftBehindError, Reaper
 from tests.lab.waiting import eventually
 
 REPOSITORY = Path(__file__).parents[2]
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and control groups need root")
 
 # Makes one of everything, says what it made, and waits to be killed.
 VICTIM = """
 import subprocess, sys
 from pathlib import Path
 from tests.lab import guardian
+from tests.lab.parts import require
 from tests.lab.reaper import Reaper
 
 with Reaper() as reaper:
@@ -47,8 +47,8 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.lab
-@needs_root
 def test_a_killed_test_run_leaves_no_directory_mount_process_or_control_group() -> None:
+    require("host")
     with subprocess.Popen(
         [sys.executable, "-c", VICTIM],
         cwd=REPOSITORY,
