@@ -145,7 +145,7 @@ def test_an_error_of_the_block_is_not_hidden_by_one_of_the_teardown() -> None:
     assert "could not undo" in "".join(caught.value.__notes__)
 
 
-def test_a_step_that_hangs_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_hangs_is_given_up_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang() -> None:
         time.sleep(1000)
 
