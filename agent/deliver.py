@@ -44,6 +44,7 @@ class Outbox:
         self._queued_bytes = 0
         self._filled = asyncio.Event()
         self._reachable: bool | None = None
+        self._suspects = 0
         self.delivered = 0
         self.dropped = 0
         """Reports given up: the queue was full, or the collector refused them for good."""
@@ -85,14 +86,19 @@ class Outbox:
             yield session
 
     async def _send_batch(self, session: aiohttp.ClientSession) -> None:
-        batch = list(islice(self._queue, _BATCH))
+        batch = list(islice(self._queue, 1 if self._suspects else _BATCH))
         refusal = await self._post(session, b"[" + b",".join(batch) + b"]")
+        if refusal is not None and len(batch) > 1:
+            # One bad report must not take good ones with it: find it, one by one.
+            self._suspects = len(batch)
+            return
+        self._suspects = max(0, self._suspects - 1)
         if refusal is None:
             self.delivered += len(batch)
             self._say_reachable()
         else:
             self.dropped += len(batch)
-            log.error("the collector refused %d reports for good: %s", len(batch), refusal)
+            log.error("the collector refused a report for good: %s", refusal)
         # Some of the batch may have been dropped for lack of room while it was on its way.
         while self._queue and any(self._queue[0] is sent for sent in batch):
             self._take_first()

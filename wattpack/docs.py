@@ -11,6 +11,7 @@ from agent import catalogue
 from agent.config import AgentConfig
 from agent.metrics import PASS_DURATION
 from collector.config import CollectorConfig
+from collector.core import INGEST_DURATION
 from collector.metrics import COLLECTOR_METRICS
 from collector.reference import api_markdown
 from wattpack.options import ETC
@@ -92,16 +93,18 @@ def _metrics() -> Iterator[str]:
     yield "Base units, counters end in `_total`, ratios go from 0 to 1. What is not known has no series,"
     yield "never a zero; a container that is gone has none either. Agent and collector also expose"
     yield "`process_*`: what they cost themselves."
-    groups: Sequence[tuple[str, Sequence[MetricSpec[Any]]]] = (
-        ("The node, by its agent", (*catalogue.NODE_METRICS, *catalogue.NODE_PRESSURE_METRICS)),
+    nothing: tuple[tuple[str, str], ...] = ()
+    groups: Sequence[tuple[str, Sequence[MetricSpec[Any]], Sequence[tuple[str, str]]]] = (
+        ("The node, by its agent", (*catalogue.NODE_METRICS, *catalogue.NODE_PRESSURE_METRICS), nothing),
         (
             "Each container, by the agent",
             (*catalogue.CONTAINER_METRICS, *catalogue.CONTAINER_PRESSURE_METRICS),
+            nothing,
         ),
-        ("The agent itself", (*catalogue.AGENT_METRICS, *catalogue.GAP_METRICS)),
-        ("The collector", COLLECTOR_METRICS),
+        ("The agent itself", (*catalogue.AGENT_METRICS, *catalogue.GAP_METRICS), (PASS_DURATION,)),
+        ("The collector", COLLECTOR_METRICS, (INGEST_DURATION,)),
     )
-    for title, specs in groups:
+    for title, specs, histograms in groups:
         yield ""
         yield f"## {title}"
         yield ""
@@ -110,8 +113,7 @@ def _metrics() -> Iterator[str]:
         for spec in specs:
             labels = ", ".join(f"`{label}`" for label in spec.labels)
             yield f"| `{spec.name}` | {spec.kind} | {labels} | {spec.help} |"
-        if specs is groups[2][1]:
-            name, meaning = PASS_DURATION
+        for name, meaning in histograms:
             yield f"| `{name}` | histogram | | {meaning} |"
     yield ""
 

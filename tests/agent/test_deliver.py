@@ -128,6 +128,22 @@ async def test_what_is_refused_for_good_is_dropped_and_the_rest_goes_on(
     assert collector.received == [[1], [2]]
 
 
+async def test_one_bad_report_does_not_take_good_ones_with_it(receiver: tuple[Receiver, Collector]) -> None:
+    collector, settings = receiver
+
+    def all_but_the_third(sequences: list[int]) -> web.Response:
+        return web.Response(status=400) if 3 in sequences else taken(sequences)
+
+    collector.answers = [all_but_the_third] * 10
+    outbox = Outbox(settings)
+    for sequence in range(1, 6):
+        outbox.offer(report(sequence))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered + outbox.dropped == 5)
+    assert (outbox.delivered, outbox.dropped) == (4, 1)
+    assert collector.received == [[1, 2, 3, 4, 5], [1], [2], [3], [4], [5]]
+
+
 async def test_retry_after_is_honoured(
     receiver: tuple[Receiver, Collector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
