@@ -1,0 +1,67 @@
+"""What ships in systemd/: settings that say the defaults, clear complaints, a tight sandbox."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.config import AgentConfig
+from collector.config import CollectorConfig
+from tests.lab.parts import require
+
+SYSTEMD = Path(__file__).resolve().parents[2] / "systemd"
+ROLES: dict[str, type[AgentConfig | CollectorConfig]] = {"agent": AgentConfig, "collector": CollectorConfig}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_settings_file_as_shipped_changes_nothing(role: str) -> None:
+    shipped = (SYSTEMD / f"{role}.toml").read_bytes()
+    assert msgspec.toml.decode(shipped, type=ROLES[role]) == ROLES[role]()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_settings_file_shows_every_key_with_its_default(role: str) -> None:
+    shipped = (SYSTEMD / f"{role}.toml").read_text(encoding="utf-8")
+    uncommented = re.sub(r"^#(?=\w)", "", shipped, flags=re.MULTILINE)
+    assert msgspec.toml.decode(uncommented) == msgspec.to_builtins(ROLES[role]())
+
+
+def _install(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(SYSTEMD / "install.sh"), *arguments], check=False, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--rolle", "agent"], "--rolle is not an option: see --help"),
+        (["--role"], "--role needs a value: see --help"),
+        (["--role", "wizard"], "wizard is not a role: choose agent, collector or both"),
+    ],
+)
+def test_the_installer_says_what_is_wrong_in_one_sentence(arguments: list[str], complaint: str) -> None:
+    done = _install(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"install: {complaint}\n")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("role", ROLES)
+def test_the_sandbox_is_tight(role: str) -> None:
+    require("systemd")
+    done = subprocess.run(
+        # In tenths: an exposure above 2.0 is a failure.
+        [
+            "systemd-analyze",
+            "security",
+            "--offline=yes",
+            "--threshold=20",
+            str(SYSTEMD / f"wattpack-{role}.service"),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
