@@ -127,14 +127,14 @@ def _error_ratio(facts: HostFacts, match: Match) -> float:
 
 
 def _describe(facts: HostFacts, match: Match) -> str:
-    gigabytes = f"{facts.memory_bytes / _GB:.0f} GB"
+    gibibytes = f"{facts.memory_bytes / (1 << 30):.0f} GiB"
     like = f"reckoned like {match.name} ({match.machine.source})"
     if facts.hypervisor is not None:
         return (
-            f"prior for a guest's share, {facts.threads} vCPUs of {facts.cpu_model} and {gigabytes} "
+            f"prior for a guest's share, {facts.threads} vCPUs of {facts.cpu_model} and {gibibytes} "
             f"under {facts.hypervisor}, {like}"
         )
-    return f"prior for {facts.sockets} x {facts.cpu_model}, {facts.cores} cores and {gigabytes}, {like}"
+    return f"prior for {facts.sockets} x {facts.cpu_model}, {facts.cores} cores and {gibibytes}, {like}"
 
 
 def _unit(ratio: float | None) -> float:
