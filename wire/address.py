@@ -16,13 +16,14 @@ class Address:
 
     host: str
     port: int
+    tls: bool = False
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def url(self) -> str:
-        return f"http://{self}"
+        return f"{'https' if self.tls else 'http'}://{self}"
 
     @property
     def is_loopback(self) -> bool:

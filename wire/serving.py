@@ -1,8 +1,9 @@
-"""Serving over HTTP, the part that agent and collector share: binding, `/metrics`, a polite refusal."""
+"""Serving over HTTP, the part that agent and collector share: binding, guarding, `/metrics`."""
 
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -25,25 +26,33 @@ def metrics_handler(registry: CollectorRegistry) -> Handler:
 
 
 @asynccontextmanager
-async def serving(app: web.Application, address: Address, key: str) -> AsyncIterator[Address]:
+async def serving(
+    app: web.Application, address: Address, key: str, web_config: str = ""
+) -> AsyncIterator[Address]:
     """Serve `app` while the block runs; yields the address really bound (port 0 takes a free one).
 
     `key` is the configuration key that names the address, for the sentence when it cannot be had.
+    `web_config` is the path of a Prometheus web configuration file; empty serves plainly.
     """
+    tls = None
+    if web_config:
+        from wire.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
+
+        tls = protect(app, Path(web_config))
     # Bodies are unpacked by who reads them, who knows how large they may become.
     runner = web.AppRunner(
         app, access_log=None, handle_signals=False, shutdown_timeout=2.0, auto_decompress=False
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address.host, address.port)
+        site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
         try:
             await site.start()
         except OSError as error:
             raise Complaint(_why_not(error, address, key)) from error
         server = site._server  # noqa: SLF001 - aiohttp has no public way to learn the port it was given
         port = server.sockets[0].getsockname()[1] if server is not None else address.port  # type: ignore[attr-defined]
-        yield Address(address.host, port)
+        yield Address(address.host, port, tls=tls is not None)
     finally:
         await runner.cleanup()
 

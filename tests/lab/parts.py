@@ -121,6 +121,7 @@ PARTS: Final = {
             (_may_administer, _is_pc),
         ),
         Part("prometheus", {"prometheus": "prometheus", "promtool": "prometheus"}),
+        Part("certificates", {"openssl": "openssl"}),
         Part("victoria-metrics", {"victoria-metrics": "victoria-metrics"}),
     )
 }

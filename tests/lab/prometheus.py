@@ -94,17 +94,22 @@ def prometheus(
 
 def promtool_check_metrics(exposition: str) -> str:
     """What `promtool check metrics` has to say about a scrape; empty only if it has nothing against it."""
+    status, said = _promtool("check", "metrics", given=exposition)
+    return said if said or status == 0 else f"promtool ended with status {status}"
+
+
+def promtool_check_web_config(file: Path) -> str:
+    """What `promtool check web-config` has against a file; empty if it accepts it."""
+    status, said = _promtool("check", "web-config", str(file))
+    return said if status else ""
+
+
+def _promtool(*arguments: str, given: str = "") -> tuple[int, str]:
     require("prometheus")
     done = subprocess.run(
-        ["promtool", "check", "metrics"],
-        input=exposition,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        ["promtool", *arguments], input=given, capture_output=True, text=True, check=False, timeout=60
     )
-    said = done.stdout + done.stderr
-    return said if said or done.returncode == 0 else f"promtool ended with status {done.returncode}"
+    return done.returncode, done.stdout + done.stderr
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> str:

@@ -35,3 +35,8 @@ def test_what_no_other_machine_reaches_is_loopback(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "localhost.example", "fe80::1"])
 def test_everything_else_is_not(host: str) -> None:
     assert not Address(host, 1).is_loopback
+
+
+def test_an_address_tells_how_to_ask_it() -> None:
+    assert Address("::1", 9640).url == "http://[::1]:9640"
+    assert Address("127.0.0.1", 9640, tls=True).url == "https://127.0.0.1:9640"

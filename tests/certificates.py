@@ -1,0 +1,61 @@
+"""Certificates for tests of TLS, made on the spot and good for a day."""
+
+import ssl
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.parts import require
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key, each in a PEM file."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """Somebody who signs certificates."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        require("certificates")
+        self._folder = folder
+        self._own = self._make(name)
+
+    @property
+    def certificate(self) -> Path:
+        """What to trust in order to trust all that it signs."""
+        return self._own.certificate
+
+    def issue(self, name: str) -> Pair:
+        """Sign a certificate for a server at 127.0.0.1 or a client; an old one of that name is replaced."""
+        own = self._own
+        signed = ("-CA", str(own.certificate), "-CAkey", str(own.key), "-addext", "basicConstraints=CA:FALSE")
+        return self._make(name, *signed, "-addext", "subjectAltName=IP:127.0.0.1")
+
+    def lock(self, name: str, locked: str) -> None:
+        """Write the key of a certificate anew, encrypted with a password."""
+        source, target = (str(self._folder / f"{each}.key") for each in (name, locked))
+        command = ["openssl", "ec", "-in", source, "-out", target, "-aes128", "-passout", "pass:secret"]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def _make(self, name: str, *options: str) -> Pair:
+        pair = Pair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc")
+        files = ("-keyout", str(pair.key), "-out", str(pair.certificate))
+        subprocess.run(
+            ["openssl", "req", "-x509", *curve, *files, "-days", "1", "-subj", f"/CN={name}", *options],
+            check=True,
+            capture_output=True,
+        )
+        return pair
+
+
+def trusting(authority: Authority, shown: Pair | None = None) -> ssl.SSLContext:
+    """A client that trusts an authority, and shows a certificate of its own if it has one."""
+    context = ssl.create_default_context(cafile=authority.certificate)
+    if shown is not None:
+        context.load_cert_chain(shown.certificate, shown.key)
+    return context

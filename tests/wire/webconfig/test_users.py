@@ -1,0 +1,96 @@
+import asyncio
+import base64
+
+import bcrypt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.webconfig.users import Users, parse_basic
+
+
+def hashed(password: str) -> str:
+    return bcrypt.hashpw(password.encode()[:72], bcrypt.gensalt(4)).decode()
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Every password that was put to bcrypt."""
+    asked: list[bytes] = []
+    really = bcrypt.checkpw
+
+    def counting(password: bytes, hashed: bytes) -> bool:
+        asked.append(password)
+        return really(password, hashed)
+
+    monkeypatch.setattr(bcrypt, "checkpw", counting)
+    return asked
+
+
+async def test_only_the_right_password_of_a_known_user_is_right() -> None:
+    users = Users({"alice": hashed("wonder"), "bob": hashed("builder")})
+    assert await users.admit("alice", b"wonder")
+    assert await users.admit("bob", b"builder")
+    assert not await users.admit("bob", b"wonder")
+    assert not await users.admit("alice", b"")
+    assert not await users.admit("", b"")
+    # The very password whose hash stands in for that of unknown users.
+    assert not await users.admit("carol", b"wonder")
+
+
+async def test_a_scrape_every_few_seconds_pays_for_bcrypt_once(checks: list[bytes]) -> None:
+    users = Users({"alice": hashed("wonder")})
+    for _ in range(100):
+        assert await users.admit("alice", b"wonder")
+    assert len(checks) == 1
+    assert not await users.admit("alice", b"guess")
+    assert await users.admit("alice", b"wonder")
+    assert len(checks) == 2
+
+
+async def test_an_unknown_name_costs_what_a_known_one_costs(checks: list[bytes]) -> None:
+    assert not await Users({"alice": hashed("wonder")}).admit("mallory", b"guess")
+    assert checks == [b"guess"]
+
+
+async def test_however_many_guess_one_password_is_checked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = most = 0
+
+    async def to_thread(check: object, *arguments: object) -> bool:  # noqa: ARG001 - stands in for asyncio's
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return False
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    users = Users({"alice": hashed("wonder")})
+    guesses = [users.admit("alice", str(number).encode()) for number in range(50)]
+    assert not any(await asyncio.gather(*guesses))
+    assert most == 1
+
+
+async def test_a_password_longer_than_bcrypt_looks_at_is_still_one() -> None:
+    users = Users({"alice": hashed("long" * 50)})
+    assert await users.admit("alice", b"long" * 50)
+    assert not await users.admit("alice", b"long" * 17)
+
+
+@given(st.text().filter(lambda name: ":" not in name), st.binary())
+def test_what_a_client_sends_is_read_back(name: str, password: bytes) -> None:
+    encoded = base64.b64encode(name.encode() + b":" + password).decode()
+    assert parse_basic(f"Basic {encoded}") == (name, password)
+    assert parse_basic(f"basic {encoded}") == (name, password)
+
+
+@given(st.text() | st.text().map("Basic ".__add__))
+def test_any_header_is_credentials_or_none(header: str) -> None:
+    parse_basic(header)
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Basic", "Basic !", "Bearer YTpi", "Basic " + base64.b64encode(b"no colon").decode()]
+)
+def test_no_credentials_are_none(header: str) -> None:
+    assert parse_basic(header) is None

@@ -1,0 +1,205 @@
+"""Reading the file: every key that is supported, and a sentence for each that is not."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from wire.complaint import Complaint
+
+
+class ClientAuth(StrEnum):
+    """Whether clients show a certificate; the ways that do not verify it are not supported."""
+
+    NONE = "NoClientCert"
+    IF_GIVEN = "VerifyClientCertIfGiven"
+    REQUIRED = "RequireAndVerifyClientCert"
+
+
+class TlsVersion(StrEnum):
+    """The versions of TLS that are still safe."""
+
+    TLS12 = "TLS12"
+    TLS13 = "TLS13"
+
+
+class Cipher(StrEnum):
+    """Cipher suites of TLS 1.2, by the names that Go gives them; those of TLS 1.3 cannot be chosen."""
+
+    ECDSA_AES_128 = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+    ECDSA_AES_256 = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    ECDSA_CHACHA20 = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
+    RSA_AES_128 = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+    RSA_AES_256 = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    RSA_CHACHA20 = "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A mapping of the file."""
+
+
+class Tls(_Section, frozen=True):
+    """`tls_server_config`; its paths are relative to the file."""
+
+    cert_file: str
+    key_file: str
+    client_auth_type: ClientAuth = ClientAuth.NONE
+    client_ca_file: str | None = None
+    min_version: TlsVersion = TlsVersion.TLS12
+    max_version: TlsVersion = TlsVersion.TLS13
+    cipher_suites: tuple[Cipher, ...] = ()
+    prefer_server_cipher_suites: bool = True
+
+    def __post_init__(self) -> None:
+        if self.min_version > self.max_version:
+            raise ValueError("min_version is above max_version")
+        if self.client_auth_type is ClientAuth.NONE and self.client_ca_file is not None:
+            raise ValueError(
+                f"client_ca_file has no use without client_auth_type: {ClientAuth.REQUIRED.value}"
+            )
+        if self.client_auth_type is not ClientAuth.NONE and self.client_ca_file is None:
+            raise ValueError(
+                f"client_auth_type: {self.client_auth_type.value} needs a client_ca_file to verify by"
+            )
+
+
+class Http(_Section, frozen=True):
+    """`http_server_config`."""
+
+    http2: bool = False
+    headers: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if self.http2:
+            raise ValueError("http2 is not supported here: set it to false or leave it out")
+        for name, value in self.headers.items():
+            if name not in _HEADERS:
+                raise ValueError(f"the header {name!r} cannot be set, only {', '.join(_HEADERS)}")
+            if (allowed := _HEADERS[name]) and value not in allowed:
+                raise ValueError(f"the header {name} must be {' or '.join(allowed)}, not {value!r}")
+
+
+class WebConfig(_Section, frozen=True):
+    """The whole file."""
+
+    tls_server_config: Tls | msgspec.UnsetType = msgspec.UNSET
+    """Not None: a heading with nothing below it is a mistake, not a wish for plain text."""
+    http_server_config: Http = Http()
+    basic_auth_users: dict[str, str] = {}
+    """A bcrypt hash per name."""
+
+    def __post_init__(self) -> None:
+        for name, hashed in self.basic_auth_users.items():
+            if not _BCRYPT.fullmatch(hashed):
+                raise ValueError(
+                    f"basic_auth_users.{name} is not a bcrypt hash: make one with htpasswd -nB {name}"
+                )
+
+
+_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "Strict-Transport-Security": (),
+    "X-Content-Type-Options": ("nosniff",),
+    "X-Frame-Options": ("deny", "sameorigin"),
+    "X-XSS-Protection": (),
+    "Content-Security-Policy": (),
+}
+"""Headers that Prometheus lets one set, with their allowed values where those are a list."""
+
+_BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+_CHOICES: Mapping[str, type[StrEnum]] = {
+    "client_auth_type": ClientAuth,
+    "min_version": TlsVersion,
+    "max_version": TlsVersion,
+    "cipher_suites": Cipher,
+}
+_NOT_SUPPORTED = frozenset(
+    ("cert", "key", "client_ca", "client_allowed_sans", "curve_preferences", "rate_limit")
+)
+"""Keys that Prometheus or its newer exporters know, and we do not."""
+
+
+def read_web_config(file: Path) -> WebConfig:
+    """Read and check a file; paths in it are taken from where it stands. What is wrong is a `Complaint`."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Complaint(f"cannot read {file} ({reason}): check http.web_config") from error
+    except UnicodeDecodeError as error:
+        raise Complaint(f"{file} is not UTF-8 text: save it as UTF-8") from error
+    config = parse_web_config(text, str(file))
+    tls = config.tls_server_config
+    if not tls:
+        return config
+    paths = {
+        key: str(file.parent / path)
+        for key in ("cert_file", "key_file", "client_ca_file")
+        if (path := getattr(tls, key)) is not None
+    }
+    return msgspec.structs.replace(config, tls_server_config=msgspec.structs.replace(tls, **paths))
+
+
+def parse_web_config(text: str, name: str) -> WebConfig:
+    """Check the text of a file, called `name` in complaints."""
+    try:
+        tree = yaml.load(text, _Loader)  # noqa: S506 - a safe loader, only stricter
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise Complaint(f"{name}{line}: not YAML that can be used: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise Complaint(f"{name}: not YAML: {error}") from error
+    try:
+        return msgspec.convert({} if tree is None else tree, WebConfig)
+    except msgspec.ValidationError as error:
+        raise Complaint(f"{name}: {_explained(str(error))}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values only, and no key twice: of two passwords of a user, one would silently be void."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
+_MISSING = re.compile(r"Object missing required field `(?P<key>.*)`")
+_WRONG_CHOICE = re.compile(r"Invalid enum value '?(?P<value>.*?)'?")
+_WRONG_TYPE = re.compile(r"Expected `(?P<wanted>\w+)(?: \| null)?`, got `(?P<got>\w+)`")
+_TYPES = {
+    "object": "a mapping",
+    "array": "a list",
+    "str": "a text",
+    "bool": "true or false",
+    "null": "nothing",
+}
+
+
+def _explained(message: str) -> str:
+    """Say in the file's own words what msgspec says in those of types."""
+    match = _MESSAGE.fullmatch(message)
+    assert match is not None, "the expression matches anything"
+    what, path = match["what"], re.sub(r"\[.*?\]", "", match["path"] or "")
+    below = f"{path}." if path else ""
+    if unknown := _UNKNOWN.fullmatch(what):
+        key = unknown["key"]
+        known = "is not supported here" if key in _NOT_SUPPORTED else "is not a key of a web configuration"
+        return f"{below}{key} {known}: leave it out"
+    if missing := _MISSING.fullmatch(what):
+        return f"{below}{missing['key']} is missing"
+    if wrong := _WRONG_CHOICE.fullmatch(what):
+        choices = ", ".join(_CHOICES[path.rpartition(".")[2]])
+        return f"{path}: {wrong['value']} is not supported here: choose from {choices}"
+    if wrong := _WRONG_TYPE.fullmatch(what):
+        wanted, got = (_TYPES.get(wrong[word], wrong[word]) for word in ("wanted", "got"))
+        return f"{path or 'the file'} must be {wanted}, not {got}"
+    return f"{path}: {what}" if path else what
