@@ -27,6 +27,7 @@ COMMANDS = (
     Command("up", "start a collector and an agent for this host, and show what it draws"),
     Command("agent", "run the agent of this host; --once takes one sample and ends"),
     Command("collector", "run the collector"),
+    Command("top", "show hosts and containers, live in the terminal"),
     Command("check-config", "say whether a configuration file is right"),
     Command("version", "print the version"),
 )

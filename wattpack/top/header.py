@@ -1,0 +1,175 @@
+"""What stands above the table: who, how much of everything, how many watts, and what is wrong. Pure."""
+
+import textwrap
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from wattpack.show import bytes_text, watts_text
+from wattpack.top.scene import SILENT, Node, Scene
+from wattpack.top.spans import Line, Style, bar, printable, shortened, style_of
+from wire.messages import NodePower, Pressure
+from wire.resources import Quantities, Resource, ratio
+
+_LABEL_WIDTH = 8
+_PERCENT_WIDTH = 6
+_TEXT_WIDTH = 29
+_PRESSURE_WIDTH = 13
+_WIDEST_BAR = 60
+_NARROWEST_BAR = 6
+
+
+def title(scene: Scene, width: int) -> Line:
+    """The name and size of what is seen, and when."""
+    whole = together(scene.nodes)
+    capacity = whole.capacity
+    left = (
+        f"{printable(whole.name)}: {capacity.cpu_cores or 0:g} cores, {bytes_text(capacity.memory_bytes)},"
+        f" {_count(len(scene.containers), 'container')}"
+    )
+    gaps = sum(len(node.gaps) for node in scene.nodes)
+    clock = time.strftime("%H:%M:%S", time.localtime(scene.at))
+    right = ", ".join((_count(len(scene.alerts), "alert"), _count(gaps, "gap"), clock))
+    return ((f"{left.ljust(width - len(right) - 1)} {right}", Style.TITLE),)
+
+
+def meters(scene: Scene, width: int) -> Iterator[Line]:
+    """A bar per resource, and the watts."""
+    whole = together(scene.nodes)
+    used, capacity, pressure = whole.used, whole.capacity, whole.pressure
+    cores = "-" if used.cpu_cores is None else f"{used.cpu_cores:.2f}"
+    network = None if Resource.NETWORK in whole.learned_capacities else capacity.network_bytes_per_second
+    yield _meter(
+        "CPU",
+        ratio(used, capacity, Resource.CPU),
+        f"{cores} of {capacity.cpu_cores or 0:g} cores",
+        pressure.cpu_ratio,
+        width,
+    )
+    yield _meter(
+        "MEMORY",
+        ratio(used, capacity, Resource.MEMORY),
+        f"{bytes_text(used.memory_bytes)} of {bytes_text(capacity.memory_bytes)}",
+        pressure.memory_ratio,
+        width,
+    )
+    # Bytes per second say little about a disk: what it can do depends on how it is asked.
+    yield _meter(
+        "DISK",
+        whole.disk_busy_ratio,
+        bytes_text(used.disk_bytes_per_second, "/s"),
+        pressure.disk_ratio,
+        width,
+    )
+    yield _meter(
+        "NETWORK",
+        None if network is None else ratio(used, capacity, Resource.NETWORK),
+        bytes_text(used.network_bytes_per_second, "/s")
+        + ("" if network is None else f" of {bytes_text(network, '/s')}"),
+        None,
+        width,
+    )
+    yield _power([node.power for node in heard(scene.nodes) if node.power is not None])
+
+
+def alerts(scene: Scene, width: int, most: int) -> list[Line]:
+    """What is wrong, in at most so many lines."""
+    wrong = [] if scene.trouble is None else [printable(scene.trouble)]
+    several = len(scene.nodes) > 1
+    wrong += [
+        printable(f"{alert.node}: {alert.evidence}" if several else alert.evidence) for alert in scene.alerts
+    ]
+    wrapped = [line for text in wrong for line in _wrap(f"! {text}", width)]
+    lines = wrapped if len(wrapped) <= most else [shortened(f"! {text}", width) for text in wrong]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"! {len(lines) - most + 1} more in a taller window"]
+    return [((line, Style.HOT),) for line in lines]
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    # Names have hyphens, and are looked for as a whole.
+    return textwrap.wrap(text, max(width, 4), subsequent_indent="  ", break_on_hyphens=False)
+
+
+def heard(nodes: Iterable[Node]) -> list[Node]:
+    """Nodes of which the last word is not an old one."""
+    return [node for node in nodes if node.state != SILENT]
+
+
+def together(nodes: Sequence[Node]) -> Node:
+    """The one node there is, or all that are heard of as if they were one: sums, and the worst pressure."""
+    up = heard(nodes)
+    silent = len(nodes) - len(up)
+    if len(nodes) == 1 and not silent:
+        return nodes[0]
+    return Node(
+        name=", ".join((_count(len(nodes), "node"), *([f"{silent} silent"] if silent else []))),
+        used=Quantities(
+            cpu_cores=_sum(node.used.cpu_cores for node in up),
+            memory_bytes=_whole(_sum(node.used.memory_bytes for node in up)),
+            disk_bytes_per_second=_sum(node.used.disk_bytes_per_second for node in up),
+            network_bytes_per_second=_sum(node.used.network_bytes_per_second for node in up),
+        ),
+        capacity=Quantities(
+            cpu_cores=_all(node.capacity.cpu_cores for node in up),
+            memory_bytes=_whole(_all(node.capacity.memory_bytes for node in up)),
+            network_bytes_per_second=_all(node.capacity.network_bytes_per_second for node in up),
+        ),
+        learned_capacities=tuple({resource for node in up for resource in node.learned_capacities}),
+        pressure=Pressure(
+            cpu_ratio=_most(node.pressure.cpu_ratio for node in up),
+            memory_ratio=_most(node.pressure.memory_ratio for node in up),
+            disk_ratio=_most(node.pressure.disk_ratio for node in up),
+        ),
+        disk_busy_ratio=_most(node.disk_busy_ratio for node in up),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _all(values: Iterable[float | None]) -> float | None:
+    """The sum, unless one is missing: a share of half the capacity would be told as too high."""
+    every = list(values)
+    return None if None in every else _sum(every)
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _meter(label: str, share: float | None, text: str, pressure: float | None, width: int) -> Line:
+    room = width - _LABEL_WIDTH - _PERCENT_WIDTH - _TEXT_WIDTH - _PRESSURE_WIDTH
+    drawn = bar(share, min(room, _WIDEST_BAR)) if room >= _NARROWEST_BAR else ""
+    percent = "-" if share is None else f"{share:.0%}"
+    return (
+        (label.ljust(_LABEL_WIDTH), Style.PLAIN),
+        (drawn, style_of(share)),
+        (f"{percent.rjust(_PERCENT_WIDTH - 1)} ", Style.PLAIN),
+        (f" {text}".ljust(_TEXT_WIDTH), Style.PLAIN),
+        ("" if pressure is None else f"pressure {pressure:.0%}", Style.PLAIN),
+    )
+
+
+def _power(powers: Sequence[NodePower]) -> Line:
+    label = ("POWER".ljust(_LABEL_WIDTH), Style.PLAIN)
+    watts = sum(power.watts for power in powers)
+    if not watts:
+        return (label, ("-", Style.FAINT))
+    # Nodes whose watts come from the same model are wrong in the same direction: errors add up.
+    error_ratio = sum(power.watts * power.error_ratio for power in powers) / watts
+    idle = sum(power.idle_watts for power in powers)
+    system = sum(power.system_watts for power in powers)
+    containers = max(0.0, watts - idle - system)
+    sources = "+".join(sorted({power.source for power in powers}))
+    parts = f" by {sources} = idle {idle:.2f} + system {system:.2f} + containers {containers:.2f}"
+    return (label, (watts_text(watts, error_ratio), Style.TITLE), (parts, Style.PLAIN))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

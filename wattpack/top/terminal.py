@@ -1,0 +1,183 @@
+"""The thin shell around the drawing: curses for keys and cells, asyncio for the time in between."""
+
+import asyncio
+import curses
+import locale
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from wattpack.top.scene import Scene
+from wattpack.top.screen import draw
+from wattpack.top.spans import Line, Style
+from wattpack.top.view import Room, View, press
+from wire.complaint import Complaint
+
+_KEYS: Mapping[int | str, str] = {
+    curses.KEY_UP: "up",
+    curses.KEY_DOWN: "down",
+    curses.KEY_PPAGE: "page up",
+    curses.KEY_NPAGE: "page down",
+    curses.KEY_HOME: "home",
+    curses.KEY_END: "end",
+    curses.KEY_ENTER: "enter",
+    "\n": "enter",
+    "\r": "enter",
+    curses.KEY_BACKSPACE: "backspace",
+    "\x7f": "backspace",
+    "\b": "backspace",
+    "\x1b": "escape",
+}
+_REDRAW = "\x0c"
+_ESCAPE_MILLISECONDS = 25
+"""Long enough for the rest of an arrow key to arrive, short enough not to be felt after Esc."""
+
+
+async def show(scenes: AsyncGenerator[Scene, None], view: View) -> None:
+    """Draw each scene as it comes and heed the keys, until the person has seen enough."""
+    with _opened() as window:
+        shell = _Shell(window, view)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, shell.ended.set)
+        loop.add_signal_handler(signal.SIGWINCH, shell.resize)
+        loop.add_reader(sys.stdin, shell.listen)
+        following = asyncio.create_task(shell.follow(scenes))
+        ending = asyncio.create_task(shell.ended.wait())
+        try:
+            done, _ = await asyncio.wait((following, ending), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            loop.remove_reader(sys.stdin)
+            ending.cancel()
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+
+class _Shell:
+    """Holds the last scene and the current view together on the screen."""
+
+    def __init__(self, window: "curses.window", view: View) -> None:
+        self.ended = asyncio.Event()
+        self._window = window
+        self._view = view
+        self._room = Room(0, 0)
+        self._scene: Scene | None = None
+        self._attributes = _attributes()
+        self._write(((("looking ...", Style.FAINT),),))
+
+    async def follow(self, scenes: AsyncGenerator[Scene, None]) -> None:
+        async for scene in scenes:
+            self._scene = scene
+            self._draw()
+
+    def listen(self) -> None:
+        """Take the keys that are there."""
+        keys = list(iter(self._key, None))
+        if not keys and not os.isatty(sys.stdin.fileno()):
+            # The terminal has gone: there is something to read for ever, and it is nothing.
+            self.ended.set()
+        for key in keys:
+            view = press(self._view, key, self._room)
+            if view is None:
+                self.ended.set()
+                return
+            self._view = view
+        # Someone else has written over it; curses would send only what is new to itself.
+        self._window.clearok(_REDRAW in keys)
+        self._draw()
+
+    def resize(self) -> None:
+        """Follow the terminal to its new size."""
+        size = os.get_terminal_size()
+        curses.resizeterm(size.lines, size.columns)
+        self._window.clear()
+        self._draw()
+
+    def _key(self) -> str | None:
+        try:
+            key = self._window.get_wch()
+        except curses.error:
+            return None
+        return _KEYS.get(key, key if isinstance(key, str) else "")
+
+    def _draw(self) -> None:
+        if self._scene is None:
+            return
+        height, width = self._window.getmaxyx()
+        screen = draw(self._scene, self._view, width, height)
+        self._room = screen.room
+        self._write(screen.lines)
+
+    def _write(self, lines: tuple[Line, ...]) -> None:
+        self._window.erase()
+        encoding = self._window.encoding
+        for y, line in enumerate(lines):
+            x = 0
+            for text, style in line:
+                showable = text.encode(encoding, "replace").decode(encoding)
+                # The last cell of all cannot be written without an error, though it is written.
+                with suppress(curses.error):
+                    self._window.addstr(y, x, showable, self._attributes[style])
+                x += len(text)
+        self._window.refresh()
+
+
+@contextmanager
+def _opened() -> Iterator["curses.window"]:
+    """The terminal in our hands, and given back as it was, whatever happens."""
+    locale.setlocale(locale.LC_ALL, "")
+    try:
+        window = curses.initscr()
+    except curses.error as error:
+        raise Complaint(
+            f"this terminal cannot be drawn on (TERM={os.environ.get('TERM', '')}: {error});"
+            " set TERM to what it is, or use --once"
+        ) from None
+    try:
+        curses.noecho()
+        curses.cbreak()
+        curses.set_escdelay(_ESCAPE_MILLISECONDS)
+        with suppress(curses.error):
+            curses.curs_set(0)
+        window.keypad(True)  # noqa: FBT003 - the library's own signature
+        window.nodelay(True)  # noqa: FBT003 - the same
+        yield window
+    finally:
+        window.keypad(False)  # noqa: FBT003 - the same
+        curses.nocbreak()
+        curses.echo()
+        curses.endwin()
+
+
+def _attributes() -> Mapping[Style, int]:
+    plain = {
+        Style.PLAIN: curses.A_NORMAL,
+        Style.TITLE: curses.A_BOLD,
+        Style.HEAD: curses.A_REVERSE,
+        Style.SORTED: curses.A_REVERSE | curses.A_BOLD,
+        Style.FAINT: curses.A_DIM,
+        Style.GOOD: curses.A_NORMAL,
+        Style.WARM: curses.A_NORMAL,
+        Style.HOT: curses.A_BOLD,
+    }
+    if os.environ.get("NO_COLOR") or not curses.has_colors():
+        return plain
+    curses.start_color()
+    curses.use_default_colors()
+    coloured = {
+        Style.SORTED: (curses.COLOR_CYAN, curses.A_REVERSE | curses.A_BOLD),
+        Style.GOOD: (curses.COLOR_GREEN, curses.A_NORMAL),
+        Style.WARM: (curses.COLOR_YELLOW, curses.A_NORMAL),
+        Style.HOT: (curses.COLOR_RED, curses.A_BOLD),
+    }
+    for pair, (colour, _) in enumerate(coloured.values(), start=1):
+        curses.init_pair(pair, colour, -1)
+    return plain | {
+        style: curses.color_pair(pair) | attribute
+        for pair, (style, (_, attribute)) in enumerate(coloured.items(), start=1)
+    }
