@@ -5,13 +5,18 @@ disks below it, a loop and the disk that holds its file. Only the lowest one is 
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agent.files import parse_count, read_file
+from agent.readings import DiskTotals
 
 _SECTOR_BYTES = 512
 """The unit of /proc/diskstats, whatever the device's own sector size is."""
-_FIELDS = 10
+_FIELDS = 13
+_COUNTS_AT = (3, 5, 7, 9, 12)
+"""Reads, sectors read, writes, sectors written, milliseconds busy."""
+_MILLISECONDS = 1000
 _NOT_A_DISK = ("loop", "ram", "zram", "drbd", "zd")
 """Devices in memory, or on top of others without saying so."""
 
@@ -23,43 +28,46 @@ class DeviceStat:
     number: bytes
     """Major and minor, as cgroup files write it: `8:0`."""
     name: str
-    total_bytes: int
+    totals: DiskTotals
 
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """The disks' bytes together, and the numbers of the devices that are not disks."""
+    """What went through each disk by its name, and the numbers of the devices that are not disks."""
 
-    names: tuple[str, ...] = ()
-    total_bytes: int | None = None
+    totals: Mapping[str, DiskTotals] = field(default_factory=dict)
     skipped_devices: frozenset[bytes] = frozenset()
 
 
 def parse_diskstats(text: bytes) -> tuple[DeviceStat, ...]:
-    """Bytes read and written per device; lines that make no sense are passed over."""
+    """What went through each device; lines that make no sense are passed over."""
     stats = []
     for line in text.splitlines():
         fields = line.split()
         if len(fields) < _FIELDS:
             continue
-        sectors_read, sectors_written = parse_count(fields[5]), parse_count(fields[9])
-        if sectors_read is None or sectors_written is None:
+        counts = [parse_count(fields[index]) for index in _COUNTS_AT]
+        if None in counts:
             continue
-        number, name = fields[0] + b":" + fields[1], os.fsdecode(fields[2])
-        stats.append(DeviceStat(number, name, (sectors_read + sectors_written) * _SECTOR_BYTES))
+        reads, sectors_read, writes, sectors_written, busy_milliseconds = (count or 0 for count in counts)
+        totals = DiskTotals(
+            transferred_bytes=(sectors_read + sectors_written) * _SECTOR_BYTES,
+            operations=reads + writes,
+            busy_seconds=busy_milliseconds / _MILLISECONDS,
+        )
+        stats.append(DeviceStat(fields[0] + b":" + fields[1], os.fsdecode(fields[2]), totals))
     return tuple(stats)
 
 
 def read_disks(proc: str, sys: str) -> Disks:
-    """The host's disks; none, with their bytes unknown, where the kernel's lists cannot be read."""
+    """The host's disks; none where the kernel's lists cannot be read."""
     stats = parse_diskstats(read_file(f"{proc}/diskstats") or b"")
     whole_devices = _listed(f"{sys}/block")
     disks = [stat for stat in stats if stat.name in whole_devices and _is_disk(sys, stat.name)]
     if not disks:
         return Disks()
     return Disks(
-        names=tuple(stat.name for stat in disks),
-        total_bytes=sum(stat.total_bytes for stat in disks),
+        totals={stat.name: stat.totals for stat in disks},
         skipped_devices=frozenset(stat.number for stat in stats).difference(stat.number for stat in disks),
     )
 

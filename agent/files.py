@@ -39,8 +39,8 @@ def parse_count(text: bytes | None) -> int | None:
     """A number that is not negative, alone in its text; None for anything else."""
     if text is None:
         return None
-    text = text.strip()
-    return int(text) if text.isdigit() and len(text) <= _LONGEST_COUNT else None
+    digits = text.strip()
+    return int(digits) if digits.isdigit() and len(digits) <= _LONGEST_COUNT else None
 
 
 def parse_field(text: bytes | None, key: bytes) -> int | None:

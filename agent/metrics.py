@@ -1,4 +1,4 @@
-"""What Prometheus sees, made anew from the last report at each scrape.
+"""What Prometheus sees, made anew from the last picture at each scrape.
 
 Nothing is remembered between scrapes, so a container that is gone has no series left.
 """
@@ -11,13 +11,16 @@ from prometheus_client.registry import Collector
 
 from agent.catalogue import (
     AGENT_METRICS,
+    ALERT_METRICS,
     CONTAINER_METRICS,
     CONTAINER_PRESSURE_METRICS,
     GAP_METRICS,
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
-    waiting,
 )
+from agent.catalogue.container import container_waiting
+from agent.catalogue.node import waiting
+from agent.catalogue.own import shortages
 from agent.state import AgentState
 from wire.catalogue import families
 
@@ -37,16 +40,17 @@ class _FromState(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from families(AGENT_METRICS, [self._state])
-        report = self._state.report
-        if report is None:
+        yield from families(ALERT_METRICS, shortages(self._state))
+        picture = self._state.picture
+        if picture is None:
             return
-        yield from families(NODE_METRICS, [report.state])
-        yield from families(NODE_PRESSURE_METRICS, waiting(None, report.state.pressure))
-        yield from families(GAP_METRICS, report.state.gaps)
-        yield from families(CONTAINER_METRICS, report.containers)
+        yield from families(NODE_METRICS, [picture])
+        yield from families(NODE_PRESSURE_METRICS, waiting(picture.sample.pressure))
+        yield from families(GAP_METRICS, picture.gaps)
+        yield from families(CONTAINER_METRICS, picture.containers)
         yield from families(
             CONTAINER_PRESSURE_METRICS,
-            (each for container in report.containers for each in waiting(container, container.pressure)),
+            (each for container in picture.containers for each in container_waiting(container)),
         )
 
 

@@ -3,24 +3,24 @@
 A namespace counts for everyone in it. A container in the host's own network has no figure of its own,
 and where several share one (a pod), the first by id is given all of it and the others none: so the
 sum over containers is never more than what there was.
+
+Namespaces are told apart by the inode of `/proc/<pid>/net/dev`: each has a file of its own, which anyone
+may look at, while the link at `/proc/<pid>/ns/net` is for the owner of the process only.
 """
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.files import read_file
 from agent.links import LOOPBACK, parse_net_dev
 from wire.messages import Gap
 
-_FORBIDDEN = Gap(
+_HIDDEN = Gap(
     "container network",
-    "this user may not look into the containers' network namespaces; run as root or with CAP_SYS_PTRACE",
-)
-_OTHER_PROCESSES = Gap(
-    "container network",
-    "the containers' processes are not visible from here; share the host's process namespace (pid: host)",
+    "the containers' processes are not visible from here; share the host's process namespace (pid: host),"
+    " or mount /proc without hidepid",
 )
 
 
@@ -29,7 +29,16 @@ class Home:
     """A container's first process and the namespace it is in, as it was found."""
 
     pid: int
-    namespace: str
+    namespace: int
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPass:
+    """What one look at all containers gave."""
+
+    bytes_by_id: Mapping[str, int] = field(default_factory=dict)
+    """A container without an entry has no figure of its own, or none that can be told."""
+    gaps: tuple[Gap, ...] = ()
 
 
 class _HiddenError(Exception):
@@ -37,29 +46,23 @@ class _HiddenError(Exception):
 
 
 class NetworkReader:
-    """Remembers a process for each container, so that a pass reads one link and one file each."""
+    """Remembers a process for each container, so that a pass looks at one file each."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = str(proc)
         self._homes: dict[str, Home] = {}
 
-    def read(self, directories: Iterable[tuple[str, str]]) -> tuple[dict[str, int], tuple[Gap, ...]]:
-        """Bytes by container id; the containers come as `(id, cgroup directory)`, by id.
-
-        A container without an entry has no figure of its own, or none that can be told.
-        """
-        taken = self._host_namespaces()
+    def read(self, directories: Iterable[tuple[str, str]]) -> NetworkPass:
+        """Bytes by container id; the containers come as `(id, cgroup directory)`, by id."""
+        taken = {namespace_of(self._proc, process) for process in ("1", "self")}
         homes: dict[str, Home] = {}
         counted: dict[str, int] = {}
-        gaps: dict[Gap, None] = {}
+        gaps: tuple[Gap, ...] = ()
         for identifier, directory in directories:
             try:
                 home = self._find_home(identifier, directory)
-            except PermissionError:
-                gaps[_FORBIDDEN] = None
-                continue
             except _HiddenError:
-                gaps[_OTHER_PROCESSES] = None
+                gaps = (_HIDDEN,)
                 continue
             if home is None:
                 continue
@@ -73,17 +76,7 @@ class NetworkReader:
                     count for name, count in parse_net_dev(text).items() if name != LOOPBACK
                 )
         self._homes = homes
-        return counted, tuple(gaps)
-
-    def _host_namespaces(self) -> set[str]:
-        """The first process's, and our own: a host may be no more than a namespace of a larger one."""
-        namespaces = set()
-        for process in ("1", "self"):
-            try:
-                namespaces.add(self._namespace(process))
-            except OSError:
-                continue
-        return namespaces
+        return NetworkPass(counted, gaps)
 
     def _find_home(self, identifier: str, directory: str) -> Home | None:
         """Where the container lives; None where it has gone or has no process.
@@ -92,25 +85,26 @@ class NetworkReader:
         restarted container has a new one, and the old process id may belong to a stranger.
         """
         known = self._homes.get(identifier)
-        if known is not None:
-            try:
-                if self._namespace(str(known.pid)) == known.namespace:
-                    return known
-            except OSError:
-                pass
+        if known is not None and namespace_of(self._proc, str(known.pid)) == known.namespace:
+            return known
         pid = first_process(directory)
         if pid is None:
             return None
-        try:
-            return Home(pid, self._namespace(str(pid)))
-        except PermissionError:
-            raise
-        except OSError:
-            return None
+        namespace = namespace_of(self._proc, str(pid))
+        if namespace is None:
+            if namespace_of(self._proc, "1") is None:
+                raise _HiddenError
+            return None  # it ended meanwhile
+        return Home(pid, namespace)
 
-    def _namespace(self, process: str) -> str:
+
+def namespace_of(proc: str, process: str) -> int | None:
+    """What tells a process's network namespace from all others; None where it cannot be seen."""
+    try:
         # As a string, since a Path for each container would take longer than the call.
-        return os.readlink(f"{self._proc}/{process}/ns/net")  # noqa: PTH115 - see above
+        return os.stat(f"{proc}/{process}/net/dev").st_ino  # noqa: PTH116 - see above
+    except OSError:
+        return None
 
 
 def first_process(directory: str) -> int | None:

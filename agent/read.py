@@ -2,22 +2,29 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from agent.attempts import Attempts
 from agent.cgroups.find import Walk, find_containers
 from agent.cgroups.layout import Layout, detect
-from agent.cgroups.usage import UsageReader, v2_duties
-from agent.host import HostPass, HostReader
-from agent.netns import NetworkReader
-from agent.readings import ContainerReading, PressureTotals, Reading
+from agent.cgroups.limits import LimitsReader
+from agent.cgroups.usage import UsageReader
+from agent.host import HostPass, HostReader, gaps_of
+from agent.kept import usual_allowance
+from agent.netns import NetworkPass, NetworkReader
+from agent.readings import NO_PRESSURE, ContainerReading, HostReading, Reading
+from agent.subtree import Subtree
 from wire.messages import Gap
 
 _GIBIBYTE = 1 << 30
 
 
 class Reader:
-    """Reads everything that the kernel's files say; the roots and the clocks are given."""
+    """Reads everything that the kernel's files say; the roots and the clocks are given.
+
+    With a `subtree`, that cgroup is the host, and only containers below it are seen.
+    """
 
     def __init__(
         self,
@@ -25,6 +32,7 @@ class Reader:
         sys: Path = Path("/sys"),
         monotonic: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = time.time,
+        subtree: str = "",
     ) -> None:
         self._proc = proc
         self._sys = sys
@@ -32,83 +40,115 @@ class Reader:
         self._unix = unix
         self._host = HostReader(proc, sys)
         self._network = NetworkReader(proc)
+        self._allowance = usual_allowance()
         self._layout = detect(proc, sys)
+        self._usage = UsageReader(self._layout, self._allowance)
+        self._subtree = Subtree(proc, self._layout, subtree) if subtree.strip("/") else None
+        self._subtree_path = self._subtree.path if self._subtree is not None else ""
 
     def read(self) -> Reading:
         """One pass. What cannot be seen is a gap: worded the same in every pass, and each one once."""
-        return self._read()[0]
+        attempts = Attempts()
+        unix_seconds, monotonic_seconds = self._unix(), self._monotonic()
+        if self._layout.is_empty:
+            self._layout = detect(self._proc, self._sys)
+            self._usage = UsageReader(self._layout, self._allowance)
+        machine = self._host.read(monotonic_seconds)
+        limits = LimitsReader(self._layout, machine.reading.cores)
+        walk = attempts.read("containers", self._find, Walk())
+        network = attempts.read("container network", lambda: self._read_network(walk), NetworkPass())
+        containers = attempts.read(
+            "containers", lambda: tuple(self._read_containers(walk, machine, limits, network)), ()
+        )
+        host, host_gaps = attempts.read(
+            "host",
+            lambda: self._read_host(machine, limits, containers, monotonic_seconds),
+            (HostReading(), ()),
+        )
+        gaps = (
+            *host_gaps,
+            *_gaps_of_layout(self._layout),
+            *network.gaps,
+            *_gaps_of_containers(walk, containers),
+        )
+        failures = (*machine.failures, *attempts.failures)
+        failed = {gap.what for gap in failures}
+        return Reading(
+            unix_seconds=unix_seconds,
+            monotonic_seconds=monotonic_seconds,
+            host=host,
+            containers=containers,
+            gaps=tuple(dict.fromkeys((*failures, *(gap for gap in gaps if gap.what not in failed)))),
+        )
 
     def describe(self) -> list[str]:
         """What there is to read on this host, in plain words; what is missing is in the gaps."""
-        reading, host = self._read()
+        reading = self.read()
+        host = reading.host
         runtimes = Counter(container.runtime for container in reading.containers)
         by_runtime = ", ".join(f"{count} {runtime}" for runtime, count in runtimes.most_common())
         containers = f"{len(reading.containers)} container{'' if len(reading.containers) == 1 else 's'}"
+        memory_gibibytes = (host.memory.total_bytes or 0) / _GIBIBYTE
+        size = f"{host.cores or 0:.4g} cores, {memory_gibibytes:.1f} GiB of memory"
         return [
-            f"{host.reading.cores} cores, {host.reading.memory_total_bytes / _GIBIBYTE:.1f} GiB of memory",
-            f"disks: {', '.join(host.disks) or 'none'}; links: {', '.join(host.links) or 'none'}",
+            size if self._subtree is None else f"the cgroup /{self._subtree.path} as the host: {size}",
+            f"disks: {', '.join(host.disks) or 'none'}; links: {', '.join(sorted(host.links)) or 'none'}",
             f"{self._layout.version}, {containers}{f' ({by_runtime})' if by_runtime else ''}",
         ]
 
-    def _read(self) -> tuple[Reading, HostPass]:
-        unix_seconds, monotonic_seconds = self._unix(), self._monotonic()
-        host = self._host.read(monotonic_seconds)
-        if self._layout.is_empty:
-            self._layout = detect(self._proc, self._sys)
-        containers, gaps = self._read_containers(host)
-        reading = Reading(
-            unix_seconds=unix_seconds,
-            monotonic_seconds=monotonic_seconds,
-            host=host.reading,
-            containers=containers,
-            gaps=tuple(dict.fromkeys((*host.gaps, *gaps))),
-        )
-        return reading, host
-
-    def _read_containers(self, host: HostPass) -> tuple[tuple[ContainerReading, ...], list[Gap]]:
+    def _find(self) -> Walk:
         root = self._layout.walk_root
-        walk = find_containers(root) if root is not None else Walk()
-        directories = ((found.container.id, f"{root}/{found.path}") for found in walk.found)
-        network_bytes, network_gaps = self._network.read(directories)
-        usage = UsageReader(self._layout, host.skipped_devices)
-        containers = []
+        return Walk() if root is None else find_containers(root, self._subtree_path)
+
+    def _read_network(self, walk: Walk) -> NetworkPass:
+        root = self._layout.walk_root
+        return self._network.read((found.container.id, f"{root}/{found.path}") for found in walk.found)
+
+    def _read_containers(
+        self, walk: Walk, machine: HostPass, limits: LimitsReader, network: NetworkPass
+    ) -> Iterator[ContainerReading]:
+        self._usage.keep_only([*(found.path for found in walk.found), self._subtree_path])
         for found in walk.found:
             monotonic_seconds = self._monotonic()
-            counters = usage.read(found.path)
-            if counters is None or counters.cpu_seconds is None:
-                continue
-            containers.append(
-                ContainerReading(
+            cgroup = self._usage.read(found.path, monotonic_seconds, limits, machine.skipped_devices)
+            if cgroup is not None:
+                yield ContainerReading(
                     id=found.container.id,
                     runtime=found.container.runtime,
+                    pod=found.container.pod_uid,
                     monotonic_seconds=monotonic_seconds,
-                    cpu_seconds=counters.cpu_seconds,
-                    memory_usage_bytes=counters.memory_usage_bytes,
-                    memory_inactive_file_bytes=counters.memory_inactive_file_bytes,
-                    memory_limit_bytes=counters.limits.memory_bytes,
-                    cpu_limit_cores=counters.limits.cpu_cores,
-                    disk_bytes=counters.disk_bytes,
-                    network_bytes=network_bytes.get(found.container.id),
-                    pressure=counters.pressure,
+                    cgroup=cgroup,
+                    network_bytes=network.bytes_by_id.get(found.container.id),
                 )
-            )
-        gaps = [*_gaps_of_layout(self._layout), *network_gaps]
-        if walk.some_forbidden:
-            gaps.append(Gap("containers", "this user may not list all cgroups; run as root to see every one"))
-        if containers and all(container.pressure == PressureTotals() for container in containers):
-            gaps.append(Gap("container pressure", "the kernel measures it in cgroup v2 only, with psi=1"))
-        return tuple(containers), gaps
+
+    def _read_host(
+        self,
+        machine: HostPass,
+        limits: LimitsReader,
+        containers: tuple[ContainerReading, ...],
+        monotonic_seconds: float,
+    ) -> tuple[HostReading, Iterable[Gap]]:
+        if self._subtree is None:
+            return machine.reading, gaps_of(machine.reading)
+        cgroup = self._usage.read(self._subtree.path, monotonic_seconds, limits, machine.skipped_devices)
+        return self._subtree.as_host(machine.reading, cgroup, containers)
 
 
 def _gaps_of_layout(layout: Layout) -> Iterator[Gap]:
     """What the mounted controllers leave out for every container."""
-    from_v2 = v2_duties(layout)
     if layout.is_empty:
         yield Gap("containers", "no cgroup file system is mounted; mount it at /sys/fs/cgroup")
         return
-    if "cpuacct" not in layout.v1 and "cpu" not in from_v2:
+    if "cpuacct" not in layout.v1 and layout.v2 is None:
         yield Gap("containers", "their CPU time is not accounted for; mount the cpuacct controller")
-    if "memory" not in layout.v1 and "memory" not in from_v2:
+    if "memory" not in layout.v1 and "memory" not in layout.v2_controllers:
         yield Gap("container memory", "the memory controller is off; boot with cgroup_enable=memory")
-    if "blkio" not in layout.v1 and "io" not in from_v2:
+    if "blkio" not in layout.v1 and "io" not in layout.v2_controllers:
         yield Gap("container disk", "the block I/O controller is off; mount blkio, or enable io in cgroup v2")
+
+
+def _gaps_of_containers(walk: Walk, containers: tuple[ContainerReading, ...]) -> Iterator[Gap]:
+    if walk.some_forbidden:
+        yield Gap("containers", "this user may not list all cgroups; run as root to see every one")
+    if containers and all(container.cgroup.pressure == NO_PRESSURE for container in containers):
+        yield Gap("container pressure", "the kernel measures it in cgroup v2 only, with psi=1")

@@ -2,14 +2,16 @@
 
 A counter that went backwards was started anew; over that interval its rate is not known, and the
 next one is taken from where it stands now. A container that is seen for the first time has levels
-(memory) but no rates yet.
+(memory) but no rates yet. One that ends is accounted for up to the last time it was read: what it used
+after that is known to nobody once its cgroup is gone, and is never more than one interval's worth.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.readings import ContainerReading, PressureTotals, Reading
 from wire.messages import Gap, Pressure
-from wire.resources import Quantities
+from wire.resources import Quantities, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,21 @@ class ContainerSample:
     cpu_seconds_total: float
     used: Quantities
     limit: Quantities
+    """What it may use at most, by its quota, its cores and its memory limit; absent is no limit."""
     pressure: Pressure
+    pod: str | None = None
+    """The uid of the pod that it is part of."""
+    cpu_user_seconds_total: float | None = None
+    cpu_system_seconds_total: float | None = None
+    cpu_throttled_seconds_total: float | None = None
+    cpu_weight: float | None = None
+    """Its part where containers compete for the CPU; 1 is what each has by default."""
+    memory_usage_bytes: int | None = None
+    memory_anon_bytes: int | None = None
+    memory_file_bytes: int | None = None
+    oom_kills_total: int | None = None
+    disk_operations_per_second: float | None = None
+    pids: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +49,18 @@ class Sample:
     used: Quantities
     capacity: Quantities
     pressure: Pressure
+    learned_capacities: tuple[Resource, ...] = ()
+    """Resources whose capacity nobody told: the most that was ever seen stands in for it."""
+    load_1m: float | None = None
+    frequency_hertz: float | None = None
+    iowait_ratio: float | None = None
+    steal_ratio: float | None = None
+    memory_cache_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    disk_operations_per_second: float | None = None
+    disk_busy_ratio: float | None = None
+    """How busy the busiest disk was."""
+    oom_kills_total: int | None = None
     containers: tuple[ContainerSample, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -41,44 +69,75 @@ def sample(previous: Reading, current: Reading) -> Sample:
     """What was used between two readings of the same host."""
     seconds = max(0.0, current.monotonic_seconds - previous.monotonic_seconds)
     before, host = previous.host, current.host
+    # A disk or a link counts only where it was there both times: one that is plugged in is no burst.
+    disks = [(before.disks[name], now) for name, now in host.disks.items() if name in before.disks]
+    links = [(before.links[name], now) for name, now in host.links.items() if name in before.links]
     known = {container.id: container for container in previous.containers}
+    core_seconds = seconds * (host.cores or 0)
     return Sample(
         unix_seconds=current.unix_seconds,
         interval_seconds=seconds,
         used=Quantities(
-            cpu_cores=_cores(before.busy_seconds, host.busy_seconds, seconds, host.cores),
-            memory_bytes=max(0, host.memory_total_bytes - host.memory_available_bytes),
-            disk_bytes_per_second=_rate(before.disk_bytes, host.disk_bytes, seconds),
-            network_bytes_per_second=_rate(before.network_bytes, host.network_bytes, seconds),
+            cpu_cores=_cores(before.cpu.busy_seconds, host.cpu.busy_seconds, seconds, host.cores),
+            memory_bytes=host.memory.used_bytes,
+            disk_bytes_per_second=_sum(
+                _rate(old.transferred_bytes, new.transferred_bytes, seconds) for old, new in disks
+            ),
+            network_bytes_per_second=_sum(_rate(old, new, seconds) for old, new in links),
         ),
         capacity=Quantities(
-            cpu_cores=float(host.cores),
-            memory_bytes=host.memory_total_bytes,
+            cpu_cores=host.cores,
+            memory_bytes=host.memory.total_bytes,
             network_bytes_per_second=host.network_capacity_bytes_per_second,
         ),
         pressure=_pressure(before.pressure, host.pressure, seconds),
+        load_1m=host.load_1m,
+        frequency_hertz=host.frequency_hertz,
+        iowait_ratio=_ratio(before.cpu.iowait_seconds, host.cpu.iowait_seconds, core_seconds),
+        steal_ratio=_ratio(before.cpu.steal_seconds, host.cpu.steal_seconds, core_seconds),
+        memory_cache_bytes=host.memory.cache_bytes,
+        swap_used_bytes=host.memory.swap_used_bytes,
+        disk_operations_per_second=_sum(_rate(old.operations, new.operations, seconds) for old, new in disks),
+        disk_busy_ratio=max(
+            _known(_ratio(old.busy_seconds, new.busy_seconds, seconds) for old, new in disks), default=None
+        ),
+        oom_kills_total=host.oom_kills,
         containers=tuple(_container(known.get(c.id), c, host.cores) for c in current.containers),
         gaps=current.gaps,
     )
 
 
-def _container(before: ContainerReading | None, now: ContainerReading, cores: int) -> ContainerSample:
-    if before is None or now.cpu_seconds < before.cpu_seconds:
+def _container(
+    before: ContainerReading | None, now: ContainerReading, cores: float | None
+) -> ContainerSample:
+    if before is None or now.cgroup.cpu.seconds < before.cgroup.cpu.seconds:
         # Less CPU time than before means a restart under the same id: all its counters are new.
         before = now
     seconds = now.monotonic_seconds - before.monotonic_seconds
+    old, new = before.cgroup, now.cgroup
     return ContainerSample(
         id=now.id,
         runtime=now.runtime,
-        cpu_seconds_total=now.cpu_seconds,
+        pod=now.pod,
+        cpu_seconds_total=new.cpu.seconds,
         used=Quantities(
-            cpu_cores=_cores(before.cpu_seconds, now.cpu_seconds, seconds, cores),
-            memory_bytes=now.memory_working_set_bytes,
-            disk_bytes_per_second=_rate(before.disk_bytes, now.disk_bytes, seconds),
+            cpu_cores=_cores(old.cpu.seconds, new.cpu.seconds, seconds, cores),
+            memory_bytes=new.memory.working_set_bytes,
+            disk_bytes_per_second=_rate(old.disk.transferred_bytes, new.disk.transferred_bytes, seconds),
             network_bytes_per_second=_rate(before.network_bytes, now.network_bytes, seconds),
         ),
-        limit=Quantities(cpu_cores=now.cpu_limit_cores, memory_bytes=now.memory_limit_bytes),
-        pressure=_pressure(before.pressure, now.pressure, seconds),
+        limit=Quantities(cpu_cores=new.limits.cpu_cores, memory_bytes=new.limits.memory_bytes),
+        pressure=_pressure(old.pressure, new.pressure, seconds),
+        cpu_user_seconds_total=new.cpu.user_seconds,
+        cpu_system_seconds_total=new.cpu.system_seconds,
+        cpu_throttled_seconds_total=new.cpu.throttled_seconds,
+        cpu_weight=new.cpu_weight,
+        memory_usage_bytes=new.memory.usage_bytes,
+        memory_anon_bytes=new.memory.anon_bytes,
+        memory_file_bytes=new.memory.file_bytes,
+        oom_kills_total=new.memory.oom_kills,
+        disk_operations_per_second=_rate(old.disk.operations, new.disk.operations, seconds),
+        pids=new.pids,
     )
 
 
@@ -88,10 +147,10 @@ def _rate(before: float | None, now: float | None, seconds: float) -> float | No
     return (now - before) / seconds
 
 
-def _cores(before: float, now: float, seconds: float, cores: int) -> float | None:
+def _cores(before: float | None, now: float | None, seconds: float, cores: float | None) -> float | None:
     """CPU time per time; the kernel's clock ticks can make it look like a little more than there are."""
     rate = _rate(before, now, seconds)
-    return None if rate is None else min(rate, float(cores))
+    return rate if rate is None or cores is None else min(rate, cores)
 
 
 def _pressure(before: PressureTotals, now: PressureTotals, seconds: float) -> Pressure:
@@ -105,3 +164,13 @@ def _pressure(before: PressureTotals, now: PressureTotals, seconds: float) -> Pr
 def _ratio(before: float | None, now: float | None, seconds: float) -> float | None:
     rate = _rate(before, now, seconds)
     return None if rate is None else min(rate, 1.0)
+
+
+def _known(numbers: Iterable[float | None]) -> list[float]:
+    return [number for number in numbers if number is not None]
+
+
+def _sum(numbers: Iterable[float | None]) -> float | None:
+    """The sum of those that are known; None where none is."""
+    known = _known(numbers)
+    return sum(known) if known else None

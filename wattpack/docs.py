@@ -101,7 +101,11 @@ def _metrics() -> Iterator[str]:
             (*catalogue.CONTAINER_METRICS, *catalogue.CONTAINER_PRESSURE_METRICS),
             nothing,
         ),
-        ("The agent itself", (*catalogue.AGENT_METRICS, *catalogue.GAP_METRICS), (PASS_DURATION,)),
+        (
+            "The agent itself",
+            (*catalogue.AGENT_METRICS, *catalogue.ALERT_METRICS, *catalogue.GAP_METRICS),
+            (PASS_DURATION,),
+        ),
         ("The collector", COLLECTOR_METRICS, (INGEST_DURATION,)),
     )
     for title, specs, histograms in groups:

@@ -8,7 +8,7 @@ from agent.cgroups.paths import ContainerRef, container_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A container and its cgroup's path, the same in every hierarchy."""
+    """A container and its cgroup's path from the root, the same in every hierarchy."""
 
     container: ContainerRef
     path: str
@@ -24,18 +24,20 @@ class Walk:
     """There were directories that this user may not list."""
 
 
-def find_containers(root: str) -> Walk:
-    """Walk the hierarchy at `root`, not descending into containers; what goes away meanwhile is not there.
+def find_containers(root: str, subtree: str = "") -> Walk:
+    """Walk the hierarchy at `root` from `subtree` on; what goes away meanwhile is not there.
 
-    The root itself is never a container: inside one, it is the host of those that are nested in it.
+    Containers are not descended into. Where the walk begins is never a container itself: to those that are
+    nested in it, it is the host.
     """
     found: dict[str, Found] = {}
     some_forbidden = False
+    top, prefix = (f"{root}/{subtree}", f"{subtree}/") if subtree else (root, "")
     waiting = [""]
     while waiting:
         parent = waiting.pop()
         try:
-            with os.scandir(f"{root}/{parent}") as entries:
+            with os.scandir(f"{top}/{parent}") as entries:
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except PermissionError:
             some_forbidden = True
@@ -48,5 +50,5 @@ def find_containers(root: str) -> Walk:
             if container is None:
                 waiting.append(path)
             else:
-                found.setdefault(container.id, Found(container, path))
+                found.setdefault(container.id, Found(container, prefix + path))
     return Walk(tuple(found[identifier] for identifier in sorted(found)), some_forbidden)

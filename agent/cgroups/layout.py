@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.files import read_file
 
-CONTROLLERS = frozenset({"cpu", "cpuacct", "memory", "blkio"})
+CONTROLLERS = frozenset({"cpu", "cpuacct", "cpuset", "memory", "blkio", "pids"})
 """The version 1 controllers that hold something we read."""
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
@@ -41,11 +41,24 @@ class Layout:
     """A directory per version 1 controller; the same one twice where they are mounted together."""
     v2: str | None = None
     v2_controllers: frozenset[str] = frozenset()
-    """What version 2 accounts for, in its own words: cpu, memory, io."""
+    """What version 2 accounts for, in its own words: cpu, cpuset, memory, io, pids."""
+    has_pressure: bool = False
+    """The kernel measures pressure; in version 2 it does so for every cgroup."""
 
     @property
     def is_empty(self) -> bool:
         return not self.v1 and self.v2 is None
+
+    @property
+    def in_v2(self) -> Mapping[str, str]:
+        """A directory per thing that is to be read from version 2.
+
+        CPU time stands in every version 2 cgroup, whether the controller is enabled or not.
+        """
+        if self.v2 is None:
+            return {}
+        things = {"cpu", *self.v2_controllers, *(["pressure"] if self.has_pressure else [])}
+        return dict.fromkeys(things, self.v2)
 
     @property
     def version(self) -> str:
@@ -99,7 +112,7 @@ def detect(proc: Path, sys: Path) -> Layout:
             v2 = v2 or directory
         for controller in mount.controllers:
             v1.setdefault(controller, directory)
-    return Layout(v1, v2, _v2_controllers(v2))
+    return Layout(v1, v2, _v2_controllers(v2), (proc / "pressure" / "cpu").exists())
 
 
 def _visible(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mount]]:

@@ -1,66 +1,113 @@
-"""A container's counters out of the hierarchies that have them, and the limits it really has."""
+"""A cgroup's counters and limits, each out of the hierarchy that has it."""
 
-from dataclasses import replace
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Generic
 
+from agent import pressure
 from agent.cgroups import v1, v2
-from agent.cgroups.counters import NO_LIMITS, Counters, Limits
 from agent.cgroups.layout import Layout
+from agent.cgroups.limits import LimitsReader
+from agent.cgroups.source import Source, Value, file
+from agent.files import parse_count
+from agent.kept import Allowance, KeptFile
+from agent.readings import NO_LIMITS, CgroupReading
+
+LIMITS_KEPT_SECONDS = 30.0
+"""Limits change by hand, if at all: reading half a dozen more files in every pass would tell little."""
+
+_PIDS = Source((file("pids", "pids.current"),), parse_count)
+_PRESSURE = Source(
+    tuple(file("pressure", f"{resource}.pressure") for resource in ("cpu", "memory", "io")),
+    pressure.parse_totals,
+)
 
 
 class UsageReader:
-    """Reads cgroups by their path, for one pass over all containers.
+    """Reads cgroups by their path, in one pass after the other; keeps what it needs for that per cgroup."""
 
-    A new one is made for each pass: it remembers the limits of the cgroups above containers, which
-    many have in common.
-    """
-
-    def __init__(self, layout: Layout, skipped_devices: frozenset[bytes]) -> None:
+    def __init__(self, layout: Layout, allowance: Allowance) -> None:
         self._layout = layout
-        self._skipped_devices = skipped_devices
-        self._v2_controllers = v2_duties(layout)
-        self._outer_limits: dict[str, Limits] = {}
+        self._allowance = allowance
+        self._cgroups: dict[str, _Cgroup] = {}
 
-    def read(self, path: str) -> Counters | None:
-        """The cgroup's counters with the limits that bind it; None where it has gone meanwhile."""
-        counters = Counters()
-        if self._layout.v1:
-            counters = v1.read_counters(self._layout.v1, path, self._skipped_devices)
-        if self._layout.v2 is not None:
-            directory = f"{self._layout.v2}/{path}"
-            other = v2.read_counters(directory, self._v2_controllers, self._skipped_devices)
-            counters = counters.or_else(other) if self._layout.v1 else other
-        if counters.cpu_seconds is None:
+    def read(
+        self, path: str, monotonic_seconds: float, limits: LimitsReader, skipped_devices: frozenset[bytes]
+    ) -> CgroupReading | None:
+        """What the cgroup's files say now; None where it has gone meanwhile."""
+        cgroup = self._cgroups.get(path)
+        if cgroup is None:
+            cgroup = self._cgroups[path] = _Cgroup(self._layout, path, self._allowance)
+        return cgroup.read(monotonic_seconds, limits, skipped_devices)
+
+    def keep_only(self, paths: Iterable[str]) -> None:
+        """Forget all other cgroups, and close their files."""
+        for path in self._cgroups.keys() - set(paths):
+            del self._cgroups[path]
+
+
+class _Cgroup:
+    """One cgroup: its files, and its limits as they were when last looked at."""
+
+    def __init__(self, layout: Layout, path: str, allowance: Allowance) -> None:
+        def kept(controller: str, first: Source[Value], second: Source[Value]) -> _KeptSource[Value]:
+            """A source by its files in version 1 if that has the controller, else in version 2."""
+            if controller in layout.v1:
+                return _KeptSource(first, layout.v1, path, allowance)
+            return _KeptSource(second, layout.in_v2, path, allowance)
+
+        self._path = path
+        self._cpu = kept("cpuacct", v1.CPU, v2.CPU)
+        self._memory = kept("memory", v1.MEMORY, v2.MEMORY)
+        self._disk = kept("blkio", v1.DISK, v2.DISK)
+        self._pids = kept("pids", _PIDS, _PIDS)
+        self._pressure = kept("pressure", _PRESSURE, _PRESSURE)
+        self._limits = NO_LIMITS
+        self._cpu_weight: float | None = None
+        self._limits_due_at = float("-inf")
+
+    def read(
+        self, monotonic_seconds: float, limits: LimitsReader, skipped_devices: frozenset[bytes]
+    ) -> CgroupReading | None:
+        cpu = self._cpu.read()
+        if cpu is None:
             return None
-        outer = self._limits_above(path)
-        return counters if outer == NO_LIMITS else replace(counters, limits=counters.limits.within(outer))
+        if monotonic_seconds >= self._limits_due_at:
+            self._read_limits(monotonic_seconds, limits)
+        return CgroupReading(
+            cpu=cpu,
+            memory=self._memory.read(),
+            disk=self._disk.read(skipped_devices),
+            pids=self._pids.read(),
+            pressure=self._pressure.read(),
+            limits=self._limits,
+            cpu_weight=self._cpu_weight,
+        )
 
-    def _limits_above(self, path: str) -> Limits:
-        """The tightest limits on the way up; inside a container, the top of the tree has some as well."""
-        if not path:
-            return NO_LIMITS
-        parent = path.rpartition("/")[0]
-        known = self._outer_limits.get(parent)
-        if known is None:
-            known = self._own_limits(parent).within(self._limits_above(parent))
-            self._outer_limits[parent] = known
-        return known
-
-    def _own_limits(self, path: str) -> Limits:
-        limits = NO_LIMITS
-        if self._layout.v1:
-            # Memory is left out: version 1 has already told the tightest limit on the way up.
-            limits = Limits(cpu_cores=v1.read_cpu_limit_cores(self._layout.v1, path))
-        if self._layout.v2 is not None and self._v2_controllers:
-            limits = limits.within(v2.read_limits(f"{self._layout.v2}/{path}", self._v2_controllers))
-        return limits
+    def _read_limits(self, monotonic_seconds: float, limits: LimitsReader) -> None:
+        self._limits = limits.read(self._path)
+        self._cpu_weight = limits.read_cpu_weight(self._path)
+        first_time = self._limits_due_at < 0
+        # From the second time on they come at different times, so that no pass has all of the work.
+        share = zlib.crc32(self._path.encode(errors="surrogateescape")) / 2**32 if first_time else 1.0
+        self._limits_due_at = monotonic_seconds + share * LIMITS_KEPT_SECONDS
 
 
-def v2_duties(layout: Layout) -> frozenset[str]:
-    """What is to be read from version 2: everything that version 1 does not account for.
+class _KeptSource(Generic[Value]):
+    """A source's files in one cgroup."""
 
-    CPU time stands in every version 2 cgroup, whether the controller is enabled or not.
-    """
-    if layout.v2 is None:
-        return frozenset()
-    cpu = frozenset({"cpu"}) if "cpuacct" not in layout.v1 else frozenset()
-    return cpu | (layout.v2_controllers & {"memory", "io"})
+    __slots__ = ("_files", "_parse")
+
+    def __init__(
+        self, source: Source[Value], directories: Mapping[str, str], path: str, allowance: Allowance
+    ) -> None:
+        self._parse = source.parse
+        self._files = tuple(
+            KeptFile(allowance, *(f"{directory}/{path}/{name}" for name in part.names))
+            if (directory := directories.get(part.controller)) is not None
+            else KeptFile(allowance)
+            for part in source.files
+        )
+
+    def read(self, *more: object) -> Value:
+        return self._parse(*[kept.read() for kept in self._files], *more)

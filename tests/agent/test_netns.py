@@ -1,10 +1,9 @@
-import os
 from pathlib import Path
 
 import pytest
 
-from agent.netns import NetworkReader, first_process
-from tests.agent.trees import HOST_NAMESPACE, NET_DEV, Host, link, make_host, write
+from agent.netns import NetworkPass, NetworkReader, first_process
+from tests.agent.trees import HOST_NAMESPACE, NET_DEV, Host, make_host, write
 
 ETH0_ONLY = "\n".join(NET_DEV.splitlines()[:4]) + "\n"
 MORE = ETH0_ONLY.replace("1000000", "1500000")
@@ -39,20 +38,20 @@ def cgroups(tmp_path: Path) -> Cgroups:
 def test_bytes_of_all_links_but_the_loopback(host: Host, cgroups: Cgroups) -> None:
     host.process(100, 5001, ETH0_ONLY)
     cgroups.put("a", 100, 101)
-    assert NetworkReader(host.proc).read(cgroups.all()) == ({"a": 1_200_000}, ())
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": 1_200_000})
 
 
 def test_a_container_in_the_hosts_network_has_no_figure_of_its_own(host: Host, cgroups: Cgroups) -> None:
     host.process(100, HOST_NAMESPACE)
     cgroups.put("a", 100)
-    assert NetworkReader(host.proc).read(cgroups.all()) == ({}, ())
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass()
 
 
 def test_so_has_one_in_the_network_that_is_the_host_to_us(host: Host, cgroups: Cgroups) -> None:
-    link(host.proc / "self/ns/net", "net:[7777]")
+    host.process("self", 7777)
     host.process(100, 7777)
     cgroups.put("a", 100)
-    assert NetworkReader(host.proc).read(cgroups.all()) == ({}, ())
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass()
 
 
 def test_a_shared_namespace_is_counted_once_for_the_first(host: Host, cgroups: Cgroups) -> None:
@@ -60,13 +59,13 @@ def test_a_shared_namespace_is_counted_once_for_the_first(host: Host, cgroups: C
         host.process(pid, 5001 if pid < 300 else 5002, ETH0_ONLY)
     for identifier, pid in (("b", 200), ("a", 100), ("c", 300)):
         cgroups.put(identifier, pid)
-    assert NetworkReader(host.proc).read(cgroups.all()) == ({"a": 1_200_000, "c": 1_200_000}, ())
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": 1_200_000, "c": 1_200_000})
 
 
 def test_processes_may_live_below_the_container(host: Host, cgroups: Cgroups) -> None:
     host.process(100, 5001, ETH0_ONLY)
     cgroups.put("a", 100, below="container")
-    assert NetworkReader(host.proc).read(cgroups.all())[0] == {"a": 1_200_000}
+    assert NetworkReader(host.proc).read(cgroups.all()).bytes_by_id == {"a": 1_200_000}
 
 
 def test_a_remembered_process_is_read_again_without_asking_the_cgroup(host: Host, cgroups: Cgroups) -> None:
@@ -75,19 +74,19 @@ def test_a_remembered_process_is_read_again_without_asking_the_cgroup(host: Host
     reader = NetworkReader(host.proc)
     reader.read(cgroups.all())
     cgroups.put("a")
-    write(host.proc, {"100/net/dev": MORE})
-    assert reader.read(cgroups.all())[0] == {"a": 1_700_000}
+    write(host.proc, {"namespaces/5001": MORE})
+    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_700_000}
 
 
 def test_a_process_that_ended_is_replaced_by_another(host: Host, cgroups: Cgroups) -> None:
-    host.process(100, 5001, ETH0_ONLY)
+    host.process(100, 5001, MORE)
     host.process(101, 5001, MORE)
     cgroups.put("a", 100, 101)
     reader = NetworkReader(host.proc)
     reader.read(cgroups.all())
-    (host.proc / "100/ns/net").unlink()
+    host.end(100)
     cgroups.put("a", 101)
-    assert reader.read(cgroups.all())[0] == {"a": 1_700_000}
+    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_700_000}
 
 
 def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgroups: Cgroups) -> None:
@@ -95,43 +94,35 @@ def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgrou
     cgroups.put("a", 100)
     reader = NetworkReader(host.proc)
     reader.read(cgroups.all())
-    (host.proc / "100/ns/net").unlink()
     host.process(100, 6006, MORE)
     host.process(102, 5001, ETH0_ONLY)
     cgroups.put("a", 102)
-    assert reader.read(cgroups.all())[0] == {"a": 1_200_000}
+    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_200_000}
 
 
 def test_a_container_without_processes_or_that_is_gone_has_no_figure(host: Host, cgroups: Cgroups) -> None:
     cgroups.put("a")
     cgroups.put("b", 999)
     missing = ("c", str(host.proc / "nowhere"))
-    assert NetworkReader(host.proc).read([*cgroups.all(), missing]) == ({}, ())
+    assert NetworkReader(host.proc).read([*cgroups.all(), missing]) == NetworkPass()
 
 
 def test_processes_out_of_sight_are_a_gap_said_once(host: Host, cgroups: Cgroups) -> None:
     cgroups.put("a", 0)
     cgroups.put("b", 0)
-    counted, gaps = NetworkReader(host.proc).read(cgroups.all())
-    assert counted == {}
-    assert len(gaps) == 1
-    assert "pid: host" in gaps[0].why
+    found = NetworkReader(host.proc).read(cgroups.all())
+    assert found.bytes_by_id == {}
+    assert len(found.gaps) == 1
+    assert "pid: host" in found.gaps[0].why
 
 
-def test_forbidden_namespaces_are_a_gap_said_once(
-    host: Host, cgroups: Cgroups, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for identifier, pid in (("a", 100), ("b", 200)):
-        host.process(pid, 5000 + pid, ETH0_ONLY)
-        cgroups.put(identifier, pid)
-
-    def forbidden(_: str) -> str:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "readlink", forbidden)
-    counted, gaps = NetworkReader(host.proc).read(cgroups.all())
-    assert counted == {}
-    assert [gap.what for gap in gaps] == ["container network"]
+def test_processes_that_proc_hides_are_a_gap_as_well(host: Host, cgroups: Cgroups) -> None:
+    host.end(1)
+    cgroups.put("a", 100)
+    cgroups.put("b", 200)
+    found = NetworkReader(host.proc).read(cgroups.all())
+    assert [gap.what for gap in found.gaps] == ["container network"]
+    assert "hidepid" in found.gaps[0].why
 
 
 def test_the_first_process_of_nothing(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.pressure import parse_pressure, read_cgroup_pressure, read_host_pressure
+from agent.pressure import parse_pressure, parse_totals, read_host_pressure
 from agent.readings import PressureTotals
-from tests.agent.trees import make_host, pressure, write
+from tests.agent.trees import make_host, pressure
 
 
 def test_the_total_of_some_is_taken_in_seconds() -> None:
@@ -21,13 +21,14 @@ def test_the_host(tmp_path: Path) -> None:
     assert read_host_pressure(str(host.proc)) == PressureTotals(2.0, 3.0, 4.0)
 
 
-def test_a_cgroup(tmp_path: Path) -> None:
-    write(tmp_path, {"cpu.pressure": pressure(1), "memory.pressure": pressure(0), "io.pressure": "?"})
-    assert read_cgroup_pressure(str(tmp_path)) == PressureTotals(1e-6, 0.0, None)
+def test_each_file_stands_for_itself() -> None:
+    texts = (pressure(1).encode(), pressure(0).encode(), b"?")
+    assert parse_totals(*texts) == PressureTotals(1e-6, 0.0, None)
+    assert parse_totals(None, None, None) == PressureTotals()
 
 
 def test_without_psi_all_is_unknown(tmp_path: Path) -> None:
-    assert read_cgroup_pressure(str(tmp_path)) == PressureTotals()
+    assert read_host_pressure(str(tmp_path)) == PressureTotals()
 
 
 @given(st.binary())

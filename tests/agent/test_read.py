@@ -2,6 +2,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from agent.read import Reader
 from agent.readings import ContainerReading, PressureTotals
 from tests.agent.trees import (
+    THE_CONTAINER,
     Host,
     container_id,
     make_host,
@@ -92,19 +94,14 @@ def test_the_same_container_reads_the_same_however_cgroups_are_laid_out(
     assert reading.unix_seconds == 1_700_000_000.0
     assert reading.monotonic_seconds == 100.0
     assert reading.host.cores == 2
+    cgroup = THE_CONTAINER if has_pressure else replace(THE_CONTAINER, pressure=PressureTotals())
     assert reading.containers == (
         ContainerReading(
             id=container_id(1),
             runtime="docker",
             monotonic_seconds=101.0,
-            cpu_seconds=1.5,
-            memory_usage_bytes=20 << 20,
-            memory_inactive_file_bytes=4 << 20,
-            memory_limit_bytes=64 << 20,
-            cpu_limit_cores=0.5,
-            disk_bytes=12288,
+            cgroup=cgroup,
             network_bytes=1_200_000 + 7_000 + 15_000 + 15_000,
-            pressure=PressureTotals(0.1, 0.2, 0.3) if has_pressure else PressureTotals(),
         ),
     )
     assert [gap.what for gap in reading.gaps] == ([] if has_pressure else ["container pressure"])
@@ -198,3 +195,48 @@ def test_cgroups_that_are_mounted_later_are_found(host: Host) -> None:
     v2_container(host, f"docker/{container_id(1)}")
     v2_container(host, f"machine.slice/libpod-{container_id(2)}.scope")
     assert reader.describe()[-1] == "cgroup v2, 2 containers (1 docker, 1 podman)"
+
+
+def test_the_pod_of_a_container_is_told_by_its_path(host: Host) -> None:
+    make_v2(host)
+    pod = "kubepods.slice/kubepods-pod1b4e28ba_2fa1_11d2_883f_0016d3cca427.slice"
+    v2_container(host, f"{pod}/cri-containerd-{container_id(1)}.scope")
+    (container,) = reader_of(host).read().containers
+    assert (container.runtime, container.pod) == ("containerd", "1b4e28ba-2fa1-11d2-883f-0016d3cca427")
+
+
+@pytest.mark.parametrize(
+    ("broken", "what"),
+    [
+        ("agent.read.find_containers", "containers"),
+        ("agent.netns.NetworkReader.read", "container network"),
+        ("agent.cgroups.usage.UsageReader.read", "containers"),
+    ],
+)
+def test_a_source_that_breaks_is_a_gap_and_the_host_is_read(
+    host: Host, monkeypatch: pytest.MonkeyPatch, broken: str, what: str
+) -> None:
+    make_v2(host)
+    v2_container(host, f"docker/{container_id(1)}")
+    reader = reader_of(host)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(broken, fail)
+    reading = reader.read()
+    assert [(gap.what, gap.why) for gap in reading.gaps] == [
+        (what, "cannot be read (RuntimeError: out of order)")
+    ]
+    assert reading.host.cores == 2
+    monkeypatch.undo()
+    assert [c.id for c in reader.read().containers] == [container_id(1)]
+
+
+def test_a_gap_that_a_failure_explains_is_not_said_twice(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of order")
+
+    make_v2(host)
+    monkeypatch.setattr("agent.host.read_disks", fail)
+    assert [gap.what for gap in reader_of(host).read().gaps] == ["host disk"]

@@ -1,10 +1,14 @@
 """Builds proc and sys trees as the kernel lays them out, for one host at a time."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
+
 V1_NO_LIMIT = "9223372036854771712"
+V1_CONTROLLERS = "cpu cpuacct cpuset memory blkio pids"
 
 MEMINFO = """\
 MemTotal:        8000000 kB
@@ -18,6 +22,18 @@ Inactive:        2000000 kB
 Shmem:             20000 kB
 Slab:             300000 kB
 SReclaimable:     200000 kB
+SwapTotal:       1000000 kB
+SwapFree:         750000 kB
+"""
+
+CPUINFO = """\
+processor	: 0
+model name	: A processor
+cpu MHz		: 2000.000
+
+processor	: 1
+model name	: A processor
+cpu MHz		: 3000.500
 """
 
 STAT = """\
@@ -93,10 +109,17 @@ class Host:
             lines.append(f"{number} 27 0:{number} / {point} rw,nosuid shared:9 - {kind} {kind} {options}")
         write(self.proc, {"self/mountinfo": "\n".join(lines) + "\n"})
 
-    def process(self, pid: int, namespace: int, net_dev: str = NET_DEV) -> None:
-        """A process in a network namespace, with the links it sees there."""
-        write(self.proc, {f"{pid}/net/dev": net_dev})
-        link(self.proc / str(pid) / "ns/net", f"net:[{namespace}]")
+    def process(self, pid: int | str, namespace: int, net_dev: str = NET_DEV) -> None:
+        """A process in a network namespace, with the links it sees there: one file for all who are in it."""
+        write(self.proc, {f"namespaces/{namespace}": net_dev})
+        path = self.proc / str(pid) / "net/dev"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.hardlink_to(self.proc / "namespaces" / str(namespace))
+
+    def end(self, pid: int) -> None:
+        """The process is there no longer."""
+        shutil.rmtree(self.proc / str(pid))
 
 
 HOST_NAMESPACE = 4026531840
@@ -111,6 +134,9 @@ def make_host(base: Path) -> Host:
             "stat": STAT,
             "meminfo": MEMINFO,
             "diskstats": DISKSTATS,
+            "cpuinfo": CPUINFO,
+            "loadavg": "1.25 0.75 0.50 2/345 6789\n",
+            "vmstat": "nr_free_pages 1\noom_kill 3\nthp_split_page 0\n",
             "pressure/cpu": pressure(2_000_000),
             "pressure/memory": pressure(3_000_000),
             "pressure/io": pressure(4_000_000),
@@ -142,7 +168,7 @@ def make_host(base: Path) -> Host:
     return host
 
 
-def make_v1(host: Host, *, together: bool = False, controllers: str = "cpu cpuacct memory blkio") -> None:
+def make_v1(host: Host, *, together: bool = False, controllers: str = V1_CONTROLLERS) -> None:
     """Version 1 hierarchies, each on its own, or `cpu` and `cpuacct` together as systemd mounts them."""
     names = controllers.split()
     if together:
@@ -178,21 +204,31 @@ def v1_container(host: Host, path: str, *, cpu: str = "cpu", cpuacct: str = "cpu
         host.cgroup,
         {
             f"{cpuacct}/{path}/cpuacct.usage": "1500000000\n",
+            f"{cpuacct}/{path}/cpuacct.stat": "user 100\nsystem 50\n",
             f"{cpuacct}/{path}/cgroup.procs": f"{pid}\n{pid + 1}\n" if pid else "",
             f"{cpu}/{path}/cpu.cfs_quota_us": "50000\n",
             f"{cpu}/{path}/cpu.cfs_period_us": "100000\n",
+            f"{cpu}/{path}/cpu.shares": "512\n",
+            f"{cpu}/{path}/cpu.stat": "nr_periods 9\nnr_throttled 2\nthrottled_time 250000000\n",
+            f"cpuset/{path}/cpuset.cpus": "0-1\n",
             f"memory/{path}/memory.usage_in_bytes": "20971520\n",
             f"memory/{path}/memory.limit_in_bytes": "67108864\n",
+            f"memory/{path}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n",
             f"memory/{path}/memory.stat": (
-                "cache 4096\nrss 8192\ninactive_file 1\nactive_file 0\n"
+                "cache 4096\nrss 8191\ninactive_file 1\nactive_file 0\n"
                 "hierarchical_memory_limit 67108864\nhierarchical_memsw_limit 134217728\n"
-                "total_cache 6291456\ntotal_rss 8192\ntotal_inactive_file 4194304\ntotal_active_file 0\n"
+                "total_cache 6291456\ntotal_rss 8192\ntotal_swap 12288\n"
+                "total_inactive_file 4194304\ntotal_active_file 0\n"
             ),
             f"blkio/{path}/blkio.throttle.io_service_bytes_recursive": (
                 "8:0 Read 4096\n8:0 Write 8192\n8:0 Sync 12288\n8:0 Async 0\n"
                 "8:0 Discard 512\n8:0 Total 12800\n"
                 "253:0 Read 4096\n253:0 Write 8192\n253:0 Total 12288\nTotal 25088\n"
             ),
+            f"blkio/{path}/blkio.throttle.io_serviced_recursive": (
+                "8:0 Read 1\n8:0 Write 2\n8:0 Total 3\n253:0 Read 1\n253:0 Write 2\nTotal 6\n"
+            ),
+            f"pids/{path}/pids.current": "7\n",
         },
     )
 
@@ -203,20 +239,47 @@ def v2_container(host: Host, path: str, *, pid: int = 0) -> None:
         host.cgroup,
         {
             f"{path}/cgroup.procs": f"{pid}\n{pid + 1}\n" if pid else "",
-            f"{path}/cpu.stat": "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\nnr_periods 0\n",
+            f"{path}/cpu.stat": (
+                "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\n"
+                "nr_periods 9\nnr_throttled 2\nthrottled_usec 250000\n"
+            ),
             f"{path}/cpu.max": "50000 100000\n",
+            f"{path}/cpu.weight": "50\n",
+            f"{path}/cpuset.cpus.effective": "0-1\n",
             f"{path}/memory.current": "20971520\n",
             f"{path}/memory.max": "67108864\n",
+            f"{path}/memory.swap.current": "12288\n",
+            f"{path}/memory.events": "low 0\nhigh 0\nmax 9\noom 5\noom_kill 4\noom_group_kill 0\n",
             f"{path}/memory.stat": "anon 8192\nfile 6291456\ninactive_file 4194304\nactive_file 0\n",
             f"{path}/io.stat": (
                 "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=512 dios=1\n"
                 "253:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n"
             ),
+            f"{path}/pids.current": "7\n",
             f"{path}/cpu.pressure": pressure(100_000),
             f"{path}/memory.pressure": pressure(200_000),
             f"{path}/io.pressure": pressure(300_000),
         },
     )
+
+
+THE_CONTAINER = CgroupReading(
+    cpu=CpuTotals(seconds=1.5, user_seconds=1.0, system_seconds=0.5, throttled_seconds=0.25),
+    memory=MemoryLevels(
+        usage_bytes=20 << 20,
+        inactive_file_bytes=4 << 20,
+        anon_bytes=8192,
+        file_bytes=6 << 20,
+        swap_bytes=12288,
+        oom_kills=4,
+    ),
+    disk=DiskTotals(transferred_bytes=12288, operations=3),
+    pids=7,
+    pressure=PressureTotals(0.1, 0.2, 0.3),
+    limits=Limits(cpu_cores=0.5, memory_bytes=64 << 20),
+    cpu_weight=0.5,
+)
+"""What both of them say, device 253:0 not being a disk."""
 
 
 def container_id(number: int) -> str:

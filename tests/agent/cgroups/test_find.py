@@ -35,6 +35,32 @@ def test_inside_a_container_its_nested_ones_are_found(tmp_path: Path) -> None:
     assert ids(find_containers(str(root))) == [container_id(2)]
 
 
+def test_below_a_subtree_only_its_own_are_found_by_their_paths_from_the_root(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            f"node1/{container_id(1)}/": "",
+            f"node1/deep/{container_id(2)}/": "",
+            f"node2/{container_id(3)}/": "",
+            f"{container_id(4)}/": "",
+        },
+    )
+    walk = find_containers(str(tmp_path), "node1")
+    assert [found.path for found in walk.found] == [
+        f"node1/{container_id(1)}",
+        f"node1/deep/{container_id(2)}",
+    ]
+
+
+def test_a_container_taken_as_the_subtree_is_the_host_of_those_in_it(tmp_path: Path) -> None:
+    outer = f"docker/{container_id(1)}"
+    write(tmp_path, {f"{outer}/docker/{container_id(2)}/": ""})
+    walk = find_containers(str(tmp_path), outer)
+    assert [(found.container.id, found.path) for found in walk.found] == [
+        (container_id(2), f"{outer}/docker/{container_id(2)}")
+    ]
+
+
 def test_one_container_in_two_places_is_listed_once(tmp_path: Path) -> None:
     write(tmp_path, {f"docker/{container_id(1)}/": "", f"system.slice/docker-{container_id(1)}.scope/": ""})
     assert ids(find_containers(str(tmp_path))) == [container_id(1)]

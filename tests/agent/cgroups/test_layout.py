@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.cgroups.layout import detect, parse_mountinfo
-from tests.agent.trees import Host, make_host, make_unified, make_v1, make_v2, write
+from tests.agent.trees import V1_CONTROLLERS, Host, make_host, make_unified, make_v1, make_v2, write
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_v1_with_a_hierarchy_per_controller(host: Host) -> None:
     make_v1(host)
     layout = detect(host.proc, host.sys)
     assert layout.version == "cgroup v1"
-    assert layout.v1 == {name: str(host.cgroup / name) for name in ("cpu", "cpuacct", "memory", "blkio")}
+    assert layout.v1 == {name: str(host.cgroup / name) for name in V1_CONTROLLERS.split()}
     assert layout.walk_root == str(host.cgroup / "cpuacct")
     assert layout.v2 is None
 
@@ -46,6 +46,18 @@ def test_hybrid(host: Host) -> None:
     assert layout.v2 == str(host.cgroup / "unified")
     assert layout.v2_controllers == frozenset()
     assert layout.walk_root == str(host.cgroup / "cpu,cpuacct")
+
+
+def test_pressure_is_looked_for_only_where_the_kernel_measures_it(host: Host) -> None:
+    make_v2(host)
+    assert "pressure" in detect(host.proc, host.sys).in_v2
+    (host.proc / "pressure/cpu").unlink()
+    assert "pressure" not in detect(host.proc, host.sys).in_v2
+
+
+def test_cpu_time_stands_in_every_v2_cgroup(host: Host) -> None:
+    make_v2(host, controllers="memory")
+    assert detect(host.proc, host.sys).in_v2.keys() == {"cpu", "memory", "pressure"}
 
 
 def test_a_controller_that_is_off_is_not_listed(host: Host) -> None:
