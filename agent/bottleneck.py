@@ -20,6 +20,7 @@ from agent.config import Bottleneck
 from agent.picture import Picture
 from agent.sample import Sample
 from agent.signs import SIGNS, Heat, Sign, amount, pressure, use
+from agent.wording import name_of
 from wire.messages import Alert
 from wire.resources import RESOURCES, Resource
 
@@ -158,7 +159,7 @@ class _Case:
         costliest = max(present, key=costs.__getitem__, default=None)
         evidence, name = trouble.evidence, None
         if costliest is not None:
-            name = names[costliest]
+            name = name_of(names[costliest], costliest)
             evidence += f"; costliest container: {name}, {amount(self._resource, costs[costliest])}"
         trouble.alert = replace(
             trouble.alert, evidence=evidence, container=costliest, name=name, **self._now(picture)
