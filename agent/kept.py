@@ -1,16 +1,16 @@
 """Kernel files that are read in every pass, kept open in between.
 
-Finding and opening a cgroup's file costs the kernel six times as much as filling it in. A kept file
-holds a page of kernel memory, so there is a bound on how many are kept; the others are opened each time.
+Finding and opening a cgroup's file costs the kernel six times as much as filling it in. A kept file holds
+some 6 KB of kernel memory, so there is a bound on how many are kept; the others are opened each time.
 """
 
 import os
 import resource
+from contextlib import suppress
 
 _CHUNK_BYTES = 16384
-_MOST_KEPT = 4096
-"""With a page each, 16 MB: enough for some 400 containers."""
-_USUAL_LIMIT = 1024
+_MOST_KEPT = 6144
+"""Some 36 MB: enough for 500 containers, with a dozen files each at most."""
 
 
 class Allowance:
@@ -21,13 +21,17 @@ class Allowance:
 
 
 def usual_allowance() -> Allowance:
-    """Half of what the system lets this process open: sockets and the rest need some as well."""
-    try:
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    except OSError:  # a sandbox may forbid even to ask
-        soft = _USUAL_LIMIT
-    most = _MOST_KEPT if soft == resource.RLIM_INFINITY else min(_MOST_KEPT, soft // 2)
-    return Allowance(most)
+    """Half of what the system lets this process open, since sockets and the rest need some as well.
+
+    It is asked for more first: the usual limit of 1024 is there for programs that use `select`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * _MOST_KEPT if hard == resource.RLIM_INFINITY else min(2 * _MOST_KEPT, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # a sandbox may forbid it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return Allowance(_MOST_KEPT if soft == resource.RLIM_INFINITY else min(_MOST_KEPT, soft // 2))
 
 
 class KeptFile:

@@ -76,9 +76,42 @@ def test_a_file_that_comes_later_is_found(path: Path) -> None:
     assert kept.read() == b"1\n"
 
 
-def test_most_of_the_files_that_a_process_may_open_are_left_for_others() -> None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert 0 < usual_allowance().left <= soft // 2
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
+    """What this process may open, as a test has it."""
+    now = {"files": (1024, 524_288)}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: now["files"])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: now.update(files=limit))
+    return now
+
+
+def test_a_low_limit_is_raised_and_half_of_it_left_for_others(limits: dict[str, tuple[int, int]]) -> None:
+    allowance = usual_allowance()
+    soft, hard = limits["files"]
+    assert 1024 < soft <= hard == 524_288
+    assert 1024 < allowance.left <= soft // 2
+
+
+@pytest.mark.parametrize("files", [(1024, 1024), (2000, 1500)])
+def test_what_may_not_be_raised_is_halved(limits: dict[str, tuple[int, int]], files: tuple[int, int]) -> None:
+    limits["files"] = files
+    assert usual_allowance().left == files[0] // 2
+    assert limits["files"] == files
+
+
+def test_a_sandbox_that_forbids_it_is_respected(
+    limits: dict[str, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(resource, "setrlimit", forbidden)
+    assert usual_allowance().left == limits["files"][0] // 2
+
+
+def test_no_limit_at_all_is_no_licence_to_keep_everything(limits: dict[str, tuple[int, int]]) -> None:
+    limits["files"] = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    assert 0 < usual_allowance().left < 10_000
 
 
 @pytest.fixture
