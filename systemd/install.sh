@@ -9,11 +9,12 @@ venv=/opt/wattpack
 settings=/etc/wattpack
 units=/etc/systemd/system
 engine_group=docker
+power_group=wattpack-power
 
 usage() {
     cat <<'TEXT'
 systemd/install.sh [--role agent|collector|both] [--wheels DIR]    install, upgrade or repair
-systemd/install.sh [--role agent|collector|both] --uninstall       settings and history are kept
+systemd/install.sh [--role agent|collector|both] --uninstall       settings and data are kept
 
 --role     what this host is to run; both if not given
 --wheels   take the dependencies from a folder of wheels instead of the package index
@@ -67,7 +68,10 @@ install_unit() {
     unit=wattpack-$1.service
     [ -e "$settings/$1.toml" ] || install -D -m 644 "$here/$1.toml" "$settings/$1.toml"
     install -D -m 644 "$here/$unit" "$units/$unit"
-    [ "$1" = agent ] && let_ask_engine
+    if [ "$1" = agent ]; then
+        let_read_power
+        let_ask_engine
+    fi
     if systemd_runs; then
         systemctl daemon-reload
         systemctl -q enable "$unit"
@@ -75,6 +79,12 @@ install_unit() {
     else
         offline_systemctl -q enable "$unit"
     fi
+}
+
+# Nobody is a member but the agent while it runs; whoever was would see the energy counters of this host.
+let_read_power() {
+    getent group "$power_group" >/dev/null || groupadd --system "$power_group" ||
+        fail "the group $power_group could not be made: see above"
 }
 
 # A unit that names a group which does not exist would not start, so the group is named only where it is.
@@ -132,7 +142,7 @@ command -v systemctl >/dev/null || fail "no systemctl found: this host has no sy
 if [ "$action" = uninstall ]; then
     for one in $roles; do uninstall_unit "$one"; done
     [ -e "$units/wattpack-agent.service" ] || [ -e "$units/wattpack-collector.service" ] || rm -rf "$venv"
-    echo "install: removed ($role); kept: $settings and /var/lib/wattpack"
+    echo "install: removed ($role); kept: $settings, /var/lib/wattpack, /var/lib/wattpack-agent, the group $power_group"
 else
     make_venv
     install_packages

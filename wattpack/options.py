@@ -2,13 +2,18 @@
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from wattpack.settings import Config, Given, load
+from wattpack.settings import Config, Given, keys, load
 
 ETC = Path("/etc/wattpack")
+WEB_CONFIG = ("http", "web_config")
+"""The key for a web configuration, where a role has one."""
+_WEB_CONFIG_CREDENTIAL = "web.yml"
 
 
 def add_config_options(parser: argparse.ArgumentParser, role: str) -> None:
@@ -32,7 +37,25 @@ def load_config(config: type[Config], role: str, arguments: argparse.Namespace) 
     """The configuration that the user meant: defaults, file, environment, `--set`."""
     default = ETC / f"{role}.toml"
     file = arguments.config or (default if default.is_file() else None)
-    return load(config, role, Given(file=file, environment=os.environ, assignments=arguments.set))
+    return load(
+        config,
+        role,
+        Given(
+            base=from_credentials(config, os.environ),
+            file=file,
+            environment=os.environ,
+            assignments=arguments.set,
+        ),
+    )
+
+
+def from_credentials(config: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Give the defaults that credentials stand for: a web configuration that systemd handed over is used."""
+    folder = environment.get("CREDENTIALS_DIRECTORY")
+    if not folder or WEB_CONFIG not in {key.path for key in keys(config)}:
+        return {}
+    file = Path(folder, _WEB_CONFIG_CREDENTIAL)
+    return {"http": {"web_config": str(file)}} if file.exists() else {}
 
 
 def config_class(role: str) -> type[msgspec.Struct]:

@@ -30,6 +30,11 @@ class Machine:
     leader: int
     """Its init, as this machine numbers it."""
 
+    @property
+    def root(self) -> Path:
+        """Its files, seen from here."""
+        return Path(f"/proc/{self.leader}/root")
+
     def run(
         self, *command: str, check: bool = True, timeout: float = 30.0
     ) -> subprocess.CompletedProcess[str]:

@@ -3,14 +3,19 @@
 import argparse
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 
 from agent.config import AgentConfig
-from agent.main import once, running
+from agent.main import RunningAgent, once, running
+from agent.picture import Picture
+from wattpack.notify import Watchdog
 from wattpack.options import add_config_options, load_config
+from wattpack.service import Work, keep_running, start_logging
 from wattpack.service import run as run_service
-from wattpack.service import start_logging, until_stopped
 from wattpack.show import show_report
 
 log = logging.getLogger("wattpack.agent")
@@ -23,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_config(AgentConfig, "agent", arguments)
+    load = partial(load_config, AgentConfig, "agent", arguments)
     if arguments.once:
         logging.getLogger().addHandler(logging.NullHandler())  # gaps are part of the sample
-        report = asyncio.run(once(config))
+        report = asyncio.run(once(load()))
         print(
             msgspec.json.format(msgspec.json.encode(report)).decode()
             if arguments.json
@@ -34,14 +39,30 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     start_logging("agent")
-    return run_service(_serve(config))
+    return run_service(keep_running(load, _running))
 
 
-async def _serve(config: AgentConfig) -> None:
-    async with running(config) as agent:
+@asynccontextmanager
+async def _running(config: AgentConfig) -> AsyncIterator[Work]:
+    watchdog = Watchdog(config.sampling.period_seconds)
+    started: RunningAgent | None = None
+
+    def alive() -> None:
+        watchdog.progress(status(started.state.picture if started is not None else None))
+
+    async with running(config, alive) as agent:
+        started = agent
         for line in agent.survey.found:
             log.info("found %s", line)
         for gap in agent.survey.missing:
             log.info("missing %s: %s", gap.what, gap.why)
-        log.info("node %s, metrics at %s/metrics", agent.survey.node, agent.address.url)
-        await until_stopped(agent.work)
+        log.info("node %s, metrics at %s/metrics", agent.node, agent.address.url)
+        yield agent.work
+
+
+def status(picture: Picture | None) -> str:
+    """The agent in one line, for `systemctl status`."""
+    if picture is None:
+        return "taking the first sample"
+    watts = f"{picture.power.watts:.1f} W by {picture.power.source}" if picture.power else "watts not known"
+    return f"sampling {len(picture.containers)} containers, {watts}"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from wattpack.options import ROLES, config_class
+from wattpack.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wattpack.settings import Given, keys, load
+from wire.webconfig import check_web_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     role: str = arguments.role
     config = config_class(role)
-    loaded = load(config, role, Given(file=arguments.file, environment=os.environ))
+    base = from_credentials(config, os.environ)
+    loaded = load(config, role, Given(base=base, file=arguments.file, environment=os.environ))
+    for key in keys(config):
+        if key.path == WEB_CONFIG and (file := _value(loaded, key.path)):
+            check_web_config(Path(str(file)))
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(loaded)).decode())
         return 0

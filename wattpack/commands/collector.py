@@ -1,13 +1,19 @@
 """`wattpack collector`: the collector as a service."""
 
 import argparse
+import asyncio
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 
 from collector.config import CollectorConfig
+from collector.history.interface import Unavailable
 from collector.main import running
+from wattpack.notify import Watchdog
 from wattpack.options import add_config_options, load_config
+from wattpack.service import Work, keep_running, start_logging
 from wattpack.service import run as run_service
-from wattpack.service import start_logging, until_stopped
 
 log = logging.getLogger("wattpack.collector")
 
@@ -17,12 +23,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_config(CollectorConfig, "collector", arguments)
     start_logging("collector")
-    return run_service(_serve(config))
+    return run_service(keep_running(partial(load_config, CollectorConfig, "collector", arguments), _running))
 
 
-async def _serve(config: CollectorConfig) -> None:
+@asynccontextmanager
+async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
     async with running(config) as collector:
         log.info("answering at %s", collector.address.url)
-        await until_stopped()
+        said = f"answering at {collector.address.url}"
+        watching = asyncio.create_task(feed(Watchdog(), collector.core.history.check, said))
+        try:
+            yield watching
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+
+async def feed(watchdog: Watchdog, check: Callable[[], Awaitable[None]], status: str) -> None:
+    """Feed the watchdog as long as the event loop turns and the writer of the history answers.
+
+    A writer that says why it cannot write is not a hung one: a restart would not empty a full disk.
+    """
+    while True:
+        try:
+            await check()
+        except Unavailable as error:
+            watchdog.progress(f"cannot keep reports: {error}")
+        else:
+            watchdog.progress(status)
+        await asyncio.sleep(watchdog.every_seconds)

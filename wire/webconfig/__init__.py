@@ -17,7 +17,7 @@ from wire.webconfig.file import read_web_config
 from wire.webconfig.tls import server_context
 from wire.webconfig.users import Users, only_for
 
-__all__ = ["protect"]
+__all__ = ["check_web_config", "protect"]
 
 
 def protect(app: web.Application, file: Path) -> SSLContext | None:
@@ -32,3 +32,8 @@ def protect(app: web.Application, file: Path) -> SSLContext | None:
 
     app.on_response_prepare.append(add_headers)
     return server_context(config.tls_server_config) if config.tls_server_config else None
+
+
+def check_web_config(file: Path) -> None:
+    """Raise the `Complaint` that `protect` would raise, if any."""
+    protect(web.Application(), file)

@@ -1,0 +1,89 @@
+"""The agent as systemd runs it: the real command, told by real signals, heard on a real socket."""
+
+import re
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.waiting import eventually
+from tests.processes import wattpack
+from tests.wattpack.listening import Listener, listening
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+    with listening(tmp_path) as listener:
+        monkeypatch.setenv("NOTIFY_SOCKET", listener.environment["NOTIFY_SOCKET"])
+        monkeypatch.setenv("WATCHDOG_USEC", "1000000")
+        yield listener
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    file = tmp_path / "agent.toml"
+    file.write_text(f"""\
+node = "before"
+sampling.period_seconds = 0.2
+docker.enabled = false
+http.listen = "127.0.0.1:0"
+collector.enabled = false
+spool.path = "{tmp_path}/spool.db"
+""")
+    return file
+
+
+def said(agent: subprocess.Popen[str], pattern: str) -> str:
+    """Read what the agent says until a line matches; gives the match's group."""
+    assert agent.stdout is not None
+    lines = []
+    for line in agent.stdout:
+        lines.append(line)
+        if found := re.search(pattern, line):
+            return found[1]
+    raise AssertionError(f"it ended without a word like {pattern!r}:\n{''.join(lines)}")
+
+
+def started(agent: subprocess.Popen[str], node: str) -> str:
+    """Wait until the agent serves, by that name; gives the address of its metrics."""
+    return said(agent, rf"node {node}, metrics at (http://\S+)$")
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback, our own
+        text: str = answer.read().decode()
+        return text
+
+
+def test_a_hangup_puts_the_changed_file_into_force(settings: Path, systemd: Listener) -> None:
+    with wattpack("agent", "--config", str(settings)).running() as agent:
+        url = started(agent, "before")
+        eventually(lambda: "wattpack_node_cpu" in get(url), 10)
+        eventually(lambda: any("WATCHDOG=1\nSTATUS=sampling" in word for word in systemd.heard()), 10)
+        settings.write_text(settings.read_text().replace("before", "after"))
+        agent.send_signal(signal.SIGHUP)
+        url = started(agent, "after")
+        eventually(lambda: "wattpack_node_cpu" in get(url), 10)
+        heard = systemd.heard()
+        reloading = next(index for index, word in enumerate(heard) if word.startswith("RELOADING=1"))
+        assert "READY=1" in heard[reloading:]
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(5) == 0
+    assert systemd.heard()[-1] == "STOPPING=1"
+
+
+def test_a_broken_file_is_one_line_and_changes_nothing(settings: Path, systemd: Listener) -> None:
+    with wattpack("agent", "--config", str(settings)).running() as agent:
+        url = started(agent, "before")
+        settings.write_text("sampling.period = 1\n")
+        agent.send_signal(signal.SIGHUP)
+        reason = said(agent, r"agent: the new settings are not used, those before stay in force: (.*)$")
+        assert reason == (
+            f"{settings}, line 1: unknown key 'sampling.period': did you mean 'sampling.period_seconds'?"
+        )
+        systemd.heard()
+        eventually(lambda: any("WATCHDOG=1" in word for word in systemd.heard()), 10)
+        assert "wattpack_node_cpu" in get(url)

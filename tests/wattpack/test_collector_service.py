@@ -1,0 +1,57 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from collector.history.interface import Unavailable
+from tests.wattpack.listening import Listener, listening
+from wattpack.commands.collector import feed
+from wattpack.notify import Watchdog
+
+
+async def fed(systemd: Listener, check: Callable[[], Awaitable[None]], times: int) -> list[str]:
+    """What the watchdog hears while so many checks are made, one after the other."""
+    made = 0
+    waits = asyncio.Event()
+
+    async def counting() -> None:
+        nonlocal made
+        made += 1
+        if made > times:
+            waits.set()
+            await asyncio.Event().wait()
+        await check()
+
+    watchdog = Watchdog(environment={**systemd.environment, "WATCHDOG_USEC": "3000"})
+    systemd.heard()
+    feeding = asyncio.create_task(feed(watchdog, counting, "well"))
+    await asyncio.wait_for(waits.wait(), 10)
+    feeding.cancel()
+    with suppress(asyncio.CancelledError):
+        await feeding
+    return systemd.heard()
+
+
+async def works() -> None:
+    pass
+
+
+async def full() -> None:
+    raise Unavailable("the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("check", "status"), [(works, "well"), (full, "cannot keep reports: the disk is full")]
+)
+async def test_a_writer_that_answers_feeds_the_watchdog(
+    tmp_path: Path, check: Callable[[], Awaitable[None]], status: str
+) -> None:
+    with listening(tmp_path) as systemd:
+        assert await fed(systemd, check, 3) == [f"WATCHDOG=1\nSTATUS={status}"] * 3
+
+
+async def test_one_that_hangs_does_not(tmp_path: Path) -> None:
+    with listening(tmp_path) as systemd:
+        assert await fed(systemd, works, 0) == []
