@@ -128,5 +128,7 @@ def _gaps(host: HostReading, *, has_own_network: bool) -> Iterator[Gap]:
         yield Gap("host disk", "the block I/O controller does not account for this cgroup")
     if not has_own_network:
         yield _SHARED_NETWORK
+    elif not host.links:
+        yield Gap("host network", "there is no link that leads out of this host")
     if host.pressure == NO_PRESSURE:
         yield Gap("host pressure", "the kernel measures it in cgroup v2 only, with psi=1")

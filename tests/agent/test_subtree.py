@@ -138,6 +138,16 @@ def test_in_a_network_of_its_own_the_links_are_its_own(host: Host) -> None:
     assert "host network" not in {gap.what for gap in reading.gaps}
 
 
+def test_a_network_without_a_way_out_is_a_gap(host: Host) -> None:
+    v2(host)
+    host.process("self", NODE_NAMESPACE, "\n".join(NET_DEV.splitlines()[:3]) + "\n")
+    reading = reader_of(host).read()
+    assert reading.host.links == {}
+    assert [gap.why for gap in reading.gaps if gap.what == "host network"] == [
+        "there is no link that leads out of this host"
+    ]
+
+
 def test_it_says_what_it_took_for_the_host(host: Host) -> None:
     v2(host)
     assert reader_of(host).describe() == [
