@@ -1,152 +1,267 @@
-"""Bringing reports to the collector: in order, in batches, patiently, and never without bound."""
+"""Bringing reports to the collector: in order, in batches, patiently, each until there is a receipt for it.
+
+A report is stored first and deleted only after the receipt. A receipt that gets lost brings the same report
+to the collector twice, which knows it by its key.
+"""
 
 import asyncio
 import gzip
 import logging
-import random
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from http import HTTPStatus
-from itertools import islice
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import aiohttp
-import msgspec
+from aiohttp import hdrs
 
+from agent.answers import Answer, ClockOffset, Later, Patience, Refused, Taken, parse_answer
 from agent.config import Collector
-from wire.messages import MAX_BATCH, Report, encode, parse_receipt
+from agent.config import Spool as SpoolSettings
+from agent.spool import MEMORY_BYTES, Spool
+from agent.spoolfile import Entry
+from wire.messages import MAX_BATCH, Gap, Report, encode
 from wire.version import __version__
 
 log = logging.getLogger(__name__)
 
-_BATCH = min(20, MAX_BATCH)
-_COMPRESS_ABOVE_BYTES = 1400
-_BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-_LONGEST_WAIT_SECONDS = 300.0
-# The collector may take these later; any other refusal is about the reports themselves.
-_TRY_AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+_BATCH_BYTES = 256 << 10
+_KEEPALIVE_SECONDS = 120.0
+_FLUSH_SECONDS = 2.0
+_CLOSE_SECONDS = 1.0
+
+Result = TypeVar("Result")
 
 
-class _Later(Exception):  # noqa: N818 - a signal to wait, not an error
-    """The collector did not take the batch now."""
-
-    def __init__(self, why: str, wait_seconds: float | None = None) -> None:
-        super().__init__(why)
-        self.wait_seconds = wait_seconds
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    entries: list[Entry]
+    body: bytes
+    is_packed: bool
 
 
 class Outbox:
-    """A bounded queue of reports, and the loop that empties it."""
+    """The reports that wait for the collector, and the loop that brings them there."""
 
-    def __init__(self, settings: Collector) -> None:
-        self._settings = settings
-        self._queue: deque[bytes] = deque()
-        self._queued_bytes = 0
-        self._filled = asyncio.Event()
-        self._reachable: bool | None = None
-        self._suspects = 0
+    def __init__(
+        self,
+        collector: Collector,
+        spool: SpoolSettings,
+        *,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._settings = collector
+        self._wall = wall
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._spool = Spool(spool, wall=wall, monotonic=monotonic)
+        # The disk has a thread of its own: however slow it is, it holds up nothing but itself.
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
+        self._unstored = 0
+        self._unstored_bytes = 0
+        self._offered = asyncio.Event()
+        self._patience = Patience()
+        self._clock = ClockOffset()
+        self._most = MAX_BATCH
+        self._trouble: Later | None = None
+        self._refusal: str | None = None
+        self._delivery: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self._lost = 0
         self.delivered = 0
-        self.dropped = 0
-        """Reports given up: the queue was full, or the collector refused them for good."""
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._spool) + self._unstored
+
+    @property
+    def dropped(self) -> int:
+        """Reports given up: too many, too old, damaged, or refused by the collector for good."""
+        return self._spool.dropped + self._lost
+
+    @property
+    def stored_bytes(self) -> int:
+        """Room that the waiting reports take."""
+        return self._spool.size_bytes + self._unstored_bytes
+
+    @property
+    def gap(self) -> Gap | None:
+        """Why reports are kept in memory only, if they are."""
+        return self._spool.gap
+
+    @property
+    def clock_offset_seconds(self) -> float | None:
+        """How far the collector's clock is ahead of this node's; None before it was heard."""
+        return self._clock.seconds
 
     def offer(self, report: Report) -> None:
-        """Queue a report, already encoded; when there is no more room the oldest go, and are counted."""
-        encoded = encode(report)
-        while self._queue and self._queued_bytes + len(encoded) > self._settings.queue_bytes:
-            self._take_first()
-            self.dropped += 1
-        self._queue.append(encoded)
-        self._queued_bytes += len(encoded)
-        self._filled.set()
+        """Hand over a report to be stored and sent now; returns at once, and never raises."""
+        if self._is_closing or self._unstored_bytes > MEMORY_BYTES:
+            # Too late; or the disk hangs, and what waits for it is bounded too.
+            self._lost += 1
+            return
+        body = encode(report)
+        self._unstored += 1
+        self._unstored_bytes += len(body)
+        stored = asyncio.get_running_loop().run_in_executor(self._disk, self._spool.add, (body,))
+        stored.add_done_callback(partial(self._stored, len(body)))
+        self._offered.set()
+
+    def _stored(self, size_bytes: int, done: asyncio.Future[None]) -> None:
+        self._unstored -= 1
+        self._unstored_bytes -= size_bytes
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._lost += 1
+            log.error("a report could not be stored: a bug, please report it", exc_info=error)
 
     async def run(self) -> None:
-        failures = 0
+        """Deliver until closed; what an earlier run of the agent left behind goes first."""
+        if self._is_closing:
+            return
+        self._delivery = asyncio.create_task(self._deliver())
+        try:
+            await self._delivery
+        except asyncio.CancelledError:
+            if not self._is_closing:
+                raise
+
+    async def _deliver(self) -> None:
         async with self._session() as session:
             while True:
-                await self._filled.wait()
-                try:
-                    await self._send_batch(session)
-                    failures = 0
-                except _Later as later:
-                    self._say_unreachable(str(later))
-                    backoff = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
-                    # Jitter, so that a whole cluster does not come back in the same instant.
-                    wait = backoff * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
-                    failures += 1
-                    await asyncio.sleep(max(wait, later.wait_seconds or 0.0))
+                self._offered.clear()
+                match await self._send_next(session):
+                    case None:
+                        await self._offered.wait()
+                    case Later() as later:
+                        wait = self._patience.wait_seconds(
+                            later.wait_seconds, needs_attention=later.needs_attention
+                        )
+                        await self._sleep(wait)
+                    case Refused() if self._refusal is not None:
+                        # If it takes none at all, because it is older than this agent perhaps, the spool
+                        # should not be gone before someone can put that right.
+                        await self._sleep(self._patience.wait_seconds())
+
+    async def close(self) -> None:
+        """End `run`, send what can be sent quickly, and leave the rest in the spool."""
+        self._is_closing = True
+        if self._delivery is not None:
+            self._delivery.cancel()
+            await asyncio.wait((self._delivery,))
+        if len(self) and self._trouble is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH_SECONDS), self._session() as session:
+                    while isinstance(await self._send_next(session), Taken):
+                        pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._on_disk(self._spool.close)
+        self._disk.shutdown(wait=False)
+
+    # --- One batch --------------------------------------------------------------------------
+
+    async def _send_next(self, session: aiohttp.ClientSession) -> Answer | None:
+        """Send the oldest reports and act on the answer; None when none waits."""
+        batch = await self._on_disk(self._next_batch)
+        if batch is None:
+            return None
+        answer = await self._post(session, batch)
+        match answer:
+            case Taken():
+                self.delivered += await self._on_disk(partial(self._spool.remove, batch.entries))
+                self._patience.reset()
+                self._most = min(self._most * 2, MAX_BATCH)
+                self._say_it_takes_reports()
+            case Refused(why) if len(batch.entries) == 1:
+                self._lost += await self._on_disk(partial(self._spool.remove, batch.entries))
+                self._most = 1
+                self._say_it_refuses(why)
+            case Refused():
+                # One bad report must not take good ones with it: halve until it stands alone.
+                self._most = len(batch.entries) // 2
+            case Later():
+                self._say_it_takes_none(answer)
+        return answer
+
+    def _next_batch(self) -> _Batch | None:
+        entries = self._spool.first(self._most, _BATCH_BYTES)
+        if not entries:
+            return None
+        body = b"[" + b",".join(entry.body for entry in entries) + b"]"
+        packed = gzip.compress(body, mtime=0)
+        is_packed = len(packed) < len(body)
+        return _Batch(entries, packed if is_packed else body, is_packed)
+
+    async def _on_disk(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, work)
+
+    # --- HTTP -------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        timeout = aiohttp.ClientTimeout(total=self._settings.timeout_seconds)
-        headers = {"Content-Type": "application/json", "User-Agent": f"wattpack-agent/{__version__}"}
-        async with aiohttp.ClientSession(timeout=timeout, headers=headers) as session:
+        # One connection, kept open between beacons; and no header that nobody asked for.
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=1, keepalive_timeout=_KEEPALIVE_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds),
+            headers={
+                hdrs.CONTENT_TYPE: "application/json",
+                hdrs.USER_AGENT: f"wattpack-agent/{__version__}",
+            },
+            skip_auto_headers=(hdrs.ACCEPT, hdrs.ACCEPT_ENCODING),
+        ) as session:
             yield session
 
-    async def _send_batch(self, session: aiohttp.ClientSession) -> None:
-        batch = list(islice(self._queue, 1 if self._suspects else _BATCH))
-        refusal = await self._post(session, b"[" + b",".join(batch) + b"]")
-        if refusal is not None and len(batch) > 1:
-            # One bad report must not take good ones with it: find it, one by one.
-            self._suspects = len(batch)
-            return
-        self._suspects = max(0, self._suspects - 1)
-        if refusal is None:
-            self.delivered += len(batch)
-            self._say_reachable()
-        else:
-            self.dropped += len(batch)
-            log.error("the collector refused a report for good: %s", refusal)
-        # Some of the batch may have been dropped for lack of room while it was on its way.
-        while self._queue and any(self._queue[0] is sent for sent in batch):
-            self._take_first()
-        if not self._queue:
-            self._filled.clear()
-
-    def _take_first(self) -> None:
-        self._queued_bytes -= len(self._queue.popleft())
-
-    async def _post(self, session: aiohttp.ClientSession, body: bytes) -> str | None:
-        """None when the batch was taken; the reason when it never will be; raises `_Later` otherwise."""
-        headers = {}
-        if len(body) > _COMPRESS_ABOVE_BYTES:
-            body, headers = gzip.compress(body, compresslevel=1, mtime=0), {"Content-Encoding": "gzip"}
-        url = self._settings.url.rstrip("/") + "/v1/reports"
+    async def _post(self, session: aiohttp.ClientSession, batch: _Batch) -> Answer:
         try:
-            async with session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
-                said = await answer.read()
-                status = answer.status
-                retry_after = answer.headers.get("Retry-After", "")
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise _Later(str(error) or type(error).__name__) from error
-        if status == HTTPStatus.OK:
             try:
-                parse_receipt(said)
-            except msgspec.DecodeError as error:
-                raise _Later(f"it answered something that is not a receipt ({error})") from error
-            return None
-        summary = f"{status} {said[:300].decode(errors='replace')}"
-        if (
-            status in _TRY_AGAIN
-            or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-            or status < HTTPStatus.BAD_REQUEST
-        ):
-            wait = min(float(retry_after), _LONGEST_WAIT_SECONDS) if retry_after.isdigit() else None
-            raise _Later(summary, wait)
-        return summary
+                return await self._post_once(session, batch)
+            except (aiohttp.ServerDisconnectedError, ConnectionResetError):
+                # A kept connection that the other side closed meanwhile: not worth a word.
+                return await self._post_once(session, batch)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return Later(_reason(error))
 
-    def _say_reachable(self) -> None:
-        if self._reachable is False:
-            log.info("the collector at %s takes reports again", self._settings.url)
-        self._reachable = True
+    async def _post_once(self, session: aiohttp.ClientSession, batch: _Batch) -> Answer:
+        url = self._settings.url.rstrip("/") + "/v1/reports"
+        headers = {hdrs.CONTENT_ENCODING: "gzip"} if batch.is_packed else {}
+        began = self._monotonic()
+        async with session.post(url, data=batch.body, headers=headers, allow_redirects=False) as response:
+            said = await response.read()
+            took_seconds, answered_at = self._monotonic() - began, self._wall()
+        answer = parse_answer(response.status, response.headers, said, answered_at)
+        if isinstance(answer, Taken):
+            self._clock.learn(answer.receipt.server_time, answered_at, took_seconds)
+        return answer
 
-    def _say_unreachable(self, why: str) -> None:
-        if self._reachable is not False:
+    # --- What a person hears ----------------------------------------------------------------
+
+    def _say_it_takes_reports(self) -> None:
+        if self._trouble is not None:
+            log.info("the collector at %s takes reports again; %d wait", self._settings.url, len(self))
+        self._trouble = self._refusal = None
+
+    def _say_it_takes_none(self, later: Later) -> None:
+        if self._trouble is None or self._trouble.needs_attention != later.needs_attention:
             log.warning(
-                "the collector at %s takes no reports (%s): keeping them and trying again",
+                "the collector at %s takes no reports: %s; they are kept, and tried again",
                 self._settings.url,
-                why,
+                later.why,
             )
-        self._reachable = False
+        self._trouble = later
+
+    def _say_it_refuses(self, why: str) -> None:
+        if self._refusal is None:
+            log.error("the collector refused a report for good, which is dropped: %s", why)
+        self._refusal = why
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return (error.os_error.strerror or str(error)).lower()
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__
