@@ -10,10 +10,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wire.resources import Quantities
+from wire.resources import Quantities, Resource
+from wire.sketch import Sketch
 
 NonNegative = Annotated[float, Meta(ge=0)]
 Ratio = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 LONGEST_NAME = 253
 LONGEST_TEXT = 1024
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -72,52 +74,139 @@ class Gap(_Message, frozen=True):
 
 
 class ContainerState(_Message, frozen=True):
-    """One running container over one sampling interval."""
+    """One running container: the mean of its samples over a window."""
 
     id: Name
     """The runtime's own id."""
     name: Name
     """The runtime's name for it; the id's first twelve characters where nobody could be asked."""
     runtime: Name
-    """docker, podman, containerd, cri-o; or unknown."""
+    """docker, podman, containerd, cri-o, buildkit; or unknown."""
     cpu_seconds_total: NonNegative
     used: Quantities
+    window_seconds: NonNegative = 0.0
+    """The time that `used`, `pressure` and `power.watts` are the mean of."""
     limit: Quantities = Quantities()
     pressure: Pressure = Pressure()
     power: ContainerPower | None = None
+    cpu_throttled_seconds_total: NonNegative | None = None
+    oom_kills_total: Count | None = None
+    restarts: Count | None = None
     image: Text | None = None
     service: Text | None = None
     """The Swarm service, compose project and service, or Kubernetes workload it belongs to."""
+    labels: dict[Text, Text] = {}
     started_at: float | None = None
 
 
 class NodeState(_Message, frozen=True):
-    """One host over one sampling interval."""
+    """One host: the mean of its samples over a window."""
 
     used: Quantities
     capacity: Quantities
+    window_seconds: NonNegative = 0.0
+    learned_capacities: tuple[Resource, ...] = ()
+    """Resources whose capacity nobody told: the most that was ever seen stands in for it."""
     pressure: Pressure = Pressure()
     power: NodePower | None = None
+    load_1m: NonNegative | None = None
+    frequency_hertz: NonNegative | None = None
+    iowait_ratio: Ratio | None = None
+    steal_ratio: Ratio | None = None
+    swap_used_bytes: Count | None = None
+    disk_busy_ratio: Ratio | None = None
+    """How busy the busiest disk was."""
+    oom_kills_total: Count | None = None
     gaps: tuple[Gap, ...] = ()
 
 
+class EventKind(StrEnum):
+    """What can happen to a node or a container."""
+
+    JOINED = "joined"
+    """The node's agent started."""
+    STARTED = "started"
+    STOPPED = "stopped"
+    """The container ended by itself with status 0, or nobody can say how."""
+    DIED = "died"
+    """The container ended with another status, or by a signal."""
+    OUT_OF_MEMORY = "out-of-memory"
+    """A process of the container was killed for want of memory."""
+
+
+class Event(_Message, frozen=True):
+    """Something that happened, said at once."""
+
+    kind: EventKind
+    at: NonNegative
+    container: Name | None = None
+    name: Name | None = None
+    lifetime_seconds: NonNegative | None = None
+    """From its start to its end."""
+    startup_seconds: NonNegative | None = None
+    """From the moment the runtime was told to make it to the moment it ran."""
+    exit_code: int | None = None
+
+
+class Alert(_Message, frozen=True):
+    """A node has a bottleneck, or has it no longer. `(node, resource, opened_at)` names it."""
+
+    resource: Resource
+    opened_at: NonNegative
+    evidence: Text
+    """What was seen, for a person: "CPU at 97 % of 4 cores for 12 s; something waited 61 % of the time"."""
+    ratio: Ratio | None = None
+    """Use by capacity when it was last looked at."""
+    pressure_ratio: Ratio | None = None
+    closed_at: NonNegative | None = None
+    container: Name | None = None
+    """The container that uses most of the resource."""
+    name: Name | None = None
+
+
+class ContainerUsage(_Message, frozen=True):
+    """Every sample of one container since the last heartbeat, in the units of `Quantities`."""
+
+    id: Name
+    cpu: Sketch | None = None
+    memory: Sketch | None = None
+    disk: Sketch | None = None
+    network: Sketch | None = None
+
+
+class Heartbeat(_Message, frozen=True):
+    """The whole truth, now and then: what was missed is healed by it. Also the first word of every boot."""
+
+    agent_version: Name
+    sample_seconds: NonNegative
+    beacon_seconds: NonNegative
+    """A word from the node comes at least this often."""
+    usage: tuple[ContainerUsage, ...] = ()
+    top: dict[Resource, tuple[Name, ...]] = {}
+    """The containers that used most of each resource since the last heartbeat, the greediest first."""
+
+
 class Report(_Message, frozen=True):
-    """Everything one node says at one time.
+    """What a node says at one time; each part only when there is something to say.
 
     `(node, boot, sequence)` is the key: `boot` names one run of the agent, `sequence` counts its
-    reports from 1. A report that comes twice is the same report.
+    reports from 1. A report that comes twice is the same report. One without any part is a beacon:
+    the node lives, and nothing moved.
     """
 
     node: Name
     boot: Name
     sequence: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     at: NonNegative
-    """Unix time of the sample, by the node's clock."""
-    interval_seconds: NonNegative
-    """The time over which rates were taken."""
-    agent_version: Name
-    state: NodeState
+    """Unix time, by the node's clock."""
+    state: NodeState | None = None
     containers: tuple[ContainerState, ...] = ()
+    """Containers that are new or have moved; all of them where `heartbeat` is there."""
+    gone: tuple[Name, ...] = ()
+    """Ids of containers that run no longer."""
+    events: tuple[Event, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    heartbeat: Heartbeat | None = None
 
 
 class Receipt(_Message, frozen=True):
