@@ -2,19 +2,25 @@
 
 import asyncio
 import logging
+import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
+from agent.bottleneck import Watch
 from agent.config import AgentConfig
 from agent.deliver import Outbox
 from agent.loop import ticks
 from agent.metrics import AgentMetrics
 from agent.observe import Observer, Survey
+from agent.picture import Picture
+from agent.speaker import Speaker
 from agent.state import AgentState
+from agent.wording import container_state, container_values, node_state, node_values
 from wire.address import Address, parse_address
 from wire.messages import Report
 from wire.serving import metrics_handler, serving
@@ -31,6 +37,7 @@ _Job = Callable[[], Coroutine[object, object, None]]
 class RunningAgent:
     """A started agent."""
 
+    node: str
     address: Address
     survey: Survey
     state: AgentState
@@ -39,25 +46,33 @@ class RunningAgent:
 
 
 @asynccontextmanager
-async def running(config: AgentConfig) -> AsyncIterator[RunningAgent]:
-    """Run an agent while the block runs."""
+async def running(
+    config: AgentConfig, alive: Callable[[], None] = lambda: None
+) -> AsyncIterator[RunningAgent]:
+    """Run an agent while the block runs; `alive` is called after each completed pass."""
     observer = Observer(config)
-    state = AgentState(Outbox(config.collector))
+    state = AgentState(Outbox(config.collector, config.spool))
     metrics = AgentMetrics(state)
     app = web.Application()
     app.router.add_get("/metrics", metrics_handler(metrics.registry))
     app.router.add_get("/healthz", _healthz)
     address = parse_address(config.http.listen)
-    if not address.is_loopback:
+    if not address.is_loopback and not config.http.web_config:
         log.warning("anyone who can reach %s can read this node's metrics", address)
-    async with serving(app, address, "http.listen") as bound, _background(lambda: _name(observer)):
+    async with (
+        serving(app, address, "http.listen", config.http.web_config) as bound,
+        _background(lambda: _name(observer)),
+    ):
         await _named(observer)
-        survey = observer.survey()
-        jobs: list[_Job] = [lambda: _sample(config, observer, state, metrics)]
+        sampling = _Sampling(config, observer, state, metrics, alive)
+        jobs: list[_Job] = [sampling.run]
         if config.collector.enabled:
             jobs.append(state.outbox.run)
         async with _background(*jobs) as work:
-            yield RunningAgent(bound, survey, state, work)
+            try:
+                yield RunningAgent(node_name(config), bound, observer.survey(), state, work)
+            finally:
+                await state.outbox.close()
 
 
 async def once(config: AgentConfig) -> Report:
@@ -67,23 +82,74 @@ async def once(config: AgentConfig) -> Report:
         await _named(observer)
         observer.look()
         await asyncio.sleep(min(_ONCE_INTERVAL_SECONDS, config.sampling.period_seconds))
-        report = observer.look()
-    assert report is not None, "the second look always has a first one to compare with"
-    return report
+        picture = observer.look()
+    assert picture is not None, "the second look always has a first one to compare with"
+    return whole(node_name(config), picture)
 
 
-async def _sample(config: AgentConfig, observer: Observer, state: AgentState, metrics: AgentMetrics) -> None:
-    async for tick in ticks(config.sampling.period_seconds, time.monotonic):
-        state.missed += tick.missed
-        with metrics.pass_duration.time():
-            # In a thread: a disk or a meter that hangs must not silence /metrics as well.
-            report = await asyncio.to_thread(observer.look)
-        state.samples += 1
-        if report is None:
-            continue
-        state.report = report
-        if config.collector.enabled:
-            state.outbox.offer(report)
+def whole(node: str, picture: Picture) -> Report:
+    """One tick in full, in the words of the wire; for people and scripts, never sent."""
+    seconds = picture.sample.interval_seconds
+    return Report(
+        node=node,
+        boot="-",
+        sequence=1,
+        at=picture.sample.unix_seconds,
+        state=node_state(picture, node_values(picture), seconds),
+        containers=tuple(
+            container_state(each, container_values(each), seconds) for each in picture.containers
+        ),
+    )
+
+
+def node_name(config: AgentConfig) -> str:
+    """What this node is called."""
+    return config.node or socket.gethostname()
+
+
+class _Sampling:
+    """The loop that looks, judges and speaks."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        observer: Observer,
+        state: AgentState,
+        metrics: AgentMetrics,
+        alive: Callable[[], None],
+    ) -> None:
+        self._period_seconds = config.sampling.period_seconds
+        self._reports = config.collector.enabled
+        self._observer = observer
+        self._state = state
+        self._metrics = metrics
+        self._alive = alive
+        self._watch = Watch(config.bottleneck)
+        self._speaker = Speaker(node_name(config), secrets.token_hex(8), config.push, self._period_seconds)
+
+    async def run(self) -> None:
+        async for tick in ticks(self._period_seconds, time.monotonic):
+            self._state.missed += tick.missed
+            with self._metrics.pass_duration.time():
+                # In a thread: a disk or a meter that hangs must not silence /metrics as well.
+                picture = await asyncio.to_thread(self._observer.look)
+                if picture is not None:
+                    self._digest(picture)
+            self._state.samples += 1
+            self._alive()
+
+    def _digest(self, picture: Picture) -> None:
+        if self._state.outbox.gap is not None:
+            picture = replace(picture, gaps=(*picture.gaps, self._state.outbox.gap))
+        self._state.picture = picture
+        alerts = self._watch.examine(picture)
+        for alert in alerts:
+            self._state.note(alert)
+            log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
+        events = self._observer.names.take_events() if self._observer.names is not None else []
+        report = self._speaker.say(picture, events, alerts)
+        if report is not None and self._reports:
+            self._state.outbox.offer(report)
 
 
 async def _name(observer: Observer) -> None:

@@ -1,14 +1,25 @@
 """What the agent knows at this moment, for whoever asks."""
 
 from agent.deliver import Outbox
-from wire.messages import Report
+from agent.picture import Picture
+from wire.messages import Alert
+from wire.resources import Resource
 
 
 class AgentState:
-    """What the agent knows now: the last report, and how it is doing itself."""
+    """The last picture, the bottlenecks there are, and how the agent is doing itself."""
 
     def __init__(self, outbox: Outbox) -> None:
-        self.report: Report | None = None
+        self.picture: Picture | None = None
+        self.alerts: dict[Resource, Alert] = {}
+        """Those that are open."""
         self.samples = 0
         self.missed = 0
         self.outbox = outbox
+
+    def note(self, alert: Alert) -> None:
+        """Keep what an alert says."""
+        if alert.closed_at is None:
+            self.alerts[alert.resource] = alert
+        else:
+            self.alerts.pop(alert.resource, None)

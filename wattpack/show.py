@@ -41,7 +41,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def show_report(report: Report, most_containers: int | None = None) -> str:
     """The node in a few lines, its containers in a table with the hungriest first."""
-    lines = [*_node_lines(report.node, report.state), ""]
+    lines = [*_node_lines(report.node, report.state), ""] if report.state is not None else []
     if report.containers:
         ranked = sorted(report.containers, key=_appetite, reverse=True)
         shown = ranked[:most_containers]

@@ -23,6 +23,12 @@ AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
         value=lambda agent: agent.samples,
     ),
     MetricSpec(
+        name="wattpack_agent_sample_timestamp_seconds",
+        kind="gauge",
+        help="When the last sample was taken, in Unix time.",
+        value=lambda agent: agent.picture.sample.unix_seconds if agent.picture else None,
+    ),
+    MetricSpec(
         name="wattpack_agent_missed_samples_total",
         kind="counter",
         help="Samples left out because the one before took too long.",

@@ -3,7 +3,7 @@
 import json
 import re
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,13 +36,30 @@ class Suite:
         assert counted is not None
         return int(float(counted[1]))
 
+    def await_sample(self) -> None:
+        """Wait until the agent has taken another."""
+        taken = self.samples()
+        eventually(lambda: self.samples() > taken, 30)
+
+    def cpu_counters(self) -> tuple[float, dict[str, float]]:
+        """When the agent took its last sample, and the CPU time of each container by then, by name."""
+        scraped = self.agent_metrics()
+        sampled_at = re.search(r"^wattpack_agent_sample_timestamp_seconds (\S+)", scraped, re.MULTILINE)
+        assert sampled_at is not None
+        counters = re.findall(
+            r'^wattpack_container_cpu_seconds_total{.*name="([^"]+)"} (\S+)', scraped, re.MULTILINE
+        )
+        return float(sampled_at[1]), {name: float(seconds) for name, seconds in counters}
+
     def agent_metrics(self) -> str:
         return fetch(self.agent_url + "/metrics")
 
 
 @contextmanager
-def suite(docker_socket: Path, folder: Path, period_seconds: float = 3.0) -> Iterator[Suite]:
-    """Start both; ready when the collector knows the node."""
+def suite(
+    docker_socket: Path, folder: Path, period_seconds: float = 3.0, settings: Sequence[str] = ()
+) -> Iterator[Suite]:
+    """Start both, the agent with more settings as KEY=VALUE; ready when the collector knows the node."""
     collector = wattpack(
         "collector", "--set", "http.listen=127.0.0.1:0", "--set", f"history.path={folder / 'collector.db'}"
     )
@@ -54,6 +71,8 @@ def suite(docker_socket: Path, folder: Path, period_seconds: float = 3.0) -> Ite
             *("--set", f"sampling.period_seconds={period_seconds}"),
             *("--set", f"docker.socket={docker_socket}"),
             *("--set", f"collector.url={collector_url}"),
+            *("--set", f"spool.path={folder / 'spool.db'}"),
+            *(part for setting in settings for part in ("--set", setting)),
         )
         with agent.running() as sampling:
             started = Suite(collector_url, _announced(sampling.stdout))

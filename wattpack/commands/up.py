@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.config import AgentConfig
-from agent.main import RunningAgent
+from agent.main import RunningAgent, whole
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
 from collector.main import running as running_collector
@@ -69,7 +69,10 @@ async def _up(data: Path, assignments: list[str]) -> None:
             AgentConfig,
             "agent",
             Given(
-                base={"collector": {"url": collector.address.url}},
+                base={
+                    "collector": {"url": collector.address.url},
+                    "spool": {"path": str(data / "spool.db")},
+                },
                 environment=os.environ,
                 assignments=settings["agent"],
             ),
@@ -95,7 +98,7 @@ def _by_role(assignments: list[str]) -> dict[str, list[str]]:
 
 
 def _welcome(agent: RunningAgent, collector: Address) -> Iterator[str]:
-    yield f"Wattpack {__version__} on {agent.survey.node}"
+    yield f"Wattpack {__version__} on {agent.node}"
     yield ""
     for title, lines in (
         ("found", agent.survey.found),
@@ -115,11 +118,11 @@ async def _show(agent: RunningAgent, period_seconds: float) -> None:
     drawn = 0
     while True:
         await asyncio.sleep(period_seconds)
-        report = agent.state.report
-        if report is None:
+        picture = agent.state.picture
+        if picture is None:
             continue
         room = shutil.get_terminal_size().lines - _LINES_AROUND_THE_TABLE
-        text = show_report(report, most_containers=max(3, room))
+        text = show_report(whole(agent.node, picture), most_containers=max(3, room))
         if not sys.stdout.isatty():
             print(text, flush=True)
             return
