@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import agent_cost
-from bench.agent_cost import histogram_quantile
 from bench.frame import Progress
+from bench.measuring import histogram_quantile
+from bench.watchers import SAMPLING_SECONDS
 from tests.lab.parts import require
 from wire.complaint import Complaint
 
@@ -17,6 +18,12 @@ BOUNDS = (0.01, 0.02, 0.04, 0.08)
 
 def at_or_below(values: list[float]) -> dict[float, float]:
     return {bound: float(sum(value <= bound for value in values)) for bound in (*BOUNDS, math.inf)}
+
+
+def options(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    agent_cost.add_arguments(parser)
+    return parser.parse_args(arguments)
 
 
 def test_a_quantile_lies_on_a_line_within_its_bucket() -> None:
@@ -52,21 +59,24 @@ def test_a_quantile_is_in_the_bucket_of_the_true_one(values: list[float], ratio:
 def test_without_an_engine_it_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_cost, "why_not", lambda _: "needs root")
     with pytest.raises(Complaint, match="it needs root"):
-        agent_cost.run(argparse.Namespace(containers=1, seconds=1.0), Progress(io.StringIO()))
+        agent_cost.run(options("--containers=1"), Progress(io.StringIO()))
 
 
 @pytest.mark.lab
 def test_it_measures_a_real_agent_on_real_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     require("docker")
-    monkeypatch.setattr(agent_cost, "SETTLE_SECONDS", agent_cost.SAMPLING_SECONDS)
+    monkeypatch.setattr(agent_cost, "SETTLE_SECONDS", SAMPLING_SECONDS)
     said = io.StringIO()
-    result = agent_cost.run(argparse.Namespace(containers=3, seconds=9.0), Progress(said))
+    result = agent_cost.run(
+        options("--containers=3", "--seconds=9", "--busy-seconds=6", "--growth=", "--peers="), Progress(said)
+    )
     figures = {figure.name: figure for figure in result.figures}
     # How cheap it is depends on what else runs during the tests; that it was measured does not.
     for name in ("agent_cpu", "agent_rss", "agent_pss", "agent_pass_p50", "agent_pass_p99"):
         value = figures[name].value
         assert value is not None
         assert value > 0
+    assert figures["busy_missed_samples"].value is not None
     assert figures["agent_containers_seen"].ok
     assert figures["agent_reports_delivered"].ok
     assert figures["agent_cpu"].at_most == 1.5
