@@ -1,4 +1,4 @@
-"""What the API answers: nodes and containers as people and orchestrators see them.
+"""What the API answers: nodes, containers, alerts and events as people and orchestrators see them.
 
 A field that is always there may be null where it is not known; quantities that are not known are left out.
 """
@@ -8,8 +8,8 @@ from enum import StrEnum
 import msgspec
 
 from collector.history.interface import Mean
-from wire.messages import ContainerPower, Gap, NodePower, Pressure
-from wire.resources import Quantities
+from wire.messages import ContainerPower, EventKind, Gap, NodePower, Pressure
+from wire.resources import Quantities, Resource
 
 
 class State(StrEnum):
@@ -17,6 +17,13 @@ class State(StrEnum):
 
     UP = "up"
     SILENT = "silent"
+
+
+class AlertState(StrEnum):
+    """Whether a bottleneck lasts."""
+
+    OPEN = "open"
+    CLOSED = "closed"
 
 
 class Ratios(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,32 +36,49 @@ class Ratios(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A host as last reported."""
+    """A host as it last described itself. It says only what moved: what is old here still holds."""
 
     name: str
     state: State
     boot: str
     """Names one run of its agent."""
-    sampled_at: float
-    """Unix time of the sample, by the node's clock."""
+    complete: bool
+    """Whether all that this run said since its last heartbeat has come; if not, the next one mends it."""
+    sampled_at: float | None
+    """Unix time of the end of the window that `used` tells of, by the node's clock."""
+    window_seconds: float | None
+    """The time that `used`, `pressure` and `power.watts` are the mean of."""
     last_seen_seconds_ago: float
     """Time since it was last heard of, by the collector's clock."""
-    agent_version: str
-    interval_seconds: float
+    agent_version: str | None
+    sample_seconds: float | None
+    beacon_seconds: float | None
+    """It is heard of at least this often."""
     used: Quantities
     capacity: Quantities
+    learned_capacities: tuple[Resource, ...]
+    """Resources whose capacity nobody told: the most that was ever seen stands in for it."""
     used_ratio: Ratios
     pressure: Pressure
     power: NodePower | None
+    load_1m: float | None
+    frequency_hertz: float | None
+    iowait_ratio: float | None
+    steal_ratio: float | None
+    swap_used_bytes: int | None
+    disk_busy_ratio: float | None
+    oom_kills_total: int | None
     gaps: tuple[Gap, ...]
+    top: dict[Resource, tuple[str, ...]]
+    """Ids of the containers that used most of each resource before the last heartbeat, greediest first."""
     containers: int
     """How many containers run on it."""
     mean: Mean | None
-    """Over the window asked for; null when no sample of it is stored."""
+    """Over the window asked for; null while the node is silent."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
-    """A container as last reported by its node."""
+    """A container as its node last described it."""
 
     node: str
     node_state: State
@@ -64,15 +88,57 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     image: str | None
     service: str | None
+    labels: dict[str, str]
     cpu_seconds_total: float
+    cpu_throttled_seconds_total: float | None
+    oom_kills_total: int | None
+    restarts: int | None
     used: Quantities
     limit: Quantities
     pressure: Pressure
     power: ContainerPower | None
     started_at: float | None
     sampled_at: float
+    """Unix time of the end of the window that `used` tells of, by the node's clock."""
+    window_seconds: float
+    """The time that `used`, `pressure` and `power.watts` are the mean of."""
+    p90: Quantities
+    """What it did not exceed in nine of ten samples of the last day, from a histogram of every sample."""
+    p90_samples: int
+    """How many samples that is; 0 until the first heartbeat that brings them."""
     mean: Mean | None
-    """Over the window asked for; null when no sample of it is stored."""
+    """Over the window asked for; null while the node is silent."""
+
+
+class NodeAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """A bottleneck that a node found in itself."""
+
+    node: str
+    node_state: State
+    state: AlertState
+    resource: Resource
+    opened_at: float
+    closed_at: float | None
+    """Null while it is open, and where the word of its end was lost."""
+    evidence: str
+    ratio: float | None
+    pressure_ratio: float | None
+    container: str | None
+    """Id of the container that uses most of the resource."""
+    name: str | None
+
+
+class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to a node or a container."""
+
+    node: str
+    kind: EventKind
+    at: float
+    container: str | None
+    name: str | None
+    lifetime_seconds: float | None
+    startup_seconds: float | None
+    exit_code: int | None
 
 
 class Nodes(msgspec.Struct, frozen=True):
@@ -85,6 +151,18 @@ class Containers(msgspec.Struct, frozen=True):
     """Containers, by name, then by node and id."""
 
     containers: list[Container]
+
+
+class NodeAlerts(msgspec.Struct, frozen=True):
+    """Alerts: the open ones first, then by when they opened, the latest first."""
+
+    alerts: list[NodeAlert]
+
+
+class NodeEvents(msgspec.Struct, frozen=True):
+    """Events, the latest first."""
+
+    events: list[NodeEvent]
 
 
 class Health(msgspec.Struct, frozen=True):

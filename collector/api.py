@@ -2,13 +2,21 @@
 
 from functools import cache
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from collector.answers import Containers, Health, Nodes
+from collector.answers import (
+    AlertState,
+    Containers,
+    Health,
+    NodeAlerts,
+    NodeEvent,
+    NodeEvents,
+    Nodes,
+)
 from collector.core import Core
 from collector.ingest import take_reports
 from collector.metrics import scrape
@@ -29,14 +37,16 @@ from wire.version import __version__
 
 Window = Annotated[
     float,
-    Meta(gt=0, le=3600, description="The time over which `mean` is taken, back from a node's newest sample."),
+    Meta(gt=0, le=3600, description="The time over which `mean` is taken, back from a node's last word."),
 ]
+_WINDOW_SECONDS = 300.0
+"""What the agents' heartbeats are apart, so that a mean is seldom made of one sample alone."""
 
 
 class NodesQuery(msgspec.Struct, frozen=True):
     """How nodes are asked for."""
 
-    window_seconds: Window = 30.0
+    window_seconds: Window = _WINDOW_SECONDS
 
 
 class ContainersQuery(msgspec.Struct, frozen=True):
@@ -44,13 +54,29 @@ class ContainersQuery(msgspec.Struct, frozen=True):
 
     node: Annotated[str | None, Meta(description="Only those on the node of this name.")] = None
     name: Annotated[str | None, Meta(description="Only those of this name.")] = None
-    window_seconds: Window = 30.0
+    window_seconds: Window = _WINDOW_SECONDS
+
+
+class AlertsQuery(msgspec.Struct, frozen=True):
+    """How alerts are asked for."""
+
+    state: Annotated[
+        Literal["open", "closed", "all"],
+        Meta(description="Only those that last, or only those that are over."),
+    ] = "all"
+
+
+class EventsQuery(msgspec.Struct, frozen=True):
+    """How events are asked for."""
+
+    node: Annotated[str | None, Meta(description="Only those of the node of this name.")] = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="No more than so many.")] = 100
 
 
 async def nodes(core: Core, query: NodesQuery) -> Nodes:
     """What every node uses, now and on average."""
     now = core.clock()
-    means = await core.history.node_means(query.window_seconds, now)
+    means = await core.history.node_means(query.window_seconds, core.registry.standings(now))
     replace = msgspec.structs.replace
     return Nodes([replace(node, mean=means.get(node.name)) for node in core.registry.nodes(now)])
 
@@ -58,10 +84,23 @@ async def nodes(core: Core, query: NodesQuery) -> Nodes:
 async def containers(core: Core, query: ContainersQuery) -> Containers:
     """What the containers asked for use, now and on average."""
     now = core.clock()
-    means = await core.history.container_means(query.window_seconds, now, query.node)
+    standings = core.registry.standings(now, node=query.node)
+    means = await core.history.container_means(query.window_seconds, standings)
     found = core.registry.containers(now, node=query.node, name=query.name)
     replace = msgspec.structs.replace
     return Containers([replace(each, mean=means.get((each.node, each.id))) for each in found])
+
+
+async def alerts(core: Core, query: AlertsQuery) -> NodeAlerts:
+    """What the nodes are short of, or were."""
+    state = None if query.state == "all" else AlertState(query.state)
+    return NodeAlerts(core.registry.alerts(core.clock(), state=state))
+
+
+async def events(core: Core, query: EventsQuery) -> NodeEvents:
+    """What happened of late."""
+    happened = await core.history.events(query.limit, query.node)
+    return NodeEvents([NodeEvent(node=each.node, **msgspec.structs.asdict(each.event)) for each in happened])
 
 
 async def alive(_core: Core, _query: NoQuery) -> Health:
@@ -110,6 +149,21 @@ ROUTES: tuple[Route, ...] = (
         Containers,
         containers,
         query=ContainersQuery,
+        refusals=NO_HISTORY,
+    ),
+    get(
+        "/v1/alerts",
+        "The bottlenecks that nodes found in themselves, open or of late.",
+        NodeAlerts,
+        alerts,
+        query=AlertsQuery,
+    ),
+    get(
+        "/v1/events",
+        "What happened to nodes and containers: joined, started, stopped, died.",
+        NodeEvents,
+        events,
+        query=EventsQuery,
         refusals=NO_HISTORY,
     ),
     get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery),

@@ -51,7 +51,7 @@ class Liveness(_Section, frozen=True):
         Meta(
             gt=0,
             le=86_400,
-            description="A node not heard of for so long, nor for three of its intervals, counts as silent.",
+            description="A node not heard of for so long, nor for three of its beacons, counts as silent.",
         ),
     ] = 15.0
     forget_after_hours: Annotated[

@@ -26,11 +26,21 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
+class Kind(StrEnum):
+    """What a report is about."""
+
+    HEARTBEAT = "heartbeat"
+    NEWS = "news"
+    BEACON = "beacon"
+
+
+@dataclass(slots=True)
 class Tally:
     """What the collector counts about its own work."""
 
     reports: Counter[Outcome] = field(default_factory=Counter)
+    taken: Counter[Kind] = field(default_factory=Counter)
+    sequence_gaps: int = 0
     ingest_duration: Histogram = field(
         default_factory=lambda: Histogram(*INGEST_DURATION, buckets=_INGEST_BUCKETS, registry=None)
     )

@@ -1,10 +1,11 @@
 """The way in: reports are parsed once, kept, and only then acknowledged.
 
 Clocks are the nodes' own and may be wrong; no report is refused for the time it bears. Its `at` is kept
-as it is and used only against other times of the same node; whether a node is alive, and when a sample is
-too old to keep, goes by the collector's clock.
+as it is and used against other times of the same node; whether a node is alive, and when a sample is too old
+to keep, goes by the collector's clock.
 """
 
+import asyncio
 import zlib
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -12,13 +13,15 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import hdrs, web
 
-from collector.core import Core, Outcome
+from collector.core import Core, Kind, Outcome
 from collector.refusal import Refusal, what_and_where
 from collector.routes import JSON_TYPE
+from collector.usage import slot_of
 from wire.messages import Receipt, Report, encode, parse_batch
 
 _ENCODINGS = ("gzip", "identity")
 _GZIP = 16 + zlib.MAX_WBITS
+_BITE = 20
 
 
 async def take_reports(core: Core, request: web.Request) -> web.Response:
@@ -34,9 +37,28 @@ async def take_reports(core: Core, request: web.Request) -> web.Response:
         for report, is_new in zip(reports, new, strict=True):
             core.tally.reports[Outcome.TAKEN if is_new else Outcome.KNOWN] += 1
             if is_new:
-                core.registry.apply(report, received_at)
+                core.tally.taken[_kind(report)] += 1
+                core.tally.sequence_gaps += core.registry.apply(report, received_at)
+                await _count_usage(core, report, received_at)
         receipt = Receipt(taken=sum(new), known=len(new) - sum(new), server_time=core.clock())
         return web.Response(body=encode(receipt), content_type=JSON_TYPE)
+
+
+async def _count_usage(core: Core, report: Report, received_at: float) -> None:
+    """Add up the histograms of a heartbeat, in bites that nobody else has to wait for."""
+    if report.heartbeat is None:
+        return
+    slot, usage = slot_of(report.at, received_at), report.heartbeat.usage
+    for start in range(0, len(usage), _BITE):
+        core.registry.count_usage(report.node, slot, usage[start : start + _BITE])
+        await asyncio.sleep(0)
+
+
+def _kind(report: Report) -> Kind:
+    if report.heartbeat is not None:
+        return Kind.HEARTBEAT
+    parts = (report.state, report.containers, report.gone, report.events, report.alerts)
+    return Kind.NEWS if any(parts) else Kind.BEACON
 
 
 async def _body(core: Core, request: web.Request) -> bytes:

@@ -31,6 +31,7 @@ class RunningCollector:
     """A collector that takes reports and answers."""
 
     address: Address
+    core: Core
 
 
 @asynccontextmanager
@@ -40,16 +41,23 @@ async def running(
     """Run a collector while the block runs; raises `Complaint` when it cannot start."""
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config.liveness), history, clock)
-        for each in await history.last_reports():
-            core.registry.apply(each.report, each.received_at)
-        core.registry.forget_silent(clock())
+        await _remember(core)
         async with serving(make_app(core), parse_address(config.http.listen), "http.listen") as address:
             tidying = asyncio.create_task(_keep_tidy(core))
             try:
-                yield RunningCollector(address)
+                yield RunningCollector(address, core)
             finally:
                 tidying.cancel()
                 await asyncio.gather(tidying, return_exceptions=True)
+
+
+async def _remember(core: Core) -> None:
+    """Know what was known when the collector was last stopped, or killed."""
+    recollection = await core.history.recall()
+    for received in recollection.reports:
+        core.registry.apply(received.report, received.received_at)
+    core.registry.restore(recollection.alerts, recollection.usage)
+    core.registry.tidy(core.clock())
 
 
 def make_app(core: Core) -> web.Application:
@@ -78,7 +86,7 @@ def _handler(core: Core, route: Route) -> Handler:
 async def _keep_tidy(core: Core) -> None:
     while True:
         now = core.clock()
-        core.registry.forget_silent(now)
+        core.registry.tidy(now)
         try:
             await core.history.forget_old(now)
         except Unavailable as error:

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from collector.answers import State
-from collector.core import Core, Outcome
+from collector.answers import AlertState, State
+from collector.core import Core, Kind, Outcome
 from collector.history.interface import Kept
 from wire.catalogue import MetricSpec, families
 from wire.serving import metrics_handler
@@ -24,6 +24,7 @@ class Now:
     """The collector at the time of a scrape."""
 
     containers: int
+    sequence_gaps: int
     kept: Kept
 
 
@@ -40,6 +41,12 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
         kind="gauge",
         help="Containers that are listed, those of silent nodes included.",
         value=lambda now: now.containers,
+    ),
+    MetricSpec(
+        name="wattpack_collector_sequence_gaps_total",
+        kind="counter",
+        help="Times that a report came while an earlier one of its run had not: lost, or late.",
+        value=lambda now: now.sequence_gaps,
     ),
     MetricSpec(
         name="wattpack_collector_history_reports",
@@ -65,6 +72,16 @@ _NODE_METRICS: tuple[MetricSpec[tuple[State, int]], ...] = (
     ),
 )
 
+_ALERT_METRICS: tuple[MetricSpec[tuple[AlertState, int]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_alerts",
+        kind="gauge",
+        help="Bottlenecks that nodes told of, open or of late, by whether they last.",
+        value=lambda counted: counted[1],
+        labels={"state": lambda counted: counted[0].value},
+    ),
+)
+
 _REPORT_METRICS: tuple[MetricSpec[tuple[Outcome, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_reports_total",
@@ -75,8 +92,24 @@ _REPORT_METRICS: tuple[MetricSpec[tuple[Outcome, int]], ...] = (
     ),
 )
 
+_KIND_METRICS: tuple[MetricSpec[tuple[Kind, int]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_reports_taken_total",
+        kind="counter",
+        help="Reports that were new, by what they are about.",
+        value=lambda counted: counted[1],
+        labels={"kind": lambda counted: counted[0].value},
+    ),
+)
+
 # The whole table; `core.INGEST_DURATION`, a histogram, is observed and not read off anything.
-COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (*_NOW_METRICS, *_NODE_METRICS, *_REPORT_METRICS)
+COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
+    *_NOW_METRICS,
+    *_NODE_METRICS,
+    *_ALERT_METRICS,
+    *_REPORT_METRICS,
+    *_KIND_METRICS,
+)
 
 
 class _FromCore(Collector):
@@ -90,10 +123,13 @@ class _FromCore(Collector):
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        core = self._core
-        yield from families(_NOW_METRICS, [Now(core.registry.container_count(), core.history.kept())])
+        core, tally = self._core, self._core.tally
+        now = Now(core.registry.container_count(), tally.sequence_gaps, core.history.kept())
+        yield from families(_NOW_METRICS, [now])
         yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())
-        yield from families(_REPORT_METRICS, [(outcome, core.tally.reports[outcome]) for outcome in Outcome])
+        yield from families(_ALERT_METRICS, core.registry.alert_count().items())
+        yield from families(_REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in Outcome])
+        yield from families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in Kind])
 
 
 def registry_of(core: Core) -> CollectorRegistry:

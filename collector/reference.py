@@ -64,6 +64,10 @@ def _kind(schema: dict[str, Any]) -> str:
         return f"[{name}](#{name.lower()})"
     if choices := schema.get("anyOf"):
         return " or ".join(_kind(choice) for choice in choices)
+    if values := schema.get("enum"):
+        return " or ".join(f"`{value}`" for value in values)
     if schema.get("type") == "array":
         return f"list of {_kind(schema.get('items', {}))}"
+    if values := schema.get("additionalProperties"):
+        return f"object of {_kind(values)}"
     return str(schema.get("type", "any"))

@@ -3,5 +3,6 @@
 `interface` says what a history is; everything else in the collector knows only that. `sqlite` is the
 one that needs nothing installed: it owns two threads, so that no disk ever stalls the event loop.
 Under it, `opening` gets hold of the file or says in one sentence why not, `schema` is its tables,
-`rows` turns reports into rows and back, `writing` and `reading` are plain synchronous SQL.
+`rows` turns reports into rows and back, `writing` and `reading` are plain synchronous SQL, and `means`
+is the one query of some size: what held in a window, weighted by time.
 """

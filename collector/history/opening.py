@@ -1,6 +1,7 @@
 """Getting hold of the SQLite file, for one collector at a time, or saying in one sentence why not."""
 
 import fcntl
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from collector.history.schema import TABLES, VERSION
 from wire.complaint import Complaint
+
+log = logging.getLogger(__name__)
 
 IN_MEMORY = ":memory:"
 _APPLICATION_ID = 0x57415454  # "WATT", so that no other program's database is taken for ours
@@ -80,6 +83,10 @@ def open_for_writing(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise Complaint(f"cannot open the database {path} ({reason(error)}): {_CHOOSE}") from error
     try:
+        if older := _older_format(connection):
+            connection.close()
+            _set_aside(path, older)
+            connection = _connect(path)
         _prepare(connection, path)
     except sqlite3.Error as error:
         connection.close()
@@ -100,6 +107,29 @@ def open_for_reading(path: str) -> sqlite3.Connection:
 def _connect(path: str) -> sqlite3.Connection:
     # Each connection stays in one thread, but not in the one that closes it at the end.
     return sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+
+
+def _older_format(connection: sqlite3.Connection) -> int | None:
+    """The format of a database that is ours and older than we write."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return version if application == _APPLICATION_ID and version < VERSION else None
+
+
+def _set_aside(path: str, version: int) -> None:
+    """Keep an older database beside the new one: it holds hours, which are soon there again."""
+    aside = f"{path}.format-{version}"
+    try:
+        # SQLite's companions are gone by now, unless the disk is full; a new database must not find them.
+        for suffix in ("-wal", "-shm", ""):
+            if Path(path + suffix).exists():
+                Path(path + suffix).rename(aside + suffix)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise Complaint(
+            f"cannot rename {path}, whose format is old, to {aside} ({why}): {_CHOOSE}"
+        ) from error
+    log.warning("the history in %s has an older format: it is now %s, and a new one is begun", path, aside)
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:

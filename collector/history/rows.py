@@ -6,25 +6,27 @@ from typing import Any
 import msgspec
 
 from wire.messages import (
+    Alert,
     ContainerPower,
     ContainerState,
+    Event,
     Gap,
+    Heartbeat,
     NodePower,
     NodeState,
     PowerSource,
     Pressure,
-    Report,
 )
-from wire.resources import Quantities
+from wire.resources import Quantities, Resource
 
 Row = tuple[Any, ...]
 
 
 class NodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What seldom changes from one report of a node to the next."""
+    """What seldom changes from one sample of a node to the next."""
 
-    agent_version: str
     capacity: Quantities
+    learned_capacities: tuple[Resource, ...] = ()
     gaps: tuple[Gap, ...] = ()
     source: PowerSource | None = None
 
@@ -37,6 +39,8 @@ class ContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: Quantities = Quantities()
     image: str | None = None
     service: str | None = None
+    labels: dict[str, str] = {}
+    restarts: int | None = None
     started_at: float | None = None
     source: PowerSource | None = None
 
@@ -44,33 +48,63 @@ class ContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 _encoder = msgspec.json.Encoder()
 _node_decoder = msgspec.json.Decoder(NodeFacts)
 _container_decoder = msgspec.json.Decoder(ContainerFacts)
+_heartbeat_decoder = msgspec.json.Decoder(Heartbeat)
+_alert_decoder = msgspec.json.Decoder(Alert)
+_event_decoder = msgspec.json.Decoder(Event)
 
-_NODE_VALUES = (
-    "cpu_cores, memory_bytes, disk_bytes_per_second, network_bytes_per_second, "
-    "cpu_pressure_ratio, memory_pressure_ratio, disk_pressure_ratio, "
-    "watts, idle_watts, system_watts, error_ratio, joules_total"
+_LEVELS = (
+    *("cpu_cores", "memory_bytes", "disk_bytes_per_second", "network_bytes_per_second"),
+    *("cpu_pressure_ratio", "memory_pressure_ratio", "disk_pressure_ratio"),
 )
-_CONTAINER_VALUES = (
-    "cpu_seconds_total, "
-    "cpu_cores, memory_bytes, disk_bytes_per_second, network_bytes_per_second, "
-    "cpu_pressure_ratio, memory_pressure_ratio, disk_pressure_ratio, "
-    "watts, error_ratio, joules_total"
+_NODE_POWER = ("watts", "idle_watts", "system_watts", "error_ratio", "joules_total")
+_CONTAINER_POWER = ("watts", "error_ratio", "joules_total")
+# Columns of these names hold what the message's fields of these names say.
+_NODE_PLAIN = (
+    *("window_seconds", "load_1m", "frequency_hertz", "iowait_ratio", "steal_ratio"),
+    *("swap_used_bytes", "disk_busy_ratio", "oom_kills_total"),
 )
-NODE_COLUMNS = f"boot_id, sequence, received_at, at, interval_seconds, facts_id, {_NODE_VALUES}"
-CONTAINER_COLUMNS = f"sample_id, container_id, facts_id, {_CONTAINER_VALUES}"
-
-# What `report_of` and `container_of` expect of a query.
-NODE_FIELDS = ", ".join(
-    f"s.{name}" for name in ("sequence, at, interval_seconds, " + _NODE_VALUES).split(", ")
+_CONTAINER_PLAIN = (
+    *("window_seconds", "cpu_seconds_total", "cpu_throttled_seconds_total", "oom_kills_total"),
 )
-CONTAINER_FIELDS = ", ".join(f"s.{name}" for name in _CONTAINER_VALUES.split(", "))
+
+REPORT_COLUMNS = ("boot_id", "sequence", "received_at", "at", "heartbeat")
+NODE_VALUES = (*_LEVELS, *_NODE_POWER, *_NODE_PLAIN)
+NODE_COLUMNS = ("report_id", "facts_id", *NODE_VALUES)
+CONTAINER_VALUES = (*_LEVELS, *_CONTAINER_POWER, *_CONTAINER_PLAIN)
+CONTAINER_COLUMNS = ("report_id", "container_id", "facts_id", *CONTAINER_VALUES)
 
 
-def node_facts(report: Report) -> str:
+def heartbeat_text(heartbeat: Heartbeat | None) -> str | None:
+    """A heartbeat without the usage, which is added up elsewhere."""
+    if heartbeat is None:
+        return None
+    return _encoder.encode(msgspec.structs.replace(heartbeat, usage=())).decode()
+
+
+def heartbeat_of(text: str | None) -> Heartbeat | None:
+    """What `heartbeat_text` was made from, without the usage."""
+    return None if text is None else _heartbeat_decoder.decode(text)
+
+
+def text_of(said: Alert | Event) -> str:
+    """An alert or event as it is stored."""
+    return _encoder.encode(said).decode()
+
+
+def alert_of(text: str) -> Alert:
+    """The alert that was stored."""
+    return _alert_decoder.decode(text)
+
+
+def event_of(text: str) -> Event:
+    """The event that was stored."""
+    return _event_decoder.decode(text)
+
+
+def node_facts(state: NodeState) -> str:
     """What of a node goes into the facts of its sample."""
-    state = report.state
     source = None if state.power is None else state.power.source
-    facts = NodeFacts(report.agent_version, state.capacity, state.gaps, source)
+    facts = NodeFacts(state.capacity, state.learned_capacities, state.gaps, source)
     return _encoder.encode(facts).decode()
 
 
@@ -82,89 +116,89 @@ def container_facts(container: ContainerState) -> str:
         container.limit,
         container.image,
         container.service,
+        container.labels,
+        container.restarts,
         container.started_at,
         None if container.power is None else container.power.source,
     )
     return _encoder.encode(facts).decode()
 
 
-def node_row(report: Report, boot_id: int, facts_id: int, received_at: float) -> Row:
+def node_row(state: NodeState, report_id: int, facts_id: int) -> Row:
     """The values of `NODE_COLUMNS`."""
-    state, power = report.state, report.state.power
     return (
-        boot_id,
-        report.sequence,
-        received_at,
-        report.at,
-        report.interval_seconds,
+        report_id,
         facts_id,
         *_levels(state.used, state.pressure),
-        *(
-            (None,) * 5
-            if power is None
-            else (power.watts, power.idle_watts, power.system_watts, power.error_ratio, power.joules_total)
-        ),
+        *_fields(state.power, _NODE_POWER),
+        *_fields(state, _NODE_PLAIN),
     )
 
 
-def container_row(container: ContainerState, sample_id: int, container_id: int, facts_id: int) -> Row:
+def container_row(container: ContainerState, report_id: int, container_id: int, facts_id: int) -> Row:
     """The values of `CONTAINER_COLUMNS`."""
-    power = container.power
     return (
-        sample_id,
+        report_id,
         container_id,
         facts_id,
-        container.cpu_seconds_total,
         *_levels(container.used, container.pressure),
-        *((None,) * 3 if power is None else (power.watts, power.error_ratio, power.joules_total)),
+        *_fields(container.power, _CONTAINER_POWER),
+        *_fields(container, _CONTAINER_PLAIN),
     )
 
 
-def report_of(node: str, boot: str, facts: str, fields: Row, containers: Iterable[ContainerState]) -> Report:
-    """The report that a sample was made from; `fields` are those of `NODE_FIELDS`."""
+def gone_row(report_id: int, container_id: int) -> Row:
+    """The values of `CONTAINER_COLUMNS` for one that runs no longer."""
+    return (report_id, container_id, *(None,) * (1 + len(CONTAINER_VALUES)))
+
+
+def node_of(facts: str, values: Row) -> NodeState:
+    """The state that a sample was made from; `values` are those of `NODE_VALUES`."""
     known = _node_decoder.decode(facts)
-    sequence, at, interval_seconds, *levels = fields
-    watts, idle_watts, system_watts, error_ratio, joules_total = levels[7:]
-    return Report(
-        node=node,
-        boot=boot,
-        sequence=sequence,
-        at=at,
-        interval_seconds=interval_seconds,
-        agent_version=known.agent_version,
-        state=NodeState(
-            used=Quantities(*levels[:4]),
-            capacity=known.capacity,
-            pressure=Pressure(*levels[4:7]),
-            power=None
-            if known.source is None
-            else NodePower(watts, idle_watts, system_watts, known.source, error_ratio, joules_total),
-            gaps=known.gaps,
-        ),
-        containers=tuple(containers),
+    levels, power, plain = _parted(values, _NODE_POWER)
+    return NodeState(
+        used=Quantities(*levels[:4]),
+        capacity=known.capacity,
+        learned_capacities=known.learned_capacities,
+        pressure=Pressure(*levels[4:]),
+        power=None
+        if known.source is None
+        else NodePower(source=known.source, **dict(zip(_NODE_POWER, power, strict=True))),
+        gaps=known.gaps,
+        **dict(zip(_NODE_PLAIN, plain, strict=True)),
     )
 
 
-def container_of(runtime_id: str, facts: str, fields: Row) -> ContainerState:
-    """The container that a sample was made from; `fields` are those of `CONTAINER_FIELDS`."""
+def container_of(runtime_id: str, facts: str, values: Row) -> ContainerState:
+    """The container that a sample was made from; `values` are those of `CONTAINER_VALUES`."""
     known = _container_decoder.decode(facts)
-    cpu_seconds_total, *levels = fields
-    watts, error_ratio, joules_total = levels[7:]
+    levels, power, plain = _parted(values, _CONTAINER_POWER)
     return ContainerState(
         id=runtime_id,
         name=known.name,
         runtime=known.runtime,
-        cpu_seconds_total=cpu_seconds_total,
         used=Quantities(*levels[:4]),
         limit=known.limit,
-        pressure=Pressure(*levels[4:7]),
+        pressure=Pressure(*levels[4:]),
         power=None
         if known.source is None
-        else ContainerPower(watts, known.source, error_ratio, joules_total),
+        else ContainerPower(source=known.source, **dict(zip(_CONTAINER_POWER, power, strict=True))),
         image=known.image,
         service=known.service,
+        labels=known.labels,
+        restarts=known.restarts,
         started_at=known.started_at,
+        **dict(zip(_CONTAINER_PLAIN, plain, strict=True)),
     )
+
+
+def _parted(values: Row, power: tuple[str, ...]) -> tuple[Row, Row, Row]:
+    end = len(_LEVELS) + len(power)
+    return values[: len(_LEVELS)], values[len(_LEVELS) : end], values[end:]
+
+
+def _fields(said: object | None, names: Iterable[str]) -> Row:
+    return tuple(None if said is None else getattr(said, name) for name in names)
 
 
 def _levels(used: Quantities, pressure: Pressure) -> Row:

@@ -1,16 +1,20 @@
 """The tables of the SQLite history.
 
-Shaped by how it is used: reports come in all the time, and old ones go all the time. Samples are
-therefore clustered by arrival (`sample_id` only grows): writing appends to the last pages, forgetting
+Shaped by how it is used: reports come in all the time, and old ones go all the time. What a report holds
+is therefore clustered by arrival (`report_id` only grows): writing appends to the last pages, forgetting
 empties the first ones, and a window of time is one contiguous range, however many nodes there are.
 What seldom changes (names, images, limits, gaps) is written once and referred to by a small number.
 
-One row of `node_samples` is one report, so its unique index on `(boot_id, sequence)` is also the record
-of what was delivered. `seen_at` says until when a row was surely in use, which lets it go without
-searching the samples for references.
+One row of `reports` is one report, a beacon too, so its unique index on `(boot_id, sequence)` is also the
+record of what was delivered; `heartbeat` is null where there was none. A row of `container_samples` whose
+`facts_id` is null says that the container is gone. `alerts` and `usage` hold what all reports together
+said: the last word about each alert, and the sum of each container's histograms per slot of time.
+
+`seen_at` says until when a row was surely in use, which lets it go without searching for references.
+Numbers of boots and containers are never given twice, as alerts and usage may outlive the rows they name.
 """
 
-VERSION = 1
+VERSION = 2
 
 NAMED_TABLES = ("nodes", "boots", "containers", "facts")
 
@@ -20,39 +24,73 @@ CREATE TABLE nodes (
     UNIQUE (name)
 );
 CREATE TABLE boots (
-    id INTEGER PRIMARY KEY, node_id INTEGER NOT NULL, name TEXT NOT NULL, seen_at REAL NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, name TEXT NOT NULL, seen_at REAL NOT NULL,
     UNIQUE (node_id, name)
 );
 CREATE TABLE containers (
-    id INTEGER PRIMARY KEY, node_id INTEGER NOT NULL, runtime_id TEXT NOT NULL, seen_at REAL NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, runtime_id TEXT NOT NULL,
+    seen_at REAL NOT NULL,
     UNIQUE (node_id, runtime_id)
 );
 CREATE TABLE facts (
     id INTEGER PRIMARY KEY, body TEXT NOT NULL, seen_at REAL NOT NULL,
     UNIQUE (body)
 );
-CREATE TABLE node_samples (
+CREATE TABLE reports (
     id INTEGER PRIMARY KEY,
     boot_id INTEGER NOT NULL,
     sequence INTEGER NOT NULL,
     received_at REAL NOT NULL,
     at REAL NOT NULL,
-    interval_seconds REAL NOT NULL,
+    heartbeat TEXT,
+    UNIQUE (boot_id, sequence)
+);
+CREATE INDEX reports_received_at ON reports (received_at);
+CREATE INDEX reports_heartbeats ON reports (boot_id, sequence, at) WHERE heartbeat IS NOT NULL;
+CREATE TABLE node_samples (
+    report_id INTEGER PRIMARY KEY,
     facts_id INTEGER NOT NULL,
+    window_seconds REAL NOT NULL,
     cpu_cores REAL, memory_bytes INTEGER, disk_bytes_per_second REAL, network_bytes_per_second REAL,
     cpu_pressure_ratio REAL, memory_pressure_ratio REAL, disk_pressure_ratio REAL,
     watts REAL, idle_watts REAL, system_watts REAL, error_ratio REAL, joules_total REAL,
-    UNIQUE (boot_id, sequence)
+    load_1m REAL, frequency_hertz REAL, iowait_ratio REAL, steal_ratio REAL, swap_used_bytes INTEGER,
+    disk_busy_ratio REAL, oom_kills_total INTEGER
 );
-CREATE INDEX node_samples_received_at ON node_samples (received_at);
 CREATE TABLE container_samples (
-    sample_id INTEGER NOT NULL,
+    report_id INTEGER NOT NULL,
     container_id INTEGER NOT NULL,
-    facts_id INTEGER NOT NULL,
-    cpu_seconds_total REAL NOT NULL,
+    facts_id INTEGER,
+    window_seconds REAL,
+    cpu_seconds_total REAL,
     cpu_cores REAL, memory_bytes INTEGER, disk_bytes_per_second REAL, network_bytes_per_second REAL,
     cpu_pressure_ratio REAL, memory_pressure_ratio REAL, disk_pressure_ratio REAL,
     watts REAL, error_ratio REAL, joules_total REAL,
-    PRIMARY KEY (sample_id, container_id)
+    cpu_throttled_seconds_total REAL, oom_kills_total INTEGER,
+    PRIMARY KEY (report_id, container_id)
+) WITHOUT ROWID;
+CREATE TABLE events (
+    report_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    at REAL NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (report_id, number)
+) WITHOUT ROWID;
+CREATE INDEX events_at ON events (at);
+CREATE TABLE alerts (
+    boot_id INTEGER NOT NULL,
+    resource TEXT NOT NULL,
+    opened_at REAL NOT NULL,
+    sequence INTEGER NOT NULL,
+    received_at REAL NOT NULL,
+    closed_at REAL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (boot_id, resource, opened_at)
+) WITHOUT ROWID;
+CREATE TABLE usage (
+    slot INTEGER NOT NULL,
+    container_id INTEGER NOT NULL,
+    packed BLOB NOT NULL,
+    PRIMARY KEY (slot, container_id)
 ) WITHOUT ROWID;
 """

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from collector import config
-from collector.history.interface import ContainerKey, Kept, Mean, Received, Unavailable
+from collector.history.interface import (
+    ContainerKey,
+    Happened,
+    Kept,
+    Mean,
+    Recollection,
+    Standing,
+    Unavailable,
+)
 from collector.history.opening import IN_MEMORY, holding, open_for_reading, open_for_writing, reason
 from collector.history.reading import Reader
 from collector.history.writing import Submission, Writer
@@ -85,23 +93,26 @@ class SqliteHistory:
                     done.set_result(answer)
         self._committing = None
 
-    async def last_reports(self) -> Sequence[Received]:
-        return await self._reading.do(self._reader.last_reports)
+    async def recall(self) -> Recollection:
+        return await self._reading.do(self._reader.recall)
 
-    async def node_means(self, window_seconds: float, now: float) -> dict[str, Mean]:
-        return await self._reading.do(partial(self._reader.node_means, window_seconds, now))
+    async def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> dict[str, Mean]:
+        return await self._reading.do(partial(self._reader.node_means, window_seconds, standings))
 
     async def container_means(
-        self, window_seconds: float, now: float, node: str | None = None
+        self, window_seconds: float, standings: Sequence[Standing]
     ) -> dict[ContainerKey, Mean]:
-        return await self._reading.do(partial(self._reader.container_means, window_seconds, now, node))
+        return await self._reading.do(partial(self._reader.container_means, window_seconds, standings))
+
+    async def events(self, limit: int, node: str | None = None) -> list[Happened]:
+        return await self._reading.do(partial(self._reader.events, limit, node))
 
     async def forget_old(self, now: float) -> None:
         gone = _FORGET_AT_ONCE
         while gone == _FORGET_AT_ONCE:
-            gone = await self._writing.do(partial(self._writer.forget_samples, now, _FORGET_AT_ONCE))
+            gone = await self._writing.do(partial(self._writer.forget_reports, now, _FORGET_AT_ONCE))
             self._reports -= gone
-        await self._writing.do(partial(self._writer.forget_names, now))
+        await self._writing.do(partial(self._writer.forget_rest, now))
 
     async def check(self) -> None:
         await self._writing.do(self._writer.check)

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from collector.history.rows import (
     CONTAINER_COLUMNS,
     NODE_COLUMNS,
+    REPORT_COLUMNS,
     container_facts,
     container_row,
+    gone_row,
+    heartbeat_text,
     node_facts,
     node_row,
+    text_of,
 )
 from collector.history.schema import NAMED_TABLES, VERSION
+from collector.usage import SLOTS, added, slot_at, slot_of
 from wire.messages import Report
 
 
@@ -86,44 +91,78 @@ class Writer:
         key = (boot_id, report.sequence)
         if self._connection.execute(_IS_KNOWN, key).fetchone():
             return False
-        facts, containers = self._ids["facts"], self._ids["containers"]
-        row = node_row(report, boot_id, facts.of((node_facts(report),), received_at), received_at)
-        sample_id = self._connection.execute(_ADD_NODE_SAMPLE, row).lastrowid
-        assert sample_id is not None
+        row = (*key, received_at, report.at, heartbeat_text(report.heartbeat))
+        report_id = self._connection.execute(_ADD_REPORT, row).lastrowid
+        assert report_id is not None
+        if report.state is not None:
+            facts_id = self._ids["facts"].of((node_facts(report.state),), received_at)
+            self._connection.execute(_ADD_NODE_SAMPLE, node_row(report.state, report_id, facts_id))
+        self._add_containers(report, report_id, node_id, received_at)
         self._connection.executemany(
-            _ADD_CONTAINER_SAMPLE,
-            [
-                container_row(
-                    container,
-                    sample_id,
-                    containers.of((node_id, container.id), received_at),
-                    facts.of((container_facts(container),), received_at),
-                )
-                for container in report.containers
-            ],
+            _ADD_EVENT,
+            ((report_id, number, event.at, text_of(event)) for number, event in enumerate(report.events)),
         )
+        self._connection.executemany(
+            _ADD_ALERT,
+            (
+                (
+                    boot_id,
+                    each.resource,
+                    each.opened_at,
+                    report.sequence,
+                    received_at,
+                    each.closed_at,
+                    text_of(each),
+                )
+                for each in report.alerts
+            ),
+        )
+        self._add_usage(report, node_id, received_at)
         return True
 
-    def forget_samples(self, now: float, at_most: int) -> int:
-        """Drop the oldest samples beyond the retention; says how many reports went."""
-        cutoff = now - self._retention_seconds
+    def _add_containers(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
+        facts, containers = self._ids["facts"], self._ids["containers"]
+        rows = [
+            container_row(
+                container,
+                report_id,
+                containers.of((node_id, container.id), received_at),
+                facts.of((container_facts(container),), received_at),
+            )
+            for container in report.containers
+        ]
+        gone = set(report.gone) - {container.id for container in report.containers}
+        rows += [gone_row(report_id, containers.of((node_id, each), received_at)) for each in sorted(gone)]
+        self._connection.executemany(_ADD_CONTAINER_SAMPLE, rows)
+
+    def _add_usage(self, report: Report, node_id: int, received_at: float) -> None:
+        if report.heartbeat is None:
+            return
+        slot = slot_of(report.at, received_at)
+        for usage in report.heartbeat.usage:
+            key = (slot, self._ids["containers"].of((node_id, usage.id), received_at))
+            found = self._connection.execute(_USAGE, key).fetchone()
+            packed = added(None if found is None else found[0], usage)
+            self._connection.execute(_SET_USAGE, (*key, packed))
+
+    def forget_reports(self, now: float, at_most: int) -> int:
+        """Drop the oldest reports beyond the retention, and all they held; says how many went."""
         with self._transaction():
-            old = [row[0] for row in self._connection.execute(_OLD, (cutoff, at_most))]
-            self._connection.executemany(
-                "DELETE FROM container_samples WHERE sample_id = ?", ((sample_id,) for sample_id in old)
-            )
-            self._connection.executemany(
-                "DELETE FROM node_samples WHERE id = ?", ((sample_id,) for sample_id in old)
-            )
+            cutoff = now - self._retention_seconds
+            old = self._connection.execute(_OLD_REPORTS, (cutoff, at_most)).fetchall()
+            for forget in _FORGET_REPORT:
+                self._connection.executemany(forget, old)
         return len(old)
 
-    def forget_names(self, now: float) -> None:
-        """Drop what no sample refers to any more, and give space back when more than half is free."""
+    def forget_rest(self, now: float) -> None:
+        """Drop what no report refers to any more, and give space back when more than half is free."""
         before = now - self._retention_seconds - self._refresh_seconds
         with self._transaction():
             for table, ids in self._ids.items():
                 self._connection.execute(f"DELETE FROM {table} WHERE seen_at < ?", (before,))  # noqa: S608 - ours
                 ids.forget(before)
+            self._connection.execute(_FORGET_ALERTS, (before,))
+            self._connection.execute("DELETE FROM usage WHERE slot <= ?", (slot_at(now) - SLOTS,))
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
         if free > pages / 2:
@@ -137,7 +176,7 @@ class Writer:
 
     def count(self) -> int:
         """How many reports there are."""
-        return int(self._connection.execute("SELECT count(*) FROM node_samples").fetchone()[0])
+        return int(self._connection.execute("SELECT count(*) FROM reports").fetchone()[0])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -154,14 +193,39 @@ class Writer:
             raise
 
 
-_IS_KNOWN = "SELECT 1 FROM node_samples WHERE boot_id = ? AND sequence = ?"
-_OLD = "SELECT id FROM node_samples WHERE received_at < ? ORDER BY received_at LIMIT ?"
+def _insert(table: str, columns: Sequence[str]) -> str:
+    marks = ", ".join("?" for _ in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names of our own
 
 
-def _insert(table: str, columns: str) -> str:
-    marks = ", ".join("?" for _ in columns.split(", "))
-    return f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - names of our own
-
-
+_IS_KNOWN = "SELECT 1 FROM reports WHERE boot_id = ? AND sequence = ?"
+_ADD_REPORT = _insert("reports", REPORT_COLUMNS)
 _ADD_NODE_SAMPLE = _insert("node_samples", NODE_COLUMNS)
 _ADD_CONTAINER_SAMPLE = _insert("container_samples", CONTAINER_COLUMNS)
+_ADD_EVENT = _insert("events", ("report_id", "number", "at", "body"))
+_ADD_ALERT = f"""
+{_insert("alerts", ("boot_id", "resource", "opened_at", "sequence", "received_at", "closed_at", "body"))}
+ON CONFLICT (boot_id, resource, opened_at) DO UPDATE
+SET sequence = excluded.sequence, received_at = excluded.received_at, closed_at = excluded.closed_at,
+    body = excluded.body
+WHERE excluded.sequence > sequence
+"""
+_USAGE = "SELECT packed FROM usage WHERE slot = ? AND container_id = ?"
+_SET_USAGE = "REPLACE INTO usage (slot, container_id, packed) VALUES (?, ?, ?)"
+_OLD_REPORTS = "SELECT id FROM reports WHERE received_at < ? ORDER BY received_at LIMIT ?"
+_FORGET_REPORT = (
+    "DELETE FROM container_samples WHERE report_id = ?",
+    "DELETE FROM node_samples WHERE report_id = ?",
+    "DELETE FROM events WHERE report_id = ?",
+    "DELETE FROM reports WHERE id = ?",
+)
+# One that may still be open stays for as long as its boot does, however long ago it was told of.
+_FORGET_ALERTS = """
+DELETE FROM alerts WHERE boot_id NOT IN (SELECT id FROM boots) OR received_at < ? AND (
+    closed_at IS NOT NULL OR EXISTS (
+        SELECT 1 FROM alerts later
+        WHERE later.boot_id = alerts.boot_id AND later.resource = alerts.resource
+          AND later.opened_at > alerts.opened_at
+    )
+)
+"""

@@ -13,10 +13,13 @@ import msgspec
 
 from collector.config import CollectorConfig, History, Http, Liveness
 from collector.main import running
+from collector.registry import Registry
+from collector.usage import slot_of
 from wire.messages import (
     ContainerPower,
     ContainerState,
     Gap,
+    Heartbeat,
     NodePower,
     NodeState,
     PowerSource,
@@ -29,6 +32,7 @@ from wire.messages import (
 from wire.resources import Quantities
 
 START = 1_800_000_000.0
+HEARTBEAT = Heartbeat(agent_version="0.1.0", sample_seconds=3.0, beacon_seconds=5.0)
 JSON = {"Content-Type": "application/json"}
 
 
@@ -49,15 +53,7 @@ def container(name: str = "web", *, cpu_seconds_total: float = 10.0, **changes: 
     return msgspec.structs.replace(whole, **changes)
 
 
-def report(
-    node: str = "alpha",
-    *,
-    boot: str = "first",
-    sequence: int = 1,
-    at: float = START,
-    containers: Iterable[ContainerState] = (),
-    **state: Any,
-) -> Report:
+def state(**changes: Any) -> NodeState:
     whole = NodeState(
         used=Quantities(1.0, 2_000_000_000, 3000.0, 4000.0),
         capacity=Quantities(4.0, 8_000_000_000, None, 125_000_000.0),
@@ -65,16 +61,42 @@ def report(
         power=NodePower(50.0, 30.0, 5.0, PowerSource.RAPL, 0.03, 1500.0),
         gaps=(Gap("names", "the engine's socket is not there"),),
     )
-    return Report(
-        node=node,
+    return msgspec.structs.replace(whole, **changes)
+
+
+def said(
+    node: str = "alpha", *, boot: str = "first", sequence: int = 1, at: float = START, **parts: Any
+) -> Report:
+    """A report of some parts; a beacon without any."""
+    return Report(node=node, boot=boot, sequence=sequence, at=at, **parts)
+
+
+def report(
+    node: str = "alpha",
+    *,
+    boot: str = "first",
+    sequence: int = 1,
+    at: float = START,
+    containers: Iterable[ContainerState] = (),
+    **changes: Any,
+) -> Report:
+    """A heartbeat with all that belongs to it."""
+    return said(
+        node,
         boot=boot,
         sequence=sequence,
         at=at,
-        interval_seconds=3.0,
-        agent_version="0.1.0",
-        state=msgspec.structs.replace(whole, **state),
+        state=state(**changes),
         containers=tuple(containers),
+        heartbeat=HEARTBEAT,
     )
+
+
+def take_in(registry: Registry, report: Report, received_at: float) -> None:
+    """What becomes of a report that is new."""
+    registry.apply(report, received_at)
+    if report.heartbeat is not None:
+        registry.count_usage(report.node, slot_of(report.at, received_at), report.heartbeat.usage)
 
 
 @dataclass
@@ -103,23 +125,33 @@ class Client:
 
     async def send(self, *reports: Report) -> Receipt:
         async with self.http.post(self.url + "/v1/reports", data=encode(reports), headers=JSON) as answer:
-            said = await answer.read()
-            assert answer.status == HTTPStatus.OK, said
-            return parse_receipt(said)
+            body = await answer.read()
+            assert answer.status == HTTPStatus.OK, body
+            return parse_receipt(body)
 
     async def ask(self, path: str, **headers: str) -> tuple[int, Any]:
         async with self.http.get(self.url + path, headers=headers) as answer:
             return answer.status, json.loads(await answer.read())
 
     async def nodes(self, query: str = "") -> list[dict[str, Any]]:
-        status, said = await self.ask("/v1/nodes" + query)
-        assert status == HTTPStatus.OK, said
-        return list(said["nodes"])
+        status, answer = await self.ask("/v1/nodes" + query)
+        assert status == HTTPStatus.OK, answer
+        return list(answer["nodes"])
+
+    async def alerts(self, query: str = "") -> list[dict[str, Any]]:
+        status, answer = await self.ask("/v1/alerts" + query)
+        assert status == HTTPStatus.OK, answer
+        return list(answer["alerts"])
+
+    async def events(self, query: str = "") -> list[dict[str, Any]]:
+        status, answer = await self.ask("/v1/events" + query)
+        assert status == HTTPStatus.OK, answer
+        return list(answer["events"])
 
     async def containers(self, query: str = "") -> list[dict[str, Any]]:
-        status, said = await self.ask("/v1/containers" + query)
-        assert status == HTTPStatus.OK, said
-        return list(said["containers"])
+        status, answer = await self.ask("/v1/containers" + query)
+        assert status == HTTPStatus.OK, answer
+        return list(answer["containers"])
 
 
 def settings(path: Path | str = ":memory:", *, retention_hours: float = 6.0, **http: Any) -> CollectorConfig:

@@ -1,14 +1,25 @@
 import json
 from http import HTTPStatus
 
+import msgspec
 import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
 from collector.api import ROUTES
 from collector.reference import api_markdown
-from tests.collector.making import START, Client, container, report
-from wire.messages import encode
+from tests.collector.making import HEARTBEAT, START, Client, container, report, said, state
+from wire.messages import (
+    Alert,
+    ContainerPower,
+    ContainerUsage,
+    Event,
+    EventKind,
+    PowerSource,
+    encode,
+)
+from wire.resources import Quantities, Resource
+from wire.sketch import Sketch
 
 
 async def test_a_node_is_shown_with_what_it_said(collector: Client) -> None:
@@ -62,7 +73,8 @@ async def test_mean_cpu_comes_from_the_counter_so_that_a_lost_sample_does_not_ma
 ) -> None:
     for number in (0, 1, 2, 6, 7):  # three reports never arrived
         collector.clock.now = START + 3 * number
-        burning = container(cpu_seconds_total=10 + 1.5 * number, used=container().used)
+        power = ContainerPower(2.5, PowerSource.MODEL, 0.2, 7.5 * number)
+        burning = container(cpu_seconds_total=10 + 1.5 * number, power=power)
         await collector.send(report(sequence=number + 1, at=START + 3 * number, containers=[burning]))
     (one,) = await collector.containers()
     assert one["mean"] == {
@@ -89,7 +101,7 @@ async def test_the_window_is_the_one_asked_for(collector: Client) -> None:
     assert (short["mean"]["samples"], short["mean"]["seconds"]) == (5, 12.0)
     assert long["mean"]["cpu_cores"] == pytest.approx(15 / 57)
     (node,) = await collector.nodes("?window_seconds=12")
-    assert (node["mean"]["samples"], node["mean"]["watts"]) == (5, 50.0)
+    assert (node["mean"]["samples"], node["mean"]["cpu_cores"]) == (5, 1.0)
 
 
 async def test_a_counter_that_starts_anew_makes_no_spike(collector: Client) -> None:
@@ -101,7 +113,8 @@ async def test_a_counter_that_starts_anew_makes_no_spike(collector: Client) -> N
             )
         )
     (one,) = await collector.containers()
-    assert one["mean"]["cpu_cores"] == pytest.approx(1.0)
+    # Two steps of one core by the counter; for the one between, what was said: a quarter.
+    assert one["mean"]["cpu_cores"] == pytest.approx(0.75)
 
 
 async def test_a_backlog_delivered_at_once_is_not_averaged_into_the_present(collector: Client) -> None:
@@ -125,6 +138,103 @@ async def test_a_node_long_silent_has_no_mean(collector: Client) -> None:
     assert [(each["state"], each["mean"]) for each in await collector.nodes()] == [("silent", None)]
 
 
+async def test_what_was_said_once_holds_until_the_node_says_otherwise(collector: Client) -> None:
+    await collector.send(report(containers=[container("still"), container("moves")]))
+    moved = container("moves", used=Quantities(memory_bytes=150_000_000), cpu_seconds_total=60.0)
+    await collector.send(
+        said(sequence=2, at=START + 100, containers=(moved,)),
+        said(sequence=3, at=START + 130, state=state(used=Quantities(cpu_cores=3.0))),
+        said(sequence=4, at=START + 200),
+    )
+    (node,) = await collector.nodes("?window_seconds=100")
+    moves, still = await collector.containers("?window_seconds=200")
+    assert (node["sampled_at"], node["mean"]["seconds"]) == (START + 130, 100.0)
+    assert node["mean"]["cpu_cores"] == pytest.approx(0.3 * 1.0 + 0.7 * 3.0)
+    assert (still["sampled_at"], still["mean"]["samples"], still["mean"]["memory_bytes"]) == (
+        START,
+        1,
+        50_000_000,
+    )
+    assert (moves["sampled_at"], moves["mean"]["samples"]) == (START + 100, 2)
+    assert moves["mean"]["memory_bytes"] == 100_000_000
+    assert moves["mean"]["cpu_cores"] == pytest.approx(0.5)
+
+
+async def test_a_container_is_shown_with_its_labels_counters_and_p90(collector: Client) -> None:
+    sketch = Sketch()
+    for number in range(1, 101):
+        sketch.add(number / 100)
+    one = container(
+        labels={"tier": "front"},
+        restarts=3,
+        oom_kills_total=2,
+        cpu_throttled_seconds_total=1.5,
+        window_seconds=45.0,
+    )
+    heartbeat = msgspec.structs.replace(
+        HEARTBEAT, usage=(ContainerUsage(one.id, cpu=sketch),), top={Resource.CPU: (one.id,)}
+    )
+    await collector.send(
+        said(state=state(learned_capacities=(Resource.DISK,)), containers=(one,), heartbeat=heartbeat)
+    )
+    (shown,) = await collector.containers()
+    assert (shown["labels"], shown["restarts"], shown["oom_kills_total"]) == ({"tier": "front"}, 3, 2)
+    assert (shown["cpu_throttled_seconds_total"], shown["window_seconds"]) == (1.5, 45.0)
+    assert (shown["p90"], shown["p90_samples"]) == ({"cpu_cores": pytest.approx(0.9, rel=0.01)}, 100)
+    (node,) = await collector.nodes()
+    assert (node["learned_capacities"], node["top"]) == (["disk"], {"cpu": [one.id]})
+    assert (node["agent_version"], node["beacon_seconds"], node["complete"]) == ("0.1.0", 5.0, True)
+
+
+async def test_alerts_are_listed_with_the_open_ones_first(collector: Client) -> None:
+    over = Alert(Resource.DISK, START - 30, "disk at 95 %", closed_at=START - 9)
+    lasting = Alert(Resource.CPU, START - 60, "CPU at 97 %", ratio=0.97, container="id-of-web", name="web")
+    await collector.send(report(), said(sequence=2, alerts=(over, lasting)))
+    everything = await collector.alerts()
+    assert [(each["resource"], each["state"]) for each in everything] == [("cpu", "open"), ("disk", "closed")]
+    assert everything[0] == {
+        "node": "alpha",
+        "node_state": "up",
+        "state": "open",
+        "resource": "cpu",
+        "opened_at": START - 60,
+        "closed_at": None,
+        "evidence": "CPU at 97 %",
+        "ratio": 0.97,
+        "pressure_ratio": None,
+        "container": "id-of-web",
+        "name": "web",
+    }
+    assert await collector.alerts("?state=open") == everything[:1]
+    assert await collector.alerts("?state=closed") == everything[1:]
+
+
+async def test_events_are_listed_with_the_latest_first(collector: Client) -> None:
+    joined = Event(EventKind.JOINED, START)
+    died = Event(EventKind.DIED, START + 5, "id-of-web", "web", lifetime_seconds=4.5, exit_code=137)
+    await collector.send(
+        said(events=(joined, died)), said("beta", events=(Event(EventKind.JOINED, START + 1),))
+    )
+    everything = await collector.events()
+    assert [(each["node"], each["kind"]) for each in everything] == [
+        ("alpha", "died"),
+        ("beta", "joined"),
+        ("alpha", "joined"),
+    ]
+    assert everything[0] == {
+        "node": "alpha",
+        "kind": "died",
+        "at": START + 5,
+        "container": "id-of-web",
+        "name": "web",
+        "lifetime_seconds": 4.5,
+        "startup_seconds": None,
+        "exit_code": 137,
+    }
+    assert await collector.events("?limit=1") == everything[:1]
+    assert await collector.events("?node=beta") == everything[1:2]
+
+
 @pytest.mark.parametrize(
     ("path", "field", "hint"),
     [
@@ -137,6 +247,9 @@ async def test_a_node_long_silent_has_no_mean(collector: Client) -> None:
         ("/v1/nodes?window_seconds=0", "window_seconds", "> 0"),
         ("/v1/nodes?window_seconds=nan", "window_seconds", ""),
         ("/v1/nodes?window_seconds=1e9", "window_seconds", "<= 3600"),
+        ("/v1/alerts?state=shut", "state", "invalid enum value"),
+        ("/v1/events?limit=0", "limit", ">= 1"),
+        ("/v1/events?limit=9999", "limit", "<= 1000"),
     ],
 )
 async def test_a_wrong_parameter_is_named(collector: Client, path: str, field: str, hint: str) -> None:
@@ -151,13 +264,20 @@ async def test_health_and_readiness(collector: Client) -> None:
 
 
 async def test_the_description_is_valid_and_every_route_answers_as_it_says(collector: Client) -> None:
-    await collector.send(report(containers=[container()]), report("bare", power=None))
+    await collector.send(
+        report(containers=[container()]),
+        said(
+            sequence=2, events=(Event(EventKind.JOINED, START),), alerts=(Alert(Resource.CPU, START, "busy"),)
+        ),
+        report("bare", power=None),
+        said("hardly-heard"),
+    )
     _, document = await collector.ask("/openapi.json")
     validate(document)
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert described == {(route.method, route.path) for route in ROUTES}
     for method, path in described:
-        body = encode([report(sequence=2)]) if method == "POST" else None
+        body = encode([report(sequence=3)]) if method == "POST" else None
         headers = {"Content-Type": "application/json"} if body else {}
         async with collector.http.request(method, collector.url + path, data=body, headers=headers) as answer:
             assert answer.status == HTTPStatus.OK
@@ -187,5 +307,15 @@ def test_the_reference_names_every_route_parameter_and_type() -> None:
         assert f"## `{route.method} {route.path}`" in text
         for parameter in route.query.__struct_fields__:
             assert f"| `{parameter}` |" in text
-    for name in ("Report", "Receipt", "Node", "Container", "Mean", "Problem", "Quantities"):
+    for name in (
+        "Report",
+        "Receipt",
+        "Node",
+        "Container",
+        "NodeAlert",
+        "NodeEvent",
+        "Mean",
+        "Problem",
+        "Quantities",
+    ):
         assert f"### {name}\n" in text

@@ -5,109 +5,83 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collector import config
-from collector.answers import Container, Node
+from collector.answers import Container, Node, NodeAlert
 from collector.config import Liveness
 from collector.history.opening import open_for_writing
 from collector.history.reading import Reader
 from collector.history.sqlite import open_sqlite
 from collector.history.writing import Submission, Writer
 from collector.registry import Registry
-from tests.collector.making import START, container, report
-from wire.messages import ContainerState, Report
+from tests.collector.making import HEARTBEAT, START, container, report, said, take_in
+from tests.collector.speaking import clusters, deliveries, patient
+from wire.messages import Alert, ContainerUsage, Event, EventKind, Report
+from wire.resources import Resource
+from wire.sketch import Sketch
 
 HOUR = 3600.0
 
 
-@st.composite
-def runs(draw: st.DrawFn) -> list[Report]:
-    """What a few nodes say over a few runs of their agents."""
-    said = []
-    for node in draw(st.lists(st.sampled_from(["alpha", "beta"]), unique=True, min_size=1)):
-        at = START
-        for boot in draw(st.permutations(["x", "y", "z"])):
-            for sequence in range(1, draw(st.integers(0, 3)) + 1):
-                at += draw(st.sampled_from([0.5, 3.0, 100.0]))
-                names = draw(st.sets(st.sampled_from("abc")))
-                said.append(
-                    report(
-                        node,
-                        boot=boot,
-                        sequence=sequence,
-                        at=at,
-                        power=draw(st.sampled_from([None, report().state.power])),
-                        containers=[some_container(name, at) for name in sorted(names)],
-                    )
-                )
-    return said
-
-
-def some_container(name: str, at: float) -> ContainerState:
-    bare = {"power": None, "image": None, "started_at": None} if int(at) % 2 else {}
-    return container(name, cpu_seconds_total=at - START, **bare)
-
-
-@st.composite
-def deliveries(draw: st.DrawFn, said: list[Report]) -> list[list[Report]]:
-    """The same in any order, some of it more than once, in requests of any size."""
-    again = draw(st.lists(st.sampled_from(said), max_size=4)) if said else []
-    pending = list(draw(st.permutations(said + again)))
-    requests = []
-    while pending:
-        size = draw(st.integers(1, 4))
-        requests.append(pending[:size])
-        pending = pending[size:]
-    return requests
-
-
-SAMPLES = """
-SELECT n.name, b.name, s.sequence, s.at, s.watts, f.body,
-       c.runtime_id, cf.body, cs.cpu_seconds_total, cs.watts
-FROM node_samples s JOIN boots b ON b.id = s.boot_id JOIN nodes n ON n.id = b.node_id
-JOIN facts f ON f.id = s.facts_id
-LEFT JOIN container_samples cs ON cs.sample_id = s.id
+STORED = """
+SELECT n.name, b.name, r.sequence, r.at, r.heartbeat, s.watts, f.body,
+       c.runtime_id, cf.body, cs.cpu_seconds_total, cs.watts, e.body
+FROM reports r JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
+LEFT JOIN node_samples s ON s.report_id = r.id LEFT JOIN facts f ON f.id = s.facts_id
+LEFT JOIN container_samples cs ON cs.report_id = r.id
 LEFT JOIN containers c ON c.id = cs.container_id LEFT JOIN facts cf ON cf.id = cs.facts_id
-ORDER BY 1, 2, 3, 7
+LEFT JOIN events e ON e.report_id = r.id
+ORDER BY 1, 2, 3, 8, 12
 """
 
-Outcome = tuple[list[Node], list[Container], list[Any], dict[Any, Any]]
+Answers = tuple[list[Node], list[Container], list[NodeAlert]]
 
 
-def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Outcome, Registry]:
-    """What is known and what is stored after some requests; and what a restart would know."""
+def answers(registry: Registry, now: float) -> Answers:
+    return registry.nodes(now), registry.containers(now), registry.alerts(now)
+
+
+def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any]:
+    """What is known after some requests; what a restart would know; and what is stored."""
     now = START + 1000
     with closing(open_for_writing(":memory:")) as connection:
-        writer, registry = Writer(connection, HOUR), Registry(Liveness())
+        writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(Liveness())
         for reports in requests:
             (new,) = writer.add([Submission(reports, now)])
             for each, is_new in zip(reports, new, strict=True):
                 if is_new:
-                    registry.apply(each, now)
+                    take_in(registry, each, now)
         restored = Registry(Liveness())
-        for received in Reader(connection).last_reports():
+        recollection = reader.recall()
+        for received in recollection.reports:
             restored.apply(received.report, received.received_at)
-        means = Reader(connection).container_means(600.0, now, None)
-        samples = connection.execute(SAMPLES).fetchall()
-    return (registry.nodes(now), registry.containers(now), samples, means), restored
+        restored.restore(recollection.alerts, recollection.usage)
+        standings = registry.standings(now)
+        means = reader.node_means(600.0, standings), reader.container_means(600.0, standings)
+        events = sorted(map(repr, reader.events(1000, None)))
+        stored = connection.execute(STORED).fetchall(), means, events
+    return answers(registry, now), answers(restored, now), stored
 
 
+@patient
 @given(st.data())
 def test_order_and_repetition_of_reports_change_nothing(data: st.DataObject) -> None:
-    said = data.draw(runs())
-    in_order, _ = outcome([[each] for each in said])
-    as_delivered, _ = outcome(data.draw(deliveries(said)))
-    assert as_delivered == in_order
+    spoken = data.draw(clusters())
+    known, _, stored = outcome([[each] for each in spoken])
+    known_as_delivered, _, stored_as_delivered = outcome(data.draw(deliveries(spoken)))
+    assert known_as_delivered == known
+    assert stored_as_delivered == stored
 
 
+@patient
 @given(st.data())
 def test_a_restart_knows_exactly_what_was_known_before(data: st.DataObject) -> None:
-    (nodes, containers, *_), restored = outcome(data.draw(deliveries(data.draw(runs()))))
-    assert restored.nodes(START + 1000) == nodes
-    assert restored.containers(START + 1000) == containers
+    known, restored, _ = outcome(data.draw(deliveries(data.draw(clusters()))))
+    assert restored == known
 
 
 @pytest.fixture
@@ -126,11 +100,12 @@ def test_what_is_older_than_the_retention_goes_and_the_rest_stays(connection: sq
         at = START + 60 * minute
         writer.add([Submission([report(sequence=minute + 1, at=at, containers=[container()])], at)])
     now = START + 2 * HOUR
-    assert writer.forget_samples(now, at_most=50) == 50
-    assert writer.forget_samples(now, at_most=50) == 10
-    assert writer.forget_samples(now, at_most=50) == 0
-    assert count(connection, "node_samples") == count(connection, "container_samples") == 60
-    assert connection.execute("SELECT min(received_at) FROM node_samples").fetchone() == (START + HOUR,)
+    assert writer.forget_reports(now, at_most=50) == 50
+    assert writer.forget_reports(now, at_most=50) == 10
+    assert writer.forget_reports(now, at_most=50) == 0
+    for table in ("reports", "node_samples", "container_samples"):
+        assert count(connection, table) == 60
+    assert connection.execute("SELECT min(received_at) FROM reports").fetchone() == (START + HOUR,)
 
 
 def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
@@ -144,15 +119,15 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
         always = container("always")
         writer.add([Submission([report(sequence=minute + 1, at=at, containers=[always, *short_lived])], at)])
         if minute % 5 == 0:
-            while writer.forget_samples(at, at_most=200):
+            while writer.forget_reports(at, at_most=200):
                 pass
-            writer.forget_names(at)
+            writer.forget_rest(at)
             sizes.append(connection.execute("PRAGMA page_count").fetchone()[0])
     # Five each minute, kept for the retention and the tenth of it in which names are refreshed.
     assert count(connection, "containers") <= 5 * (66 + 5) + 1
     assert count(connection, "facts") <= 5 * (66 + 5) + 2
     assert max(sizes[36:]) <= 1.1 * max(sizes[:36])
-    (last,) = Reader(connection).last_reports()
+    (last,) = Reader(connection).recall().reports
     assert {each.name for each in last.report.containers} >= {"always", "job-359-0"}
 
 
@@ -161,8 +136,8 @@ def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.
     many = [container(f"c{number}") for number in range(50)]
     writer.add([Submission([report(sequence=n, containers=many) for n in range(1, 101)], START)])
     before = connection.execute("PRAGMA page_count").fetchone()[0]
-    writer.forget_samples(START + 2 * HOUR, at_most=1000)
-    writer.forget_names(START + 2 * HOUR)
+    writer.forget_reports(START + 2 * HOUR, at_most=1000)
+    writer.forget_rest(START + 2 * HOUR)
     assert connection.execute("PRAGMA page_count").fetchone()[0] < 0.6 * before
 
 
@@ -170,12 +145,12 @@ def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Conne
     writer = Writer(connection, retention_seconds=HOUR)
     writer.add([Submission([report(containers=[container()])], START)])
     later = START + 3 * HOUR
-    writer.forget_samples(later, at_most=10)
-    writer.forget_names(later)
+    writer.forget_reports(later, at_most=10)
+    writer.forget_rest(later)
     assert [count(connection, table) for table in ("nodes", "boots", "containers", "facts")] == [0, 0, 0, 0]
     again = report(sequence=2, at=later, containers=[container()])
     writer.add([Submission([again], later)])
-    (last,) = Reader(connection).last_reports()
+    (last,) = Reader(connection).recall().reports
     assert last.report == again
 
 
@@ -185,10 +160,58 @@ def test_a_failed_write_leaves_no_trace_and_does_not_spoil_the_next(connection: 
     broken = report("beta", containers=[container("same"), container("same")])
     with pytest.raises(sqlite3.IntegrityError):
         writer.add([Submission([good], START), Submission([broken], START)])
-    assert [count(connection, table) for table in ("nodes", "facts", "node_samples")] == [0, 0, 0]
+    assert [count(connection, table) for table in ("nodes", "facts", "reports")] == [0, 0, 0]
     assert writer.add([Submission([good], START)]) == [[True]]
-    (last,) = Reader(connection).last_reports()
+    (last,) = Reader(connection).recall().reports
     assert last.report == good
+
+
+def alert(number: int, *, closed: bool) -> Alert:
+    opened_at = START + number
+    return Alert(Resource.CPU, opened_at, "busy", closed_at=opened_at + 1 if closed else None)
+
+
+def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
+    connection: sqlite3.Connection,
+) -> None:
+    writer = Writer(connection, retention_seconds=HOUR)
+    told = (alert(1, closed=True), alert(2, closed=False), alert(3, closed=False))
+    writer.add([Submission([said(alerts=told)], START)])
+    later = START + 2 * HOUR
+    writer.add([Submission([said(sequence=2)], later)])
+    writer.forget_rest(later)
+    # The one that opened last may well last; the one before it ended, though nobody said so.
+    assert [each.alert for each in Reader(connection).recall().alerts] == [alert(3, closed=False)]
+    writer.forget_rest(later + 2 * HOUR)
+    assert count(connection, "alerts") == 0
+
+
+def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Connection) -> None:
+    writer = Writer(connection, retention_seconds=HOUR)
+    heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=Sketch(zeros=3)),))
+    writer.add([Submission([said(heartbeat=heartbeat, containers=(container(),))], START)])
+    hours_there = []
+    for hour in range(1, 30):
+        now = START + hour * HOUR
+        writer.add([Submission([said(sequence=hour + 1, containers=(container(),))], now)])
+        while writer.forget_reports(now, at_most=200):
+            pass
+        writer.forget_rest(now)
+        if Reader(connection).recall().usage:
+            hours_there.append(hour)
+    assert 16 <= len(hours_there) == max(hours_there) <= 24
+
+
+def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqlite3.Connection) -> None:
+    writer, reader = Writer(connection, retention_seconds=HOUR), Reader(connection)
+    for number, node in enumerate(["alpha", "beta", "alpha"]):
+        events = (Event(EventKind.STARTED, START + number, exit_code=2**70),)
+        writer.add([Submission([said(node, sequence=number + 1, events=events)], START)])
+    assert [each.event.at - START for each in reader.events(10, None)] == [2, 1, 0]
+    assert [each.event.at - START for each in reader.events(1, "alpha")] == [2]
+    assert [each.node for each in reader.events(10, "beta")] == ["beta"]
+    writer.forget_reports(START + 2 * HOUR, at_most=10)
+    assert reader.events(10, None) == []
 
 
 async def test_whoever_waits_shares_the_next_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,16 +5,31 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from collector.config import CollectorConfig, Http
 from collector.history.schema import VERSION
 from collector.main import running
-from tests.collector.making import START, Client, Clock, collecting, container, report, settings
+from tests.collector.making import (
+    HEARTBEAT,
+    START,
+    Client,
+    Clock,
+    collecting,
+    container,
+    report,
+    said,
+    settings,
+)
 from wire.address import parse_address
 from wire.complaint import Complaint
+from wire.messages import Alert, ContainerUsage, Event, EventKind
+from wire.resources import Resource
+from wire.sketch import Sketch
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:8640", "[::]:8640", "192.0.2.1:8640", "example.org:80"])
@@ -27,14 +42,31 @@ async def test_a_restarted_collector_is_useful_at_once(tmp_path: Path) -> None:
     config = settings(tmp_path / "made" / "on" / "the" / "way" / "history.db")
     clock = Clock()
     async with collecting(config, clock) as collector:
-        await collector.send(report("alpha", containers=[container("web"), container("db")]))
+        usage = ContainerUsage("id-of-web", cpu=Sketch({3: 5}, zeros=2))
+        await collector.send(
+            said(sequence=1, heartbeat=msgspec.structs.replace(HEARTBEAT, usage=(usage,))),
+            said(sequence=2, at=START + 1, alerts=(Alert(Resource.CPU, START, "busy"),)),
+            report(sequence=3, at=START + 2, containers=[container("web"), container("db")]),
+            said(sequence=4, at=START + 3, gone=("id-of-db",), events=(Event(EventKind.JOINED, START),)),
+            said(sequence=6, at=START + 5, containers=(container("new"),)),
+        )
         await collector.send(report("beta", power=None))
-        nodes, containers = await collector.nodes(), await collector.containers()
+        before = await everything(collector)
+    assert [len(each) for each in before] == [2, 2, 1, 1]
     async with collecting(config, clock) as collector:
-        assert await collector.nodes() == nodes
-        assert await collector.containers() == containers
-        receipt = await collector.send(report("alpha"), report("alpha", sequence=2, at=START + 3))
+        assert await everything(collector) == before
+        assert "sequence_gaps_total 0.0" in await metrics(collector)
+        receipt = await collector.send(said(sequence=4), said(sequence=5, at=START + 4))
         assert (receipt.taken, receipt.known) == (1, 1)
+
+
+async def everything(collector: Client) -> list[list[dict[str, Any]]]:
+    return [
+        await collector.nodes(),
+        await collector.containers(),
+        await collector.alerts(),
+        await collector.events(),
+    ]
 
 
 async def test_a_node_silent_for_too_long_is_not_restored(tmp_path: Path) -> None:
@@ -113,6 +145,23 @@ async def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) 
     with closing(sqlite3.connect(tmp_path / "ours.db")) as newer:
         newer.execute(f"PRAGMA user_version = {VERSION + 1}")
     assert "newer collector" in await refused(ours)
+
+
+async def test_a_history_of_an_older_format_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = settings(tmp_path / "history.db")
+    async with collecting(config) as collector:
+        await collector.send(report())
+    with closing(sqlite3.connect(tmp_path / "history.db")) as older:
+        older.execute(f"PRAGMA user_version = {VERSION - 1}")
+    async with collecting(config) as collector:
+        assert await collector.nodes() == []
+        assert (await collector.send(report())).taken == 1
+    aside = tmp_path / f"history.db.format-{VERSION - 1}"
+    assert str(aside) in caplog.text
+    with closing(sqlite3.connect(aside)) as kept:
+        assert kept.execute("SELECT count(*) FROM reports").fetchone() == (1,)
 
 
 COLLECTOR = """

@@ -2,7 +2,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collector.core import INGEST_DURATION
 from collector.metrics import COLLECTOR_METRICS
-from tests.collector.making import Client, container, report
+from tests.collector.making import Client, container, report, said
+from wire.messages import Alert
+from wire.resources import Resource
 
 
 async def scraped(collector: Client) -> str:
@@ -16,18 +18,25 @@ async def test_it_counts_what_became_of_reports_and_who_is_there(collector: Clie
     await collector.send(report())
     await collector.post(b"nonsense")
     collector.clock.now += 10
-    await collector.send(report("beta", sequence=2))
+    await collector.send(said("beta", sequence=3, alerts=(Alert(Resource.CPU, 1.0, "busy"),)))
+    await collector.send(said("beta", sequence=2), said("beta", sequence=4))
     collector.clock.now += 10
     text = await scraped(collector)
     for line in (
-        'wattpack_collector_reports_total{outcome="taken"} 3.0',
+        'wattpack_collector_reports_total{outcome="taken"} 5.0',
         'wattpack_collector_reports_total{outcome="known"} 1.0',
         'wattpack_collector_reports_total{outcome="refused"} 1.0',
         'wattpack_collector_nodes{state="up"} 1.0',
         'wattpack_collector_nodes{state="silent"} 1.0',
         "wattpack_collector_containers 1.0",
-        "wattpack_collector_history_reports 3.0",
-        "wattpack_collector_ingest_duration_seconds_count 4.0",
+        'wattpack_collector_reports_taken_total{kind="heartbeat"} 2.0',
+        'wattpack_collector_reports_taken_total{kind="news"} 1.0',
+        'wattpack_collector_reports_taken_total{kind="beacon"} 2.0',
+        "wattpack_collector_sequence_gaps_total 1.0",
+        'wattpack_collector_alerts{state="open"} 1.0',
+        'wattpack_collector_alerts{state="closed"} 0.0',
+        "wattpack_collector_history_reports 5.0",
+        "wattpack_collector_ingest_duration_seconds_count 5.0",
         'wattpack_collector_build_info{version="0.1.0"} 1.0',
     ):
         assert line in text.splitlines()

@@ -1,17 +1,23 @@
-from collector.answers import State
+import msgspec
+import pytest
+
+from collector.answers import AlertState, State
 from collector.config import Liveness
 from collector.registry import Registry
-from tests.collector.making import START, container, report
+from tests.collector.making import HEARTBEAT, START, container, report, said, take_in
+from wire.messages import Alert, ContainerUsage, Report
+from wire.resources import Quantities, Resource
+from wire.sketch import Sketch
 
 
 def registry() -> Registry:
     return Registry(Liveness(silent_after_seconds=15.0, forget_after_hours=1.0))
 
 
-def test_a_container_that_stopped_is_gone_with_the_next_report() -> None:
+def test_a_container_that_stopped_is_gone_at_once() -> None:
     known = registry()
     known.apply(report(sequence=1, containers=[container("stays"), container("stops")]), START)
-    known.apply(report(sequence=2, at=START + 3, containers=[container("stays")]), START + 3)
+    known.apply(said(sequence=2, at=START + 3, gone=("id-of-stops",)), START + 3)
     assert [each.name for each in known.containers(START + 3)] == ["stays"]
     assert known.nodes(START + 3)[0].containers == 1
 
@@ -58,19 +64,103 @@ def test_a_silent_node_and_its_containers_are_listed_as_silent_then_forgotten() 
     assert known.count(START + 15) == {State.UP: 1, State.SILENT: 0}
     assert known.count(START + 16) == {State.UP: 0, State.SILENT: 1}
     assert known.containers(START + 16)[0].node_state is State.SILENT
-    known.forget_silent(START + 3600)
+    known.tidy(START + 3600)
     assert len(known.nodes(START + 3600)) == 1
-    known.forget_silent(START + 3601)
+    known.tidy(START + 3601)
     assert known.nodes(START + 3601) == []
     assert known.container_count() == 0
 
 
 def test_a_node_told_to_speak_seldom_is_not_silent_in_between() -> None:
     known = registry()
-    seldom = report()
-    known.apply(type(seldom)(*(seldom.node, "b", 1, START, 60.0, "0", seldom.state)), START)
-    assert known.nodes(START + 170)[0].state is State.UP
+    seldom = msgspec.structs.replace(HEARTBEAT, beacon_seconds=60.0)
+    known.apply(said(heartbeat=seldom), START)
+    assert known.nodes(START + 180)[0].state is State.UP
     assert known.nodes(START + 181)[0].state is State.SILENT
+    # Until a new run says how often it speaks, it is taken to do as the one before.
+    known.apply(said(boot="second", at=START + 200), START + 200)
+    assert known.nodes(START + 380)[0].state is State.UP
+
+
+def test_a_beacon_proves_life_and_leaves_all_else_as_it_was() -> None:
+    known = registry()
+    known.apply(report(containers=[container()]), START)
+    known.apply(said(sequence=2, at=START + 14), START + 14)
+    (node,), (one,) = known.nodes(START + 28), known.containers(START + 28)
+    assert (node.state, node.last_seen_seconds_ago, node.complete) == (State.UP, 14.0, True)
+    assert (node.sampled_at, one.sampled_at) == (START, START)
+
+
+def test_what_an_earlier_run_said_of_containers_is_not_believed() -> None:
+    known = registry()
+    known.apply(report(boot="old", containers=[container("before")]), START)
+    known.apply(said(boot="new", sequence=2, at=START + 3), START + 3)
+    (node,) = known.nodes(START + 3)
+    assert (node.boot, node.complete, node.containers) == ("new", False, 0)
+    assert (node.used, node.sampled_at, node.agent_version) == (Quantities(), None, None)
+    late_first_word = report(boot="new", sequence=1, at=START + 2, containers=[container("now")])
+    known.apply(late_first_word, START + 4)
+    assert [each.name for each in known.containers(START + 4)] == ["now"]
+    assert known.nodes(START + 4)[0].complete
+
+
+def test_a_gap_is_told_apart_from_a_first_word_and_from_another_run() -> None:
+    known = registry()
+    assert not known.apply(said(sequence=5), START)
+    assert known.apply(said(sequence=7), START)
+    assert not known.apply(said(boot="second", sequence=9, at=START + 3), START + 3)
+    assert not known.apply(said(boot="first", sequence=99, at=START - 3), START + 3)
+
+
+def heartbeat_with(*values: float, boot: str = "first", sequence: int = 1, at: float = START) -> Report:
+    sketch = Sketch()
+    for value in values:
+        sketch.add(value)
+    usage = ContainerUsage("id-of-web", cpu=sketch)
+    heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(usage,))
+    return said(boot=boot, sequence=sequence, at=at, containers=(container(),), heartbeat=heartbeat)
+
+
+def test_usage_adds_up_over_heartbeats_and_runs() -> None:
+    known = registry()
+    known.apply(report(containers=[container()]), START)
+    (one,) = known.containers(START)
+    assert (one.p90, one.p90_samples) == (Quantities(), 0)
+    take_in(known, heartbeat_with(*[0.0] * 8, 1.0, sequence=2), START)
+    take_in(known, heartbeat_with(2.0, boot="second", at=START + 3), START + 3)
+    (one,) = known.containers(START + 3)
+    assert one.p90_samples == 10
+    assert one.p90.cpu_cores == pytest.approx(1.0, rel=0.01)
+
+
+def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_its_end() -> None:
+    known = Registry(Liveness(forget_after_hours=24.0))
+    take_in(known, heartbeat_with(1.0), START)
+    known.apply(said(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
+    known.tidy(START + 60)
+    known.apply(said(sequence=3, at=START + 90, containers=(container(),)), START + 90)
+    assert known.containers(START + 90)[0].p90_samples == 1
+    known.apply(said(sequence=4, at=START + 95, gone=("id-of-web",)), START + 95)
+    known.tidy(START + 9 * 3600)
+    known.apply(said(sequence=5, at=START + 99, containers=(container(),)), START + 99)
+    assert known.containers(START + 99)[0].p90_samples == 0
+
+
+def test_alerts_are_listed_with_the_open_ones_first_and_end_with_their_run() -> None:
+    known = registry()
+    cpu, disk = Alert(Resource.CPU, START - 60, "busy"), Alert(Resource.DISK, START - 9, "busy")
+    over = msgspec.structs.replace(disk, closed_at=START)
+    known.apply(said(alerts=(cpu, disk)), START)
+    known.apply(said(sequence=2, at=START, alerts=(over,)), START)
+    listed = [(each.resource, each.state, each.closed_at) for each in known.alerts(START)]
+    assert listed == [
+        (Resource.CPU, AlertState.OPEN, None),
+        (Resource.DISK, AlertState.CLOSED, START),
+    ]
+    assert [each.resource for each in known.alerts(START, state=AlertState.CLOSED)] == [Resource.DISK]
+    assert known.alert_count() == {AlertState.OPEN: 1, AlertState.CLOSED: 1}
+    known.apply(report(boot="second", at=START + 3), START + 3)
+    assert known.alerts(START + 3, state=AlertState.OPEN) == []
 
 
 def test_lists_are_in_a_stable_order() -> None:

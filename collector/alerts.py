@@ -1,0 +1,52 @@
+"""The bottlenecks that one node told of: which are open, and which were of late.
+
+`(resource, opened_at)` names an alert of one run of the agent; of what was said about it, the word with the
+highest sequence counts. An agent has at most one alert open per resource, and a new run knows nothing of
+those before it; so one that was followed by another, or whose run has ended, is closed, though the word
+that should have said so was lost. Then nobody knows when it was: its `closed_at` stays empty.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from wire.messages import Alert
+from wire.resources import Resource
+
+KEPT = 20
+"""Alerts that are remembered per resource of a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSaid:
+    """The last word about an alert."""
+
+    node: str
+    boot: str
+    sequence: int
+    alert: Alert
+
+
+@dataclass(slots=True)
+class Alerts:
+    """Those of one node."""
+
+    _by_resource: dict[Resource, dict[tuple[float, str], AlertSaid]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+
+    def take(self, said: AlertSaid) -> None:
+        """Take in what was said about an alert; late and repeated words change nothing."""
+        known = self._by_resource[said.alert.resource]
+        key = (said.alert.opened_at, said.boot)
+        if key not in known or said.sequence > known[key].sequence:
+            known[key] = said
+        if len(known) > KEPT:
+            del known[min(known)]
+
+    def listed(self, boot: str) -> Iterator[tuple[AlertSaid, bool]]:
+        """Every alert, and whether it is open, where `boot` is the run that counts."""
+        for known in self._by_resource.values():
+            latest = max((key for key, said in known.items() if said.boot == boot), default=None)
+            for key, said in known.items():
+                yield said, key == latest and said.alert.closed_at is None
