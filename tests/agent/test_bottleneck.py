@@ -1,7 +1,7 @@
 from collections.abc import Iterable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.bottleneck import Watch
@@ -19,6 +19,8 @@ NO_PRESSURE = Pressure()
 START = 1_700_000_000.0
 SETTINGS = Bottleneck()
 FOREVER = SETTINGS.samples * 10
+UNHURRIED = settings(deadline=None)
+"""What holds is asked here, and not how fast: a busy machine may stop us for a while."""
 
 
 def container(name: str, used: Quantities) -> ContainerPicture:
@@ -276,6 +278,7 @@ def cpu_series(shares: Sequence[float | None]) -> list[Picture]:
     return [host(cpu=share) for share in shares]
 
 
+@UNHURRIED
 @given(st.lists(st.tuples(SHARES, SHARES), max_size=80), SETTINGS_TRIED)
 def test_openings_and_ends_take_turns_whatever_happens(
     series: list[tuple[float | None, float | None]], settings: Bottleneck
@@ -293,6 +296,7 @@ def test_openings_and_ends_take_turns_whatever_happens(
         assert [alert.opened_at for alert in night.watch.open] == ([] if open_since is None else [open_since])
 
 
+@UNHURRIED
 @given(
     st.lists(st.floats(0.8001, 1), max_size=60),
     st.lists(st.floats(0.8001, 1), max_size=60),
@@ -304,6 +308,7 @@ def test_a_value_that_hovers_about_its_limit_opens_once(before: list[float], aft
     assert said[0].closed_at is None
 
 
+@UNHURRIED
 @given(
     st.integers(2, 6),
     st.lists(st.integers(1, 20), min_size=1, max_size=10),
@@ -316,6 +321,7 @@ def test_spikes_shorter_than_asked_for_never_open(samples: int, pauses: list[int
     assert watched(cpu_series(series), Bottleneck(samples=samples)) == []
 
 
+@UNHURRIED
 @given(st.integers(2, 6), st.lists(st.integers(1, 20), min_size=1, max_size=10), st.floats(0, 0.79))
 def test_lulls_shorter_than_asked_for_never_end_it(samples: int, runs: list[int], depth: float) -> None:
     series: list[float | None] = [1.0] * samples
@@ -325,6 +331,7 @@ def test_lulls_shorter_than_asked_for_never_end_it(samples: int, runs: list[int]
     assert len(said) == 1
 
 
+@UNHURRIED
 @given(st.data())
 def test_samples_in_which_nothing_can_be_seen_neither_open_nor_end(data: st.DataObject) -> None:
     seen = data.draw(st.lists(st.floats(0, 1), max_size=30))
@@ -391,6 +398,7 @@ def test_another_container_is_named_once_it_has_clearly_been_the_costliest_for_l
     assert night.see(*times(20, moved)) == []
 
 
+@UNHURRIED
 @given(st.lists(st.floats(1.5, 1.79), max_size=60))
 def test_two_that_use_about_the_same_do_not_take_turns(uses: list[float]) -> None:
     steady = cpu_user("steady", 1.5)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wattpack.top.scenes import GIBIBYTE, alert, container, node, scene
@@ -16,6 +16,8 @@ from wire.messages import Pressure
 from wire.resources import Quantities
 
 WIDE = 140
+UNHURRIED = settings(deadline=None)
+"""What holds is asked here, and not how fast: a busy machine may stop us for a while."""
 
 
 def names(shown: Scene, view: View) -> list[str]:
@@ -276,6 +278,7 @@ VIEWS = st.builds(
 )
 
 
+@UNHURRIED
 @given(
     st.lists(CONTAINERS, max_size=30),
     st.integers(0, 3),

@@ -1,10 +1,12 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wattpack.top.view import SORTS, Room, View, press
 
 ROOM = Room(rows=100, visible=10)
+UNHURRIED = settings(deadline=None)
+"""What holds is asked here, and not how fast: a busy machine may stop us for a while."""
 KEYS = st.one_of(
     st.sampled_from([*SORTS, "r", "/", "?", "\t", "enter", "escape", "backspace", ""]),
     st.sampled_from(["up", "down", "page up", "page down", "home", "end"]),
@@ -73,6 +75,7 @@ def test_the_question_mark_helps_and_tab_turns_to_the_nodes() -> None:
     assert not after("\t", "\t").nodes
 
 
+@UNHURRIED
 @given(st.lists(KEYS, max_size=30), st.integers(0, 50), st.integers(0, 50))
 def test_no_key_can_lead_beyond_the_rows(keys: list[str], rows: int, visible: int) -> None:
     room = Room(rows, visible)
