@@ -1,10 +1,17 @@
 """What all tests share: the list of what was left out, and the parts of the lab that are worth sharing."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.lab.docker import Engine, docker_engine
+
+# A busy machine is slow, not wrong; and what CI tries is the same each time, so that a failure can be had again.
+settings.register_profile("person", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "person")
 
 pytest_plugins = ["pytester", "tests.lab.left_out"]
 
