@@ -41,6 +41,7 @@ class _Life:
     """A container between its start and its end."""
 
     name: str
+    """As it was last called."""
     tick: int
     """When it was first seen, or heard of."""
     begun: _Moment
@@ -127,19 +128,19 @@ class Chronicle:
             case "die":
                 self._hear_end(event)
             case "oom":
-                name = name_of(event.name, event.container_id)
-                self._tell_out_of_memory(event.container_id, name, event.unix_seconds)
+                self._tell_out_of_memory(event.container_id, event.name, event.unix_seconds)
 
     def _hear_start(self, event: RuntimeEvent) -> None:
         container_id = event.container_id
         if life := self._lives.get(container_id):
-            # A picture was faster; what is left to learn is when it began, and how long that took.
+            # A picture was faster; what is left to learn is its name, when it began, and how long that took.
+            life.name = event.name
             self._date(life, event.unix_seconds)
             self._tell_untold(container_id, event.startup_seconds)
         elif container_id not in self._announced:
             if vanished := self._vanished.pop(container_id, None):
                 self._tell_end(container_id, vanished)
-            life = self._life(event.name, container_id, self._moment(event))
+            life = self._life(event.name, self._moment(event))
             life.is_dated = life.is_announced = True
             self._announced[container_id] = life
             self._tell_start(container_id, life, event.startup_seconds)
@@ -157,8 +158,9 @@ class Chronicle:
             moment = replace(moment, monotonic_seconds=vanished.moment.monotonic_seconds)
         elif container_id in self._ended:
             return
-        name = name_of(event.name, container_id) if life is None else life.name
-        self._tell_end(container_id, _End(name, moment, life, is_explained=True, exit_code=event.exit_code))
+        self._tell_end(
+            container_id, _End(event.name, moment, life, is_explained=True, exit_code=event.exit_code)
+        )
         for book in (self._lives, self._announced, self._vanished):
             book.pop(container_id, None)
 
@@ -184,7 +186,7 @@ class Chronicle:
         elif is_begun and not (life.is_announced and life.tick == self._tick - 1):
             self._tell_end(container_id, _End(life.name, self._now, life))
             life = self._lives[container_id] = self._begin(container)
-        life.cpu_seconds_total = sample.cpu_seconds_total
+        life.name, life.cpu_seconds_total = container.info.name, sample.cpu_seconds_total
         if sample.oom_kills_total is not None:
             if life.oom_kills_total is not None and sample.oom_kills_total > life.oom_kills_total:
                 self._tell_out_of_memory(container_id, life.name, self._now.unix_seconds)
@@ -195,7 +197,7 @@ class Chronicle:
 
     def _begin(self, container: ContainerPicture) -> _Life:
         container_id, info = container.id, container.info
-        life = self._life(info.name, container_id, self._now)
+        life = self._life(info.name, self._now)
         self._date(life, info.started_at)
         if self._tick == 1:
             life.oom_kills_total = container.sample.oom_kills_total
@@ -207,8 +209,8 @@ class Chronicle:
             self._tell_untold(container_id, info.startup_seconds)
         return life
 
-    def _life(self, name: str, container_id: str, begun: _Moment) -> _Life:
-        return _Life(name_of(name, container_id), self._tick, begun, self._last.monotonic_seconds)
+    def _life(self, name: str, begun: _Moment) -> _Life:
+        return _Life(name, self._tick, begun, self._last.monotonic_seconds)
 
     def _date(self, life: _Life, started_at: float | None) -> None:
         """Take over when the runtime says that it began, as far as that can be."""
@@ -232,7 +234,7 @@ class Chronicle:
                 EventKind.STARTED,
                 life.begun.unix_seconds,
                 container_id[:LONGEST_NAME],
-                life.name,
+                name_of(life.name, container_id),
                 # The runtime takes it by a clock that may have been set meanwhile.
                 startup_seconds=None if startup_seconds is None else max(0.0, startup_seconds),
             )
@@ -249,7 +251,7 @@ class Chronicle:
                 EventKind.DIED if end.exit_code else EventKind.STOPPED,
                 end.moment.unix_seconds,
                 container_id[:LONGEST_NAME],
-                end.name,
+                name_of(end.name, container_id),
                 lifetime_seconds=end.lifetime_seconds,
                 exit_code=end.exit_code,
             )
@@ -260,8 +262,10 @@ class Chronicle:
     def _tell_out_of_memory(self, container_id: str, name: str, at: float) -> None:
         # Runtime and kernel tell of the same kill, up to a tick apart.
         if container_id not in self._oom_ticks:
-            self._events.append(Event(EventKind.OUT_OF_MEMORY, at, container_id[:LONGEST_NAME], name))
             self._oom_ticks[container_id] = self._tick
+            self._events.append(
+                Event(EventKind.OUT_OF_MEMORY, at, container_id[:LONGEST_NAME], name_of(name, container_id))
+            )
 
     # --- Forgetting -------------------------------------------------------------------------
 

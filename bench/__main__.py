@@ -20,6 +20,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.agent_cost",
         "CPU and memory of the agent beside idle containers, and of the engine",
     ),
+    "agent-push": (
+        "bench.agent_push",
+        "how much the agent saves by saying only what moved, and what that costs in truth",
+    ),
 }
 
 

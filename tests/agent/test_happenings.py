@@ -150,7 +150,7 @@ def test_an_end_that_is_seen_first_waits_a_tick_for_its_status() -> None:
     clock = story.next()
     happened = story.tick({}, die("a", clock, ago_seconds=2.5, code=9))
     assert happened.events == (
-        Event(DIED, clock.unix_seconds - 2.5, "a", "a", lifetime_seconds=3.0, exit_code=9),
+        Event(DIED, clock.unix_seconds - 2.5, "a", "the-a", lifetime_seconds=3.0, exit_code=9),
     )
     assert happened.gone == ()
 
@@ -187,6 +187,23 @@ def test_an_end_of_something_never_seen_has_no_lifetime_rather_than_none_at_all(
     story = Story()
     happened = story.tick({}, die("a", story.next(), code=2))
     assert happened.events == (Event(DIED, story.clock.unix_seconds - 0.5, "a", "the-a", exit_code=2),)
+
+
+def test_an_end_goes_by_the_name_that_was_last_heard() -> None:
+    story = Story(a=Seen())
+    story.next()
+    story.tick({"a": Seen(info=ContainerInfo("web"))})
+    for _ in range(2):
+        story.next()
+        story.tick({})
+    assert [event.name for event in story.events] == ["web"]
+
+
+def test_names_are_as_long_as_the_wire_takes_them() -> None:
+    story = Story()
+    long_id, clock = "f" * 300, story.next()
+    happened = story.tick({}, RuntimeEvent("die", long_id, "n" * 300, clock.unix_seconds))
+    assert [(event.container, event.name) for event in happened.events] == [("f" * 253, "n" * 253)]
 
 
 # --- Restarts -------------------------------------------------------------------------------

@@ -1,3 +1,5 @@
+import random
+import tracemalloc
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -458,3 +460,29 @@ def test_a_clock_that_is_set_disturbs_nothing(step_seconds: float) -> None:
 
     stepped, straight = run(step_seconds), run(0.0)
     assert [without_times(each) for each in stepped] == [without_times(each) for each in straight]
+
+
+# --- Cost -----------------------------------------------------------------------------------
+
+
+def test_a_hundred_containers_are_remembered_in_two_megabytes() -> None:
+    node = Node(quiet())
+    rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
+
+    def look() -> dict[str, Seen]:
+        return {
+            f"{number:064x}": Seen(
+                Quantities(rng.random(), rng.randrange(10**9), rng.random() * 1e6, rng.random() * 1e6)
+            )
+            for number in range(100)
+        }
+
+    node.tick(look())
+    tracemalloc.start()
+    try:
+        for _ in range(99):
+            node.tick(look())
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 2e6

@@ -1,0 +1,250 @@
+"""What saying little costs in truth: real load through the agent's own push logic into a real registry.
+
+Every virtual machine of the Bitbrains trace is a container here, sampled and spoken of with the agent's
+default settings, on simulated time. The trace has one value per five minutes; the samples in between
+scatter around it, since values that stand still would make windows and quantiles easy to tell.
+Then fifty steady containers, and the bytes that really go through a socket for them.
+"""
+
+import argparse
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.config import Push, Sampling
+from agent.picture import Picture
+from agent.speaker import Speaker
+from bench import push_traffic
+from bench.bitbrains import SLOT_SECONDS, Machine, read_machines
+from bench.frame import Figure, Progress, Result
+from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
+from collector.config import Liveness
+from collector.registry import Registry
+from collector.usage import slot_of
+from wire.complaint import Complaint
+from wire.messages import Report, encode, parse_batch
+from wire.resources import RESOURCES, Quantities
+
+LEAST_SAVED_PERCENT = 80.0
+MOST_P90_POINTS = 2.0
+MOST_BYTES_PER_MINUTE = 6000.0
+
+_PUSH = Push()
+_SAMPLE_SECONDS = Sampling().period_seconds
+_WINDOW_SAMPLES = round(_PUSH.container_window_seconds / _SAMPLE_SECONDS)
+_LONGEST_HOURS = 23
+"""The collector's histograms go back one day."""
+_QUANTILE = 0.9
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what can be chosen."""
+    traces = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
+    parser.add_argument("--data", type=Path, default=traces, help="the folder with the traces")
+    parser.add_argument("--hours", type=int, default=8, help=f"how much of the week, up to {_LONGEST_HOURS}")
+    parser.add_argument("--per-node", type=int, default=25, help="virtual machines per node")
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Let every node speak for hours, then weigh what a quiet one says."""
+    if not 1 <= options.hours <= _LONGEST_HOURS:
+        raise Complaint(f"--hours {options.hours} cannot be: choose 1 to {_LONGEST_HOURS}")
+    if options.per_node < 1:
+        raise Complaint(f"--per-node {options.per_node} cannot be: choose 1 or more")
+    slots = options.hours * 3600 // SLOT_SECONDS
+    machines = read_machines(options.data, slots)
+    groups = [machines[at : at + options.per_node] for at in range(0, len(machines), options.per_node)]
+    found = Findings()
+    with progress.track("virtual machines", len(machines)) as show:
+        for number, group in enumerate(groups):
+            _Trial(f"node{number}", group, found).run(slots)
+            show((number + 1) * options.per_node)
+    traffic = push_traffic.measure(progress)
+    settings = {
+        "virtual_machines": len(machines),
+        "nodes": len(groups),
+        "hours": options.hours,
+        "sample_seconds": _SAMPLE_SECONDS,
+        "window_seconds": _PUSH.container_window_seconds,
+        "threshold_points": _PUSH.threshold_points,
+        "heartbeat_seconds": _PUSH.heartbeat_seconds,
+        "samples": (
+            f"the trace's value of each 5 minutes, scattered by {SCATTER:.0%} (memory {MEMORY_SCATTER:.0%})"
+        ),
+        "capacities": "CPU and memory of each machine; disk and network: the most its node used in the trace",
+        "steady_containers": push_traffic.CONTAINERS,
+        "steady_bytes": "requests and answers with their headers, as they pass a socket, without TCP and IP",
+    }
+    return Result((*_figures(found), *_traffic_figures(traffic)), settings)
+
+
+# --- One node -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Findings:
+    """What came out so far."""
+
+    windows: int = 0
+    """Of all containers: as many messages as there would be if every window were sent."""
+    said: int = 0
+    said_in_heartbeats: int = 0
+    compared: int = 0
+    """Values that the collector held, against the last full window."""
+    far_off: int = 0
+    """Of these, those off by the threshold or more."""
+    worst_points: float = 0.0
+    worst_p90_points: float = 0.0
+    samples_missing: int = 0
+    """In the collector's histograms, of those taken before the last heartbeat."""
+
+
+class _Trial:
+    """One node, its agent's voice, and a collector's registry that knows of it only what it says."""
+
+    def __init__(self, name: str, machines: Sequence[Machine], found: Findings) -> None:
+        self._name = name
+        self._found = found
+        self._machines = machines
+        self._ids = [container_id(machine.name) for machine in machines]
+        capacity = _capacity(machines)
+        self._allowed = [
+            [machine.limit.of(resource) or capacity.of(resource) or math.inf for resource in RESOURCES]
+            for machine in machines
+        ]
+        limits = {machine.name: machine.limit for machine in machines}
+        self._node = SimulatedNode(limits, capacity, _SAMPLE_SECONDS)
+        self._speaker = Speaker(name, "boot", _PUSH, _SAMPLE_SECONDS)
+        self._registry = Registry(Liveness())
+        self._samples = [[array("d") for _ in RESOURCES] for _ in machines]
+        self._means: list[list[float]] = []
+        self._counted = 0
+        """Samples per container when the last heartbeat came."""
+
+    def run(self, slots: int) -> None:
+        samples_per_slot = round(SLOT_SECONDS / _SAMPLE_SECONDS)
+        for slot in range(slots):
+            levels = [machine.slots[slot] for machine in self._machines]
+            for number in range(samples_per_slot):
+                tick = slot * samples_per_slot + number + 1
+                picture = self._node.picture(tick, levels)
+                self._keep(picture)
+                report = self._speaker.say(picture, (), ())
+                if report is not None:
+                    self._receive(report, picture.sample.unix_seconds)
+                closes = tick % _WINDOW_SAMPLES == 0
+                if closes:
+                    self._found.windows += len(self._machines)
+                    self._means = [
+                        [sum(each[-_WINDOW_SAMPLES:]) / _WINDOW_SAMPLES for each in samples]
+                        for samples in self._samples
+                    ]
+                if self._means and (closes or (report is not None and report.containers)):
+                    self._compare(picture.sample.unix_seconds)
+        self._compare_quantiles(BEGIN_SECONDS + slots * SLOT_SECONDS)
+
+    def _keep(self, picture: Picture) -> None:
+        for container, (cpu, memory, disk, network) in zip(picture.containers, self._samples, strict=True):
+            used = container.sample.used
+            cpu.append(used.cpu_cores or 0.0)
+            memory.append(used.memory_bytes or 0)
+            disk.append(used.disk_bytes_per_second or 0.0)
+            network.append(used.network_bytes_per_second or 0.0)
+
+    def _receive(self, sent: Report, now: float) -> None:
+        """Take in a report as the collector does, by way of its bytes."""
+        (report,) = parse_batch(b"[" + encode(sent) + b"]")
+        self._registry.apply(report, now)
+        self._found.said += len(report.containers)
+        if report.heartbeat is not None:
+            self._found.said_in_heartbeats += len(report.containers)
+            self._registry.count_usage(self._name, slot_of(report.at, now), report.heartbeat.usage)
+            self._counted = len(self._samples[0][0])
+
+    def _compare(self, now: float) -> None:
+        """Hold what the collector knows against the last full window."""
+        held = {each.id: each.used for each in self._registry.containers(now)}
+        for name, means, allowed in zip(self._ids, self._means, self._allowed, strict=True):
+            for resource, mean, capacity in zip(RESOURCES, means, allowed, strict=True):
+                points = _points(held[name].of(resource), mean, capacity)
+                self._found.compared += 1
+                self._found.far_off += points >= _PUSH.threshold_points
+                self._found.worst_points = max(self._found.worst_points, points)
+
+    def _compare_quantiles(self, now: float) -> None:
+        """Hold the collector's p90 against that of all samples that it can have heard of."""
+        known = {each.id: each for each in self._registry.containers(now)}
+        rank = math.ceil(_QUANTILE * self._counted) - 1
+        for name, samples, allowed in zip(self._ids, self._samples, self._allowed, strict=True):
+            self._found.samples_missing += self._counted - known[name].p90_samples
+            for resource, each, capacity in zip(RESOURCES, samples, allowed, strict=True):
+                points = _points(known[name].p90.of(resource), sorted(each[: self._counted])[rank], capacity)
+                self._found.worst_p90_points = max(self._found.worst_p90_points, points)
+
+
+def _points(held: float | None, true: float, capacity: float) -> float:
+    return math.inf if held is None else 100 * abs(held - true) / capacity
+
+
+def _capacity(machines: Sequence[Machine]) -> Quantities:
+    """As an agent knows it that has run for long: disk and network are the most that was ever seen."""
+    disk = max(sum(used[2] for used in slot) for slot in zip(*(each.slots for each in machines), strict=True))
+    network = max(
+        sum(used[3] for used in slot) for slot in zip(*(each.slots for each in machines), strict=True)
+    )
+    return Quantities(
+        cpu_cores=sum(machine.limit.cpu_cores or 0.0 for machine in machines),
+        memory_bytes=sum(machine.limit.memory_bytes or 0 for machine in machines),
+        disk_bytes_per_second=disk or None,
+        network_bytes_per_second=network or None,
+    )
+
+
+# --- Figures --------------------------------------------------------------------------------
+
+
+def _figures(found: Findings) -> tuple[Figure, ...]:
+    def percent(part: int) -> float | None:
+        return 100 * part / found.windows if found.windows else None
+
+    pushed = found.said - found.said_in_heartbeats
+    return (
+        Figure(
+            name="container_messages_saved",
+            value=percent(found.windows - found.said),
+            unit="% of all windows",
+            at_least=LEAST_SAVED_PERCENT,
+        ),
+        Figure(name="said_in_heartbeats", value=percent(found.said_in_heartbeats), unit="% of all windows"),
+        Figure(name="said_because_it_moved", value=percent(pushed), unit="% of all windows"),
+        Figure(name="values_compared", value=found.compared, unit="values", at_least=1),
+        Figure(name="values_off_by_the_threshold", value=found.far_off, unit="values", at_most=0),
+        Figure(name="worst_value", value=found.worst_points, unit="points off the last full window"),
+        Figure(
+            name="worst_p90",
+            value=found.worst_p90_points,
+            unit="points off the p90 of all samples",
+            at_most=MOST_P90_POINTS,
+        ),
+        Figure(name="samples_missing", value=found.samples_missing, unit="samples", at_most=0),
+    )
+
+
+def _traffic_figures(traffic: push_traffic.Traffic) -> tuple[Figure, ...]:
+    return (
+        Figure(
+            name="steady_traffic",
+            value=traffic.bytes_per_minute,
+            unit="bytes per node and minute",
+            at_most=MOST_BYTES_PER_MINUTE,
+        ),
+        Figure(
+            name="steady_traffic_requests",
+            value=traffic.sent_bytes_per_minute,
+            unit="bytes per node and minute",
+        ),
+        Figure(name="steady_heartbeat", value=traffic.largest_report_bytes, unit="bytes"),
+        Figure(name="steady_reports", value=traffic.reports_per_minute, unit="reports per node and minute"),
+    )

@@ -1,0 +1,145 @@
+import argparse
+import gzip
+import io
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from agent.config import Push
+from agent.speaker import Speaker
+from bench import agent_push, push_traffic
+from bench.__main__ import main
+from bench.bitbrains import read_machines
+from bench.frame import Figure, Progress
+from wire.complaint import Complaint
+from wire.resources import Quantities
+
+SLOTS = 12
+MEBIBYTE = 1 << 20
+
+
+def used(machine: int, slot: int) -> tuple[float, ...]:
+    """A machine that is steady, one that moves a little, one that jumps once, and two that copy once."""
+    match machine:
+        case 1:
+            return (500, 4000, 0, 10, 5, 5)
+        case 2:
+            return (400 + 20 * slot, 1000 + 40 * slot, 0, 0, 0, 10 + slot)
+        case 3:
+            return (100 if slot < 7 else 700, 500, 0, 0, 0, 0)
+        case _:
+            return (0, 0, 5000, 0, 0, 5000) if slot == 3 else (0, 0, 0, 0, 0, 0)
+
+
+@pytest.fixture(name="traces")
+def make_traces(tmp_path: Path) -> Path:
+    rows = ["vm,slot,cpu_mhz,mem_mb,disk_read_kbs,disk_write_kbs,net_rx_kbs,net_tx_kbs"]
+    rows += [
+        ",".join(map(str, (machine, slot, *used(machine, slot))))
+        for machine, slot in product(range(1, 6), range(SLOTS))
+        if (machine, slot) not in {(1, 0), (1, 5)}
+    ]
+    with gzip.open(tmp_path / "bitbrains-rnd-2013-08-week.csv.gz", "wt") as file:
+        file.write("\n".join(rows) + "\n")
+    machines = ["vm,cores,cpu_capacity_mhz,mem_capacity_mb,slots"]
+    machines += [f"{machine},2,2000,8000,{SLOTS}" for machine in range(1, 5)]
+    machines += [f"5,0,0,8000,{SLOTS}"]
+    (tmp_path / "bitbrains-rnd-vms.csv").write_text("\n".join(machines) + "\n", encoding="ascii")
+    return tmp_path
+
+
+@pytest.fixture(name="figures")
+def few_minutes_of_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_traffic, "_MINUTES", 5)
+    monkeypatch.setattr(push_traffic, "CONTAINERS", 5)
+
+
+def run(traces: Path, *, hours: int = 1, per_node: int = 25) -> dict[str, Figure]:
+    options = argparse.Namespace(data=traces, hours=hours, per_node=per_node)
+    result = agent_push.run(options, Progress(io.StringIO()))
+    return {figure.name: figure for figure in result.figures}
+
+
+def test_the_trace_is_read_in_the_units_of_the_wire(traces: Path) -> None:
+    machines = read_machines(traces, 2)
+    assert [machine.name for machine in machines] == ["vm-1", "vm-2", "vm-3", "vm-4"]
+    assert machines[0].limit == Quantities(cpu_cores=2.0, memory_bytes=8000 * MEBIBYTE)
+    assert machines[1].slots[1] == (
+        0.42,
+        1040 * MEBIBYTE,
+        0,
+        11 * 1024,
+    )
+
+
+def test_a_slot_that_is_missing_repeats_the_one_before(traces: Path) -> None:
+    steady = read_machines(traces, SLOTS)[0]
+    assert len(steady.slots) == SLOTS
+    assert set(steady.slots) == {(0.5, 4000 * MEBIBYTE, 10 * 1024, 10 * 1024)}
+
+
+@pytest.mark.usefixtures("figures")
+def test_a_small_trace_is_told_truly_and_with_few_words(traces: Path) -> None:
+    figures = run(traces)
+    assert all(figure.ok for figure in figures.values()), [str(figure) for figure in figures.values()]
+    assert figures["values_compared"].value is not None
+    assert figures["values_compared"].value >= 4 * 4 * 80
+    assert figures["said_because_it_moved"].value is not None
+    assert figures["said_because_it_moved"].value > 0
+    assert figures["container_messages_saved"].at_least == 80
+    assert figures["worst_p90"].at_most == 2
+    assert figures["steady_traffic"].at_most == 6000
+    assert figures["steady_reports"].value == 2
+
+
+@pytest.mark.usefixtures("figures")
+def test_an_agent_that_kept_too_much_to_itself_would_be_caught(
+    traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lax(Speaker):
+        def __init__(self, node: str, boot: str, push: Push, sample_seconds: float) -> None:
+            lax = Push(threshold_points=40.0, heartbeat_seconds=push.heartbeat_seconds)
+            super().__init__(node, boot, lax, sample_seconds)
+
+    monkeypatch.setattr(agent_push, "Speaker", Lax)
+    figures = run(traces)
+    assert not figures["values_off_by_the_threshold"].ok
+
+
+@pytest.mark.usefixtures("figures")
+def test_an_agent_that_said_every_window_would_save_nothing(
+    traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Talkative(Speaker):
+        def __init__(self, node: str, boot: str, _: Push, sample_seconds: float) -> None:
+            super().__init__(node, boot, Push(threshold_points=0.0), sample_seconds)
+
+    monkeypatch.setattr(agent_push, "Speaker", Talkative)
+    saved = run(traces)["container_messages_saved"]
+    assert not saved.ok
+    assert saved.value is not None
+    assert saved.value < 0
+
+
+@pytest.mark.parametrize(("hours", "per_node"), [(0, 3), (24, 3), (1, 0)])
+def test_what_cannot_be_is_refused(traces: Path, hours: int, per_node: int) -> None:
+    with pytest.raises(Complaint, match="cannot be"):
+        run(traces, hours=hours, per_node=per_node)
+
+
+def test_without_the_trace_it_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent-push", "--data", str(tmp_path)], progress=Progress(io.StringIO())) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "bitbrains-rnd-2013-08-week.csv.gz" in said.err
+    assert "--data" in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("figures")
+def test_it_is_one_json_object_by_one_command(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["agent-push", "--data", str(traces), "--hours", "1"], progress=Progress(io.StringIO()))
+    found = json.loads(capsys.readouterr().out)
+    assert (status, found["benchmark"], found["ok"]) == (0, "agent-push", True)
