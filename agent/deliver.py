@@ -7,6 +7,7 @@ to the collector twice, which knows it by its key.
 import asyncio
 import gzip
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -261,7 +262,10 @@ class Outbox:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        return (error.os_error.strerror or str(error)).lower()
+        cause = error.os_error
+        number = cause.errno or 0
+        # asyncio puts the address where the reason should be; for a name that is not found it is the reason.
+        return (os.strerror(number) if number > 0 else cause.strerror or str(error)).lower()
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return str(error) or type(error).__name__
