@@ -68,11 +68,11 @@ async def running(
         jobs: list[_Job] = [sampling.run]
         if config.collector.enabled:
             jobs.append(state.outbox.run)
-        async with _background(*jobs) as work:
-            try:
+        try:
+            async with _background(*jobs) as work:
                 yield RunningAgent(node_name(config), bound, observer.survey(), state, work)
-            finally:
-                await state.outbox.close()
+        finally:
+            await state.outbox.close()
 
 
 async def once(config: AgentConfig) -> Report:

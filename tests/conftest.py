@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from tests.lab.docker import Engine, docker_engine
 
-# A busy machine is slow, not wrong; and what CI tries is the same each time, so that a failure can be had again.
+# A busy machine is slow, not wrong; and CI tries the same each time, so that a failure can be had again.
 settings.register_profile("person", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "person")
