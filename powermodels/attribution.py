@@ -1,7 +1,8 @@
 """Who draws what: a node's watts split into idle, system and containers. Pure functions.
 
 Each term of the model is shared out by use of that term's resource: CPU watts by CPU time, memory watts by
-memory held, and so on. What no container uses is the system's. Idle power is nobody's and stays apart.
+memory held, and so on. What no container uses is the system's. Idle power is nobody's and stays apart; how
+much of it each container is to answer for is a matter of policy (`idle`).
 """
 
 from collections.abc import Callable, Mapping
@@ -53,26 +54,28 @@ def split(terms: Terms, load: Load, containers: Mapping[str, Load]) -> Split:
     )
 
 
-def fit_to_meter(terms: Terms, metered_watts: float, scope: Scope) -> Terms:
+def fit_to_meter(terms: Terms, metered_watts: float, scope: Scope, model_scope: Scope = Scope.NODE) -> Terms:
     """The model's terms, made to add up to what was metered.
 
-    A meter of the whole node leaves the model's idle power as it is, as far as it goes, and corrects what
-    comes on top. One that sees less cannot tell how much of the model's idle power it sees, so it corrects
-    all terms in its scope alike; the others are no part of its watts.
+    A meter that sees what the model tells of leaves the model's idle power as it is, as far as it goes, and
+    corrects what comes on top. Between different scopes nobody knows how much of the model's idle power the
+    meter sees, so all terms in the meter's scope are corrected alike; the others are no part of its watts.
     """
-    if scope is Scope.NODE:
+    if scope is model_scope:
         idle_watts = min(terms.idle_watts, metered_watts)
         return _scaled(
             (terms.cpu_watts, terms.memory_watts, terms.disk_watts, terms.network_watts),
             metered_watts - idle_watts,
             idle_watts,
         )
-    memory_watts = terms.memory_watts if scope is Scope.CPU_AND_MEMORY else 0.0
-    seen_watts = terms.idle_watts + terms.cpu_watts + memory_watts
+    memory_watts = terms.memory_watts if scope is not Scope.CPU else 0.0
+    disk_watts, network_watts = (terms.disk_watts, terms.network_watts) if scope is Scope.NODE else (0.0, 0.0)
+    seen = (terms.cpu_watts, memory_watts, disk_watts, network_watts)
+    seen_watts = terms.idle_watts + fsum(seen)
     if seen_watts <= 0:
         return Terms(idle_watts=metered_watts, cpu_watts=0.0)
     idle_watts = metered_watts * (terms.idle_watts / seen_watts)
-    return _scaled((terms.cpu_watts, memory_watts, 0.0, 0.0), metered_watts - idle_watts, idle_watts)
+    return _scaled(seen, metered_watts - idle_watts, idle_watts)
 
 
 def container_error_ratio(terms: Terms, error_ratio: float) -> float:

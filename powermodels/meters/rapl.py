@@ -1,83 +1,67 @@
 """RAPL: the energy counters of CPU packages and memory, read from the kernel's powercap tree.
 
 Zones overlap, so only some are added: every package (or die of one) and its dram, which lies outside the
-package. core and uncore lie inside it; psys holds packages and more; the zones of intel-rapl-mmio are the
-same packages seen a second time.
+package. core and uncore lie inside it. psys holds packages and more, but what more is up to the maker of
+the board, and many wire it wrongly or not at all. These are read and shown, and added to nothing. The zones
+of intel-rapl-mmio are the same packages seen a second time: they are left out.
 
 A counter is only worth something as a difference. One that cannot be trusted (no reading, a step back
 that is not a wrap, an interval in which it may have wrapped twice, more watts than a socket can draw)
-makes the whole interval unknown: the sum of the others would be a wrong number, too small and unmarked.
+is unknown for that interval, and if it is one that is added, so is the sum: that of the others would be a
+wrong number, too small and unmarked. The others go on, each by itself.
 """
 
 import grp
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from powermodels.interface import Scope
+from powermodels.interface import Part, Scope
+from powermodels.meters.counters import Counted, watts_between
 from wire.messages import Gap, PowerSource
 
 # On a server with both meters (Kepler model database, nx12) the wall's power less RAPL's is 105.7 W on
 # average with a deviation of 13.9 W, a tenth of what RAPL shows: so closely it follows what it sees.
 _ERROR_RATIO = 0.1
 
-# Twice what the largest server CPUs are made for today; more is a counter's fault.
-_MAX_DOMAIN_WATTS = 1000.0
-
-# Where a counter's range is unknown: the smallest in use, 65 kJ, would wrap after this long at full power.
-_LONGEST_SECONDS_WITHOUT_RANGE = 60.0
-
 _ZONE = re.compile(r"intel-rapl(?P<mmio>-mmio)?:[0-9a-f]+(?P<sub>:[0-9a-f]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A zone that is added up: a package, a die, or the memory beside one."""
+    """A zone: a package, a die, the memory beside one, or something that overlaps with these."""
 
     name: str
     energy_file: Path
     range_uj: int | None
     """Where its counter begins anew; None where that cannot be read."""
+    counted: bool = True
+    """Whether it is added up; no two that are overlap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A domain's counter as of one instant."""
-
-    monotonic_seconds: float
-    energy_uj: int
+ReadEnergy = Callable[[Domain], int]
+"""A domain's counter in microjoules; raises OSError or ValueError where it cannot be had."""
 
 
-def watts_between(earlier: Counted, later: Counted, range_uj: int | None) -> float | None:
-    """Mean watts between two readings of one domain; None where the difference cannot be trusted."""
-    seconds = later.monotonic_seconds - earlier.monotonic_seconds
-    longest_seconds = (
-        _LONGEST_SECONDS_WITHOUT_RANGE if range_uj is None else range_uj / 1e6 / _MAX_DOMAIN_WATTS
-    )
-    if not 0 < seconds <= longest_seconds:
-        return None
-    energy_uj = later.energy_uj - earlier.energy_uj
-    if energy_uj < 0:
-        if range_uj is None:
-            return None
-        energy_uj += range_uj
-    # A counter that was reset looks like a wrap with nearly its whole range in between: far too many watts.
-    watts = energy_uj / 1e6 / seconds
-    return watts if 0 <= watts <= _MAX_DOMAIN_WATTS else None
+def read_energy_uj(domain: Domain) -> int:
+    """What the domain's file says now."""
+    return int(domain.energy_file.read_text())
 
 
 def read_domains(sys: Path) -> tuple[Domain, ...]:
-    """The zones to add up: none of them overlaps another."""
+    """Every zone under a root, each package followed by what belongs to it."""
     zones = _read_zones(sys / "class/powercap")
-    packages = {name: zone for zone, name in zones.items() if name.startswith("package-") and _is_top(zone)}
+    tops = {name: zone for zone, name in zones.items() if _is_top(zone)}
     domains: list[Domain] = []
-    for name, zone in sorted(packages.items()):
-        domains.append(_read_domain(name, zone))
+    for name, zone in sorted(tops.items()):
+        is_package = name.startswith("package-")
+        domains.append(_read_domain(name, zone, counted=is_package))
         domains.extend(
-            _read_domain(f"{name} dram", inner)
+            _read_domain(f"{name} {inner_name}", inner, counted=is_package and inner_name == "dram")
             for inner, inner_name in zones.items()
-            if inner_name == "dram" and inner.name.startswith(f"{zone.name}:")
+            if inner.name.startswith(f"{zone.name}:")
         )
     return tuple(domains)
 
@@ -85,7 +69,7 @@ def read_domains(sys: Path) -> tuple[Domain, ...]:
 def find_rapl(sys: Path, hypervisor: str | None) -> "RaplMeter | Gap":
     """The host's RAPL meter, or why there is none."""
     domains = read_domains(sys)
-    if domains:
+    if any(domain.counted for domain in domains):
         return RaplMeter(domains)
     if hypervisor is not None:
         return Gap("RAPL", f"this is a virtual machine ({hypervisor}), which hides the CPU's energy counters")
@@ -97,50 +81,63 @@ def find_rapl(sys: Path, hypervisor: str | None) -> "RaplMeter | Gap":
 
 
 class RaplMeter:
-    """The sum of a host's domains, as mean watts from call to call."""
+    """The sum of a host's packages and their memory, as mean watts from call to call."""
 
-    def __init__(self, domains: tuple[Domain, ...]) -> None:
+    name = "rapl"
+    source = PowerSource.RAPL
+    error_ratio = _ERROR_RATIO
+    period_seconds = 0.0
+
+    def __init__(self, domains: tuple[Domain, ...], read: ReadEnergy = read_energy_uj) -> None:
         self._domains = domains
+        self._read = read
         self._last: dict[str, Counted] = {}
-        self._gap: Gap | None = None
-        for domain in domains:
-            if self._gap is None:
-                _, self._gap = _read_energy(domain)
-
-    @property
-    def source(self) -> PowerSource:
-        return PowerSource.RAPL
+        self._watts: dict[str, float] = {}
+        self._gap = next(
+            (gap for domain in domains if domain.counted and (gap := self._look(domain)[1])), None
+        )
 
     @property
     def scope(self) -> Scope:
-        has_memory = any(domain.name.endswith(" dram") for domain in self._domains)
+        has_memory = any(domain.counted and domain.name.endswith(" dram") for domain in self._domains)
         return Scope.CPU_AND_MEMORY if has_memory else Scope.CPU
-
-    @property
-    def error_ratio(self) -> float:
-        return _ERROR_RATIO
 
     @property
     def gap(self) -> Gap | None:
         return self._gap
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(Part(each.name, self._watts.get(each.name), each.counted) for each in self._domains)
+
     def watts(self, monotonic_seconds: float) -> float | None:
-        total_watts: float | None = 0.0
         self._gap = None
+        self._watts = {}
         for domain in self._domains:
             earlier = self._last.pop(domain.name, None)
-            energy_uj, gap = _read_energy(domain)
-            self._gap = self._gap or gap
-            watts = None
-            if energy_uj is not None:
-                later = self._last[domain.name] = Counted(monotonic_seconds, energy_uj)
-                watts = watts_between(earlier, later, domain.range_uj) if earlier is not None else None
-            total_watts = None if watts is None or total_watts is None else total_watts + watts
-        return total_watts
+            energy_uj, gap = self._look(domain)
+            if domain.counted:
+                self._gap = self._gap or gap
+            if energy_uj is None:
+                continue
+            later = self._last[domain.name] = Counted(monotonic_seconds, energy_uj)
+            if earlier and (watts := watts_between(earlier, later, domain.range_uj)) is not None:
+                self._watts[domain.name] = watts
+        counted = [self._watts.get(domain.name) for domain in self._domains if domain.counted]
+        known = [watts for watts in counted if watts is not None]
+        return sum(known) if len(known) == len(counted) else None
 
     def describe(self) -> str:
-        names = ", ".join(domain.name for domain in self._domains)
+        names = ", ".join(domain.name for domain in self._domains if domain.counted)
         return f"RAPL meter: {names} ({self.scope.value}), ±{_ERROR_RATIO:.0%}"
+
+    def _look(self, domain: Domain) -> tuple[int | None, Gap | None]:
+        try:
+            return self._read(domain), None
+        except PermissionError:
+            return None, Gap("RAPL", _how_to_open(domain.energy_file))
+        except (OSError, ValueError) as error:
+            return None, Gap("RAPL", f"{domain.energy_file} cannot be read: {error}")
 
 
 def _read_zones(powercap: Path) -> dict[Path, str]:
@@ -162,32 +159,24 @@ def _is_top(zone: Path) -> bool:
     return match is not None and match["sub"] is None
 
 
-def _read_domain(name: str, zone: Path) -> Domain:
+def _read_domain(name: str, zone: Path, *, counted: bool) -> Domain:
     try:
         range_uj = int((zone / "max_energy_range_uj").read_text())
     except (OSError, ValueError):
         range_uj = 0
-    return Domain(name, zone / "energy_uj", range_uj if range_uj > 0 else None)
-
-
-def _read_energy(domain: Domain) -> tuple[int | None, Gap | None]:
-    try:
-        return int(domain.energy_file.read_text()), None
-    except PermissionError:
-        return None, Gap("RAPL", _how_to_open(domain.energy_file))
-    except (OSError, ValueError) as error:
-        return None, Gap("RAPL", f"{domain.energy_file} cannot be read: {error}")
+    return Domain(name, zone / "energy_uj", range_uj if range_uj > 0 else None, counted)
 
 
 def _how_to_open(energy_file: Path) -> str:
     files = energy_file.parent.parent / "intel-rapl*:*" / "energy_uj"
     return (
         f"no permission to read {energy_file}, which the kernel keeps for root; to open it for the agent's "
-        f"group: sudo sh -c 'chgrp {_own_group()} {files} && chmod g+r {files}'"
+        f"group: sudo sh -c 'chgrp {own_group()} {files} && chmod g+r {files}'"
     )
 
 
-def _own_group() -> str:
+def own_group() -> str:
+    """The group that this process reads files as."""
     try:
         return grp.getgrgid(os.getegid()).gr_name
     except KeyError:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermodels.interface import Scope
-from powermodels.meters import find_meters
-from powermodels.meters.rapl import Counted, RaplMeter, find_rapl, read_domains, watts_between
+from powermodels.meters.counters import Counted, watts_between
+from powermodels.meters.rapl import RaplMeter, find_rapl, read_domains
 from tests.lab.powercap import Curve, Fault, Machine, PowercapTree, amd, constant, intel, steps
 from wire.messages import Gap
 
@@ -178,13 +178,51 @@ def test_scope_is_what_is_counted(tmp_path: Path) -> None:
 
 def test_without_zones_the_reason_is_said(tmp_path: Path) -> None:
     assert read_domains(tmp_path) == ()
-    assert find_meters(tmp_path, "KVM") == (
-        [],
-        [Gap("RAPL", "this is a virtual machine (KVM), which hides the CPU's energy counters")],
+    assert find_rapl(tmp_path, "KVM") == Gap(
+        "RAPL", "this is a virtual machine (KVM), which hides the CPU's energy counters"
     )
-    meters, gaps = find_meters(tmp_path)
-    assert not meters
-    assert "modprobe intel_rapl_msr" in gaps[0].why
+    gap = find_rapl(tmp_path, None)
+    assert isinstance(gap, Gap)
+    assert "modprobe intel_rapl_msr" in gap.why
+
+
+def test_what_overlaps_is_shown_and_not_added(tmp_path: Path) -> None:
+    tree = PowercapTree(tmp_path, intel(constant(80), psys=constant(130)))
+    meter = meter_of(tree)
+    meter.watts(0)
+    tree.advance(3)
+    assert meter.watts(3) == pytest.approx(80, rel=0.005)
+    assert {part.name: part.watts for part in meter.parts} == {
+        "package-0": pytest.approx(80, rel=0.005),
+        "package-0 core": pytest.approx(48, rel=0.005),
+        "package-0 uncore": pytest.approx(8, rel=0.005),
+        "psys": pytest.approx(130, rel=0.005),
+    }
+    assert [part.name for part in meter.parts if part.counted] == ["package-0"]
+
+
+@pytest.mark.parametrize("zone", ["intel-rapl:1", "intel-rapl:0:0"])
+def test_what_is_only_shown_may_fail_without_harm(tmp_path: Path, zone: str) -> None:
+    tree = PowercapTree(tmp_path, intel(constant(80), psys=constant(130)))
+    tree.fail(zone, "energy_uj", Fault.EACCES)
+    meter = meter_of(tree)
+    assert metered_joules(tree, meter, every_3_seconds()) == pytest.approx(80 * 120, rel=0.005)
+    assert meter.gap is None
+
+
+def test_while_one_socket_is_lost_the_others_go_on_by_themselves(tmp_path: Path) -> None:
+    tree = PowercapTree(tmp_path, intel(constant(80), constant(60)))
+    meter = meter_of(tree)
+    meter.watts(0)
+    tree.fail("intel-rapl:1", "energy_uj", Fault.EACCES)
+    tree.advance(3)
+    assert meter.watts(3) is None
+    assert {part.name: part.watts for part in meter.parts} == {
+        "package-0": pytest.approx(80, rel=0.005),
+        "package-0 dram": pytest.approx(16, rel=0.005),
+        "package-1": None,
+        "package-1 dram": pytest.approx(12, rel=0.005),
+    }
 
 
 @given(st.integers(2 * 10**10, 2**50), st.data(), st.floats(0, 999), st.floats(0.5, 10))

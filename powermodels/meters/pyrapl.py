@@ -1,0 +1,46 @@
+"""pyRAPL as another way to the same counters, for those who have it and for comparing.
+
+It reads the same files with fixed paths, knows no wraparound and gives up on CPUs of several dies, so ours
+is the default. Here it only reads: what a reading means is decided by `RaplMeter` in both cases.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from powermodels.meters.rapl import Domain, RaplMeter, read_domains
+from wire.messages import Gap
+
+Energies = Callable[[], Sequence[float]]
+"""pyRAPL's own form: package and dram of socket 0, then of socket 1, in microjoules; -1 for none."""
+
+
+def find_pyrapl(sys: Path, hypervisor: str | None) -> RaplMeter | Gap:  # noqa: ARG001 - the table's form
+    """The host's RAPL meter, read through pyRAPL, or why that cannot be."""
+    try:
+        library: Any = importlib.import_module("pyRAPL")
+    except ImportError:
+        return Gap("pyRAPL", "it is not installed: pip install pyRAPL")
+    try:
+        sensor = library.Sensor()
+    except (OSError, ValueError, library.PyRAPLException) as error:
+        return Gap("pyRAPL", f"it cannot read this machine's counters: {error!r}")
+    return meter_through(sensor.energy, sys)
+
+
+def meter_through(energies: Energies, sys: Path) -> RaplMeter:
+    """A meter of the packages and memories under a root that takes its readings from pyRAPL."""
+    places: dict[str, int] = {}
+    for domain in read_domains(sys):
+        package, _, inner = domain.name.partition(" ")
+        if domain.counted:
+            places[domain.name] = 2 * int(package.removeprefix("package-")) + (inner == "dram")
+
+    def read(domain: Domain) -> int:
+        energy_uj = energies()[places[domain.name]]
+        if energy_uj < 0:
+            raise ValueError(f"pyRAPL has no {domain.name}")
+        return int(energy_uj)
+
+    return RaplMeter(tuple(domain for domain in read_domains(sys) if domain.counted), read)
