@@ -28,6 +28,13 @@ touch /ready
 while :; do :; done
 """
 
+# Windows short enough to see some, and each of them sent.
+SETTINGS = """\
+[push]
+container_window_seconds = 9.0
+threshold_points = 0.0
+"""
+
 # What the services said goes to the console, which is shown if any of this fails.
 SCRIPT = """\
 trap "journalctl --no-pager -o cat -u 'wattpack-*'" EXIT
@@ -76,6 +83,7 @@ def seen() -> Seen:
 
 def _prepare(root: Path) -> None:
     install_services(root, host_tree())
+    (root / "etc/wattpack/agent.toml").write_text(SETTINGS, encoding="utf-8")
     image = root / "lab/image"
     (image / "bin").mkdir(parents=True)
     shutil.copy(root / "bin/busybox", image / "bin/busybox")
@@ -144,12 +152,33 @@ def test_limits_are_those_it_was_started_with(seen: Seen) -> None:
     assert agent["wattpack_container_memory_limit_bytes"] == 64 << 20
 
 
-def test_the_collector_holds_what_the_agent_said(seen: Seen) -> None:
+def test_the_collector_holds_the_mean_of_the_last_window(seen: Seen) -> None:
     (burner,) = seen.containers
     assert (burner["name"], burner["node"], burner["runtime"]) == ("burner", "lab", "docker")
-    said = {reading.agent["wattpack_container_cpu_seconds_total"]: reading.agent for reading in seen.readings}
-    assert burner["cpu_seconds_total"] in said, "not one of the samples that the agent showed"
-    agent = said[burner["cpu_seconds_total"]]
-    assert burner["used"]["cpu_cores"] == agent["wattpack_container_cpu_cores"]
-    assert burner["used"]["memory_bytes"] == agent["wattpack_container_memory_working_set_bytes"]
-    assert burner["pressure"]["cpu_ratio"] == agent["wattpack_container_pressure_ratio:cpu"]
+    assert burner["window_seconds"] == pytest.approx(9, abs=2)
+    [end] = [
+        index
+        for index, reading in enumerate(seen.readings)
+        # To the millisecond, as it is sent.
+        if abs(reading.agent["wattpack_container_cpu_seconds_total"] - burner["cpu_seconds_total"]) < 0.001
+    ]
+    ended_at = seen.readings[end].kernel["monotonic_seconds"]
+    window = [
+        (reading.agent, _grown([before, reading], "monotonic_seconds"))
+        for before, reading in pairwise(seen.readings[: end + 1])
+        if before.kernel["monotonic_seconds"] > ended_at - burner["window_seconds"] - 1
+    ]
+    assert len(window) >= 2
+
+    def mean(metric: str) -> float:
+        return sum(agent[metric] * seconds for agent, seconds in window) / sum(
+            seconds for _, seconds in window
+        )
+
+    assert burner["used"]["cpu_cores"] == pytest.approx(mean("wattpack_container_cpu_cores"), rel=0.05)
+    assert burner["used"]["memory_bytes"] == pytest.approx(
+        mean("wattpack_container_memory_working_set_bytes"), rel=0.05
+    )
+    assert burner["pressure"]["cpu_ratio"] == pytest.approx(
+        mean("wattpack_container_pressure_ratio:cpu"), rel=0.1
+    )

@@ -318,10 +318,10 @@ def test_a_mistake_in_the_settings_is_said_in_the_journal(machine: Machine) -> N
 
 
 def test_uninstalling_leaves_settings_and_history_only(machine: Machine) -> None:
-    machine.run(INSTALLER, "--uninstall", "--role", "agent")
+    machine.run(INSTALLER, "--uninstall", "--role", "agent", timeout=120)
     assert machine.property_of(AGENT, "LoadState") == "not-found"
     assert machine.property_of(COLLECTOR, "ActiveState") == "active"
-    machine.run(INSTALLER, "--uninstall")
+    machine.run(INSTALLER, "--uninstall", timeout=120)
     units = "/etc/systemd/system"
     left = machine.run(
         "sh", "-c", f"ls -d /opt/wattpack {units}/*wattpack* {units}/*/*wattpack*", check=False

@@ -48,7 +48,9 @@ async def _running(config: AgentConfig) -> AsyncIterator[Work]:
     started: RunningAgent | None = None
 
     def alive() -> None:
-        watchdog.progress(status(started.state.picture if started is not None else None))
+        # The first look has nothing to compare with: there is a picture from the second on.
+        if started is not None and started.state.picture is not None:
+            watchdog.progress(status(started.state.picture))
 
     async with running(config, alive) as agent:
         started = agent
@@ -60,9 +62,7 @@ async def _running(config: AgentConfig) -> AsyncIterator[Work]:
         yield agent.work
 
 
-def status(picture: Picture | None) -> str:
+def status(picture: Picture) -> str:
     """The agent in one line, for `systemctl status`."""
-    if picture is None:
-        return "taking the first sample"
     watts = f"{picture.power.watts:.1f} W by {picture.power.source}" if picture.power else "watts not known"
     return f"sampling {len(picture.containers)} containers, {watts}"
