@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from agent.bottleneck import Watch
 from agent.config import AgentConfig
-from agent.deliver import Outbox
+from agent.delivery.deliver import Outbox
+from agent.exposition.metrics import AgentMetrics
+from agent.judging.bottleneck import Watch
 from agent.loop import ticks
-from agent.metrics import AgentMetrics
 from agent.observe import Observer, Survey
 from agent.picture import Picture
-from agent.speaker import Speaker
+from agent.saying.speaker import Speaker
+from agent.saying.wording import container_state, container_values, node_state, node_values
 from agent.state import AgentState
-from agent.wording import container_state, container_values, node_state, node_values
 from wire.address import Address, parse_address
 from wire.messages import Report
 from wire.serving import metrics_handler, serving

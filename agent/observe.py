@@ -6,12 +6,12 @@ from pathlib import Path
 
 from agent.capacity import Capacities
 from agent.config import AgentConfig
-from agent.docker import ContainerInfo, DockerNames
 from agent.picture import ContainerPicture, Picture
 from agent.power import PowerMeter
-from agent.read import Reader
-from agent.readings import Reading
 from agent.sample import sample
+from agent.sources.docker import ContainerInfo, DockerNames
+from agent.sources.read import Reader
+from agent.sources.readings import Reading
 from powermodels.estimator import Estimator
 from wire.messages import Gap
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from agent.docker import ContainerInfo
 from agent.sample import ContainerSample, Sample
+from agent.sources.docker import ContainerInfo
 from wire.messages import ContainerPower, Gap, NodePower
 
 

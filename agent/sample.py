@@ -9,7 +9,7 @@ after that is known to nobody once its cgroup is gone, and is never more than on
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.readings import ContainerReading, PressureTotals, Reading
+from agent.sources.readings import ContainerReading, PressureTotals, Reading
 from wire.messages import Gap, Pressure
 from wire.resources import Quantities, Resource
 

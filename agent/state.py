@@ -1,6 +1,6 @@
 """What the agent knows at this moment, for whoever asks."""
 
-from agent.deliver import Outbox
+from agent.delivery.deliver import Outbox
 from agent.picture import Picture
 from wire.messages import Alert
 from wire.resources import Resource

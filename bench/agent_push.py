@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent.config import Push, Sampling
 from agent.picture import Picture
-from agent.speaker import Speaker
+from agent.saying.speaker import Speaker
 from bench import push_traffic
 from bench.bitbrains import SLOT_SECONDS, Machine, read_machines
 from bench.frame import Figure, Progress, Result

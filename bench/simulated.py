@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import cycle
 
-from agent.docker import ContainerInfo
 from agent.picture import ContainerPicture, Picture
 from agent.sample import ContainerSample, Sample
+from agent.sources.docker import ContainerInfo
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from agent import catalogue
 from agent.config import AgentConfig
-from agent.metrics import PASS_DURATION
+from agent.exposition import catalogue
+from agent.exposition.metrics import PASS_DURATION
 from collector.config import CollectorConfig
 from collector.core import INGEST_DURATION
 from collector.metrics import COLLECTOR_METRICS

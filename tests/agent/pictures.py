@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.docker import ContainerInfo, RuntimeEvent
 from agent.picture import ContainerPicture, Picture
 from agent.sample import ContainerSample, Sample
+from agent.sources.docker import ContainerInfo, RuntimeEvent
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.readings import (
+from agent.sample import Sample, sample
+from agent.sources.readings import (
     CgroupReading,
     ContainerReading,
     CpuTotals,
@@ -17,7 +18,6 @@ from agent.readings import (
     PressureTotals,
     Reading,
 )
-from agent.sample import Sample, sample
 from wire.messages import Gap, Pressure
 from wire.resources import Quantities
 

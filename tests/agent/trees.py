@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
+from agent.sources.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
 
 V1_NO_LIMIT = "9223372036854771712"
 V1_CONTROLLERS = "cpu cpuacct cpuset memory blkio pids"

@@ -72,10 +72,10 @@ def test_all_containers_are_listed_by_name_with_the_cpu_that_the_engine_counts(
     for name in sorted(wanted):
         (start, engine_start), (end, engine_end) = before[name], after[name]
         by_engine = (engine_end - engine_start) / (end - start)
-        tolerance = {"rel": CPU_TOLERANCE_RATIO, "abs": CPU_TOLERANCE_CORES}
+        wanted_cores = pytest.approx(by_engine, rel=CPU_TOLERANCE_RATIO, abs=CPU_TOLERANCE_CORES)
         ours = (_counter_at(track[name], end) - _counter_at(track[name], start)) / (end - start)
-        assert ours == pytest.approx(by_engine, **tolerance), f"{name}, counted over the same time"
-        assert held[name]["used"]["cpu_cores"] == pytest.approx(by_engine, **tolerance), f"{name}, as listed"
+        assert ours == wanted_cores, f"{name}, counted over the same time"
+        assert held[name]["used"]["cpu_cores"] == wanted_cores, f"{name}, as listed"
 
 
 def test_memory_is_the_working_set_and_not_the_page_cache(engine: Engine, running: Suite) -> None:

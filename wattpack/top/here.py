@@ -6,8 +6,8 @@ import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 
-from agent.bottleneck import Watch
 from agent.config import AgentConfig
+from agent.judging.bottleneck import Watch
 from agent.loop import ticks
 from agent.observe import Observer
 from agent.picture import Picture

@@ -1,0 +1,64 @@
+"""What Prometheus sees, made anew from the last picture at each scrape.
+
+Nothing is remembered between scrapes, so a container that is gone has no series left.
+"""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from agent.exposition.catalogue import (
+    AGENT_METRICS,
+    ALERT_METRICS,
+    CONTAINER_METRICS,
+    CONTAINER_PRESSURE_METRICS,
+    GAP_METRICS,
+    NODE_METRICS,
+    NODE_PRESSURE_METRICS,
+)
+from agent.exposition.catalogue.container import container_waiting
+from agent.exposition.catalogue.node import waiting
+from agent.exposition.catalogue.own import shortages
+from agent.state import AgentState
+from wire.catalogue import families
+
+PASS_DURATION = ("wattpack_agent_pass_duration_seconds", "Time that one pass over host and containers took.")
+_PASS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1, 3)
+
+
+class _FromState(Collector):
+    """The families of one scrape, read off the agent's state."""
+
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: the registry would otherwise collect once to learn the names."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from families(AGENT_METRICS, [self._state])
+        yield from families(ALERT_METRICS, shortages(self._state))
+        picture = self._state.picture
+        if picture is None:
+            return
+        yield from families(NODE_METRICS, [picture])
+        yield from families(NODE_PRESSURE_METRICS, waiting(picture.sample.pressure))
+        yield from families(GAP_METRICS, picture.gaps)
+        yield from families(CONTAINER_METRICS, picture.containers)
+        yield from families(
+            CONTAINER_PRESSURE_METRICS,
+            (each for container in picture.containers for each in container_waiting(container)),
+        )
+
+
+class AgentMetrics:
+    """The agent's registry, and the one metric that it observes itself."""
+
+    def __init__(self, state: AgentState) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_FromState(state))
+        ProcessCollector(registry=self.registry)
+        self.pass_duration = Histogram(*PASS_DURATION, buckets=_PASS_BUCKETS, registry=self.registry)

@@ -1,0 +1,165 @@
+"""Where cgroups are mounted: version 1, version 2, or both at once.
+
+Hosts with version 1 have one hierarchy per controller, or several controllers in one (`cpu,cpuacct`),
+and often an empty version 2 hierarchy beside them ("hybrid"). The mount table says so for certain;
+where it cannot be read, the usual place is looked at.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.sources.files import read_file
+
+CONTROLLERS = frozenset({"cpu", "cpuacct", "cpuset", "memory", "blkio", "pids"})
+"""The version 1 controllers that hold something we read."""
+
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_HIGHEST_BYTE = 0xFF
+_FIXED_FIELDS = 5
+"""Fields of a mount table line up to and including the mount point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mounted cgroup hierarchy, or a part of one, as the mount table lists it."""
+
+    point: str
+    root: str
+    """The part of the hierarchy that is visible here; `/` is all of it."""
+    is_v2: bool
+    controllers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The directories at which this host's hierarchies begin."""
+
+    v1: Mapping[str, str] = field(default_factory=dict)
+    """A directory per version 1 controller; the same one twice where they are mounted together."""
+    v2: str | None = None
+    v2_controllers: frozenset[str] = frozenset()
+    """What version 2 accounts for, in its own words: cpu, cpuset, memory, io, pids."""
+    has_pressure: bool = False
+    """The kernel measures pressure; in version 2 it does so for every cgroup."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.v1 and self.v2 is None
+
+    @property
+    def in_v2(self) -> Mapping[str, str]:
+        """A directory per thing that is to be read from version 2.
+
+        CPU time stands in every version 2 cgroup, whether the controller is enabled or not.
+        """
+        if self.v2 is None:
+            return {}
+        things = {"cpu", *self.v2_controllers, *(["pressure"] if self.has_pressure else [])}
+        return dict.fromkeys(things, self.v2)
+
+    @property
+    def version(self) -> str:
+        """The version, as people call it."""
+        if self.is_empty:
+            return "no cgroups"
+        if not self.v1:
+            return "cgroup v2"
+        return "cgroup v1" if self.v2 is None else "cgroup v1 (hybrid)"
+
+    @property
+    def walk_root(self) -> str | None:
+        """The one hierarchy to look for containers in: the one that counts their CPU time."""
+        for controller in ("cpuacct", "cpu", "memory", "blkio"):
+            if controller in self.v1:
+                return self.v1[controller]
+        return self.v2
+
+
+def parse_mountinfo(text: bytes) -> tuple[Mount, ...]:
+    """The cgroup mounts in a `/proc/<pid>/mountinfo`; lines that make no sense are passed over."""
+    return tuple(mount for line in text.splitlines() if (mount := _parse_mount(line)) is not None)
+
+
+def _parse_mount(line: bytes) -> Mount | None:
+    before, separator, after = line.partition(b" - ")
+    fields, kind = before.split(b" "), after.split(b" ")
+    if not separator or len(fields) < _FIXED_FIELDS or kind[0] not in {b"cgroup", b"cgroup2"}:
+        return None
+    options = kind[-1].decode(errors="replace").strip().split(",")
+    return Mount(
+        point=_unescape(fields[4]),
+        root=_unescape(fields[3]),
+        is_v2=kind[0] == b"cgroup2",
+        controllers=CONTROLLERS.intersection(options),
+    )
+
+
+def _unescape(path: bytes) -> str:
+    """The mount table writes blanks and backslashes as octal numbers."""
+    return os.fsdecode(_ESCAPED.sub(lambda m: bytes([int(m[1], 8) & _HIGHEST_BYTE]), path))
+
+
+def detect(proc: Path, sys: Path) -> Layout:
+    """Find the hierarchies of the host whose proc and sys file systems are mounted at these places."""
+    mounts = sorted(_visible(proc, sys), key=lambda found: found[0])
+    v1: dict[str, str] = {}
+    v2: str | None = None
+    for _, directory, mount in mounts:
+        if mount.is_v2:
+            v2 = v2 or directory
+        for controller in mount.controllers:
+            v1.setdefault(controller, directory)
+    return Layout(v1, v2, _v2_controllers(v2), (proc / "pressure" / "cpu").exists())
+
+
+def _visible(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mount]]:
+    """Mounts with their directory and their rank: those under our own `sys` and those of the whole first."""
+    found = False
+    for mount in parse_mountinfo(_mount_table(proc)):
+        directory = _under_our_roots(mount.point, sys)
+        if Path(directory, "cgroup.procs").exists():
+            found = True
+            yield (not Path(directory).is_relative_to(sys), mount.root != "/"), directory, mount
+    if not found:
+        for mount in _usual_places(sys):
+            yield (False, False), mount.point, mount
+
+
+def _mount_table(proc: Path) -> bytes:
+    for process in ("self", "1"):
+        try:
+            return (proc / process / "mountinfo").read_bytes()
+        except OSError:
+            continue
+    return b""
+
+
+def _under_our_roots(point: str, sys: Path) -> str:
+    """The mount table speaks of `/sys`; ours may be mounted elsewhere, such as `/host/sys`."""
+    path = Path(point)
+    if not path.is_relative_to(sys) and path.is_relative_to("/sys"):
+        return str(sys / path.relative_to("/sys"))
+    return point
+
+
+def _usual_places(sys: Path) -> Iterator[Mount]:
+    base = sys / "fs" / "cgroup"
+    if (base / "cgroup.controllers").exists():
+        yield Mount(str(base), "/", is_v2=True)
+        return
+    for directory in sorted(base.iterdir()) if base.is_dir() else ():
+        if directory.is_symlink():
+            continue  # `cpu` beside `cpu,cpuacct`: the same hierarchy by its second name
+        if (directory / "cgroup.controllers").exists():
+            yield Mount(str(directory), "/", is_v2=True)
+        elif (directory / "cgroup.procs").exists():
+            controllers = CONTROLLERS.intersection(directory.name.split(","))
+            yield Mount(str(directory), "/", is_v2=False, controllers=controllers)
+
+
+def _v2_controllers(v2: str | None) -> frozenset[str]:
+    listed = read_file(f"{v2}/cgroup.controllers") if v2 is not None else None
+    return frozenset((listed or b"").decode(errors="replace").split())

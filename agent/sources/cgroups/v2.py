@@ -1,0 +1,100 @@
+"""A cgroup of version 2: one directory for everything."""
+
+import re
+
+from agent.sources.cgroups.source import Source, file
+from agent.sources.files import parse_count, parse_field
+from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
+
+_MICROSECONDS = 1_000_000
+_DEFAULT_WEIGHT = 100
+_DEVICE_NUMBER = re.compile(rb"[0-9]+:[0-9]+")
+_CPU_MAX_FIELDS = 2
+
+
+def parse_cpu(stat: bytes | None) -> CpuTotals | None:
+    """CPU time out of `cpu.stat`; there is no time throttled where the controller is off."""
+    seconds = _seconds(stat, b"usage_usec")
+    if seconds is None:
+        return None
+    return CpuTotals(
+        seconds=seconds,
+        user_seconds=_seconds(stat, b"user_usec"),
+        system_seconds=_seconds(stat, b"system_usec"),
+        throttled_seconds=_seconds(stat, b"throttled_usec"),
+    )
+
+
+def _seconds(stat: bytes | None, key: bytes) -> float | None:
+    microseconds = parse_field(stat, key)
+    return None if microseconds is None else microseconds / _MICROSECONDS
+
+
+def parse_memory(
+    current: bytes | None, stat: bytes | None, swap: bytes | None, events: bytes | None
+) -> MemoryLevels:
+    """Levels out of `memory.current`, `memory.stat`, `memory.swap.current` and `memory.events`."""
+    return MemoryLevels(
+        usage_bytes=parse_count(current),
+        inactive_file_bytes=parse_field(stat, b"inactive_file"),
+        anon_bytes=parse_field(stat, b"anon"),
+        file_bytes=parse_field(stat, b"file"),
+        swap_bytes=parse_count(swap),
+        oom_kills=parse_field(events, b"oom_kill"),
+    )
+
+
+def parse_disk(stat: bytes | None, skipped_devices: frozenset[bytes]) -> DiskTotals:
+    """Bytes and operations, out of `io.stat`, over all devices but the skipped.
+
+    A line is `8:0 rbytes=4096 wbytes=0 rios=1 wios=0 ...`. Some kernels leave out the end of a line that
+    has no figures (`8:0 8:16 rbytes=...`), so this goes by words: figures belong to the last device named.
+    """
+    if stat is None:
+        return DiskTotals()
+    transferred = operations = 0
+    understood, device = not stat.strip(), b""
+    for word in stat.split():
+        key, equals, value = word.partition(b"=")
+        if equals:
+            count = parse_count(value)
+            if count is None or device in skipped_devices:
+                continue
+            if key in {b"rbytes", b"wbytes"}:
+                transferred += count
+            elif key in {b"rios", b"wios"}:
+                operations += count
+        elif _DEVICE_NUMBER.fullmatch(word):
+            device, understood = word, True
+    return DiskTotals(transferred, operations) if understood else DiskTotals()
+
+
+CPU = Source((file("cpu", "cpu.stat"),), parse_cpu)
+MEMORY = Source(
+    (
+        file("memory", "memory.current"),
+        file("memory", "memory.stat"),
+        file("memory", "memory.swap.current"),
+        file("memory", "memory.events"),
+    ),
+    parse_memory,
+)
+DISK = Source((file("io", "io.stat"),), parse_disk)
+
+
+# --- Limits -------------------------------------------------------------------------------------
+
+
+def parse_quota_cores(cpu_max: bytes | None) -> float | None:
+    """Quota over period out of `cpu.max`; a quota of `max` is no limit."""
+    fields = (cpu_max or b"").split()
+    if len(fields) != _CPU_MAX_FIELDS:
+        return None
+    quota_us, period_us = parse_count(fields[0]), parse_count(fields[1])
+    return quota_us / period_us if quota_us and period_us else None
+
+
+def parse_cpu_weight(weight: bytes | None) -> float | None:
+    """`cpu.weight` as a multiple of what every cgroup has by default."""
+    count = parse_count(weight)
+    return None if count is None else count / _DEFAULT_WEIGHT

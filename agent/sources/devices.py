@@ -1,0 +1,94 @@
+"""Block devices: which of them are disks, and what has gone through those.
+
+The same byte passes through several devices: a partition and its disk, a logical volume and the
+disks below it, a loop and the disk that holds its file. Only the lowest one is counted.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.sources.files import parse_count, read_file
+from agent.sources.readings import DiskTotals
+
+_SECTOR_BYTES = 512
+"""The unit of /proc/diskstats, whatever the device's own sector size is."""
+_FIELDS = 13
+_COUNTS_AT = (3, 5, 7, 9, 12)
+"""Reads, sectors read, writes, sectors written, milliseconds busy."""
+_MILLISECONDS = 1000
+_NOT_A_DISK = ("loop", "ram", "zram", "drbd", "zd")
+"""Devices in memory, or on top of others without saying so."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStat:
+    """A line of /proc/diskstats."""
+
+    number: bytes
+    """Major and minor, as cgroup files write it: `8:0`."""
+    name: str
+    totals: DiskTotals
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """What went through each disk by its name, and the numbers of the devices that are not disks."""
+
+    totals: Mapping[str, DiskTotals] = field(default_factory=dict)
+    skipped_devices: frozenset[bytes] = frozenset()
+
+
+def parse_diskstats(text: bytes) -> tuple[DeviceStat, ...]:
+    """What went through each device; lines that make no sense are passed over."""
+    stats = []
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < _FIELDS:
+            continue
+        counts = [parse_count(fields[index]) for index in _COUNTS_AT]
+        if None in counts:
+            continue
+        reads, sectors_read, writes, sectors_written, busy_milliseconds = (count or 0 for count in counts)
+        totals = DiskTotals(
+            transferred_bytes=(sectors_read + sectors_written) * _SECTOR_BYTES,
+            operations=reads + writes,
+            busy_seconds=busy_milliseconds / _MILLISECONDS,
+        )
+        stats.append(DeviceStat(fields[0] + b":" + fields[1], os.fsdecode(fields[2]), totals))
+    return tuple(stats)
+
+
+def read_disks(proc: str, sys: str) -> Disks:
+    """The host's disks; none where the kernel's lists cannot be read."""
+    stats = parse_diskstats(read_file(f"{proc}/diskstats") or b"")
+    whole_devices = _listed(f"{sys}/block")
+    disks = [stat for stat in stats if stat.name in whole_devices and _is_disk(sys, stat.name)]
+    if not disks:
+        return Disks()
+    return Disks(
+        totals={stat.name: stat.totals for stat in disks},
+        skipped_devices=frozenset(stat.number for stat in stats).difference(stat.number for stat in disks),
+    )
+
+
+def _is_disk(sys: str, name: str) -> bool:
+    if name.startswith(_NOT_A_DISK):
+        return False
+    directory = f"{sys}/block/{_in_sys(name)}"
+    # The single paths below a multipath NVMe device are hidden; the device itself is counted.
+    hidden = parse_count(read_file(f"{directory}/hidden")) == 1
+    return not hidden and not _listed(f"{directory}/slaves")
+
+
+def _listed(directory: str) -> frozenset[str]:
+    try:
+        with os.scandir(directory) as entries:
+            return frozenset(entry.name.replace("!", "/") for entry in entries)
+    except OSError:
+        return frozenset()
+
+
+def _in_sys(name: str) -> str:
+    """A few old controllers name disks `cciss/c0d0`, which no file can be called."""
+    return name.replace("/", "!")

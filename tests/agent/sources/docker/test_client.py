@@ -1,0 +1,124 @@
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from agent.sources.docker import ContainerInfo, DockerNames, RuntimeEvent
+from tests.agent.sources.docker.events import ID, line
+from tests.waiting import until
+
+DB = {"Id": "b" * 64, "Names": ["/db"], "Image": "pg", "Labels": {}}
+
+
+@asynccontextmanager
+async def names(socket: Path) -> AsyncIterator[DockerNames]:
+    watched = DockerNames(socket)
+    task = asyncio.create_task(watched.run())
+    try:
+        await asyncio.wait_for(watched.listed.wait(), 5)
+        yield watched
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def engine(socket: Path, listing: list[dict[str, Any]], *events: bytes) -> AsyncIterator[None]:
+    """As much of an engine as faults need; the real one is in the lab."""
+
+    async def containers(_: web.Request) -> web.Response:
+        return web.json_response(listing)
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for event in events:
+            await response.write(event)
+        await asyncio.Event().wait()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/containers/json", containers)
+    app.router.add_get("/events", stream)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.UnixSite(runner, str(socket)).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def test_no_engine_is_a_gap_that_says_so(tmp_path: Path) -> None:
+    async with names(tmp_path / "docker.sock") as watched:
+        assert watched.gap is not None
+        assert watched.gap.why == (
+            f"no Docker engine listens at {tmp_path / 'docker.sock'}; containers go by their ids"
+        )
+
+
+async def test_the_list_and_then_the_events_give_the_names(tmp_path: Path) -> None:
+    async with (
+        engine(tmp_path / "s", [DB], line("create", 7.0), line("start", 7.5)),
+        names(tmp_path / "s") as watched,
+    ):
+        await until(lambda: watched.get(ID) is not None)
+        assert watched.get(ID) == ContainerInfo("web", "nginx", None, 7.5, restarts=0, startup_seconds=0.5)
+        assert watched.get("b" * 64) == ContainerInfo("db", "pg", restarts=0)
+        assert watched.gap is None
+        assert watched.take_events() == [RuntimeEvent("start", ID, "web", 7.5, 0.5)]
+        assert watched.take_events() == []
+
+
+async def test_events_that_nobody_takes_do_not_pile_up(tmp_path: Path) -> None:
+    lines = [line("oom", float(number), "b" * 64) for number in range(6000)]
+    async with (
+        engine(tmp_path / "s", [], *lines, line("start", 9999.0)),
+        names(tmp_path / "s") as watched,
+    ):
+        await until(lambda: watched.get(ID) is not None)
+        taken = watched.take_events()
+        assert 0 < len(taken) < 6000
+        assert taken[-1] == RuntimeEvent("start", ID, "web", 9999.0)
+
+
+@pytest.mark.parametrize("nonsense", [b"not json\n", b"[]\n", b'{"Action": 5}\n', b'{"Actor": null}\n'])
+async def test_nonsense_from_the_engine_is_a_gap_and_not_the_end(tmp_path: Path, nonsense: bytes) -> None:
+    async with engine(tmp_path / "s", [], nonsense), names(tmp_path / "s") as watched:
+        await until(lambda: watched.gap is not None)
+
+
+async def test_an_engine_that_comes_later_is_found(tmp_path: Path) -> None:
+    async with names(tmp_path / "s") as watched:
+        assert watched.gap is not None
+        async with engine(tmp_path / "s", [{"Id": ID, "Names": ["/late"], "Image": "x"}]):
+            await until(lambda: watched.gap is None)
+            assert watched.get(ID) == ContainerInfo("late", "x", restarts=0)
+
+
+async def test_an_engine_that_goes_takes_no_names_along_and_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with AsyncExitStack() as stack:
+        async with engine(tmp_path / "s", [DB]):
+            watched = await stack.enter_async_context(names(tmp_path / "s"))
+        await until(lambda: watched.gap is not None)
+        assert watched.gap is not None
+        assert watched.gap.why.endswith("; new containers go by their ids")
+        assert watched.get("b" * 64) == ContainerInfo("db", "pg", restarts=0)
+        async with engine(tmp_path / "s", [DB]):
+            await until(lambda: watched.gap is None)
+    said = [
+        record.getMessage() for record in caplog.records if record.name.startswith("agent.sources.docker")
+    ]
+    assert said == [
+        f"docker: the Docker engine at {tmp_path / 's'} has gone away; new containers go by their ids",
+        f"docker: the engine at {tmp_path / 's'} answers again",
+    ]

@@ -1,0 +1,129 @@
+from pathlib import Path
+
+import pytest
+
+from agent.sources.netns import NetworkPass, NetworkReader, first_process
+from tests.agent.trees import HOST_NAMESPACE, NET_DEV, Host, make_host, write
+
+ETH0_ONLY = "\n".join(NET_DEV.splitlines()[:4]) + "\n"
+MORE = ETH0_ONLY.replace("1000000", "1500000")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return make_host(tmp_path)
+
+
+class Cgroups:
+    """Cgroup directories with their processes, handed to a reader by id."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    def put(self, identifier: str, *pids: int, below: str = "") -> None:
+        text = "".join(f"{pid}\n" for pid in pids)
+        write(self._base, {f"{identifier}/cgroup.procs": "" if below else text})
+        if below:
+            write(self._base, {f"{identifier}/{below}/cgroup.procs": text})
+
+    def all(self) -> list[tuple[str, str]]:
+        return [(path.name, str(path)) for path in sorted(self._base.iterdir())]
+
+
+@pytest.fixture
+def cgroups(tmp_path: Path) -> Cgroups:
+    return Cgroups(tmp_path / "cgroups")
+
+
+def test_bytes_of_all_links_but_the_loopback(host: Host, cgroups: Cgroups) -> None:
+    host.process(100, 5001, ETH0_ONLY)
+    cgroups.put("a", 100, 101)
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": 1_200_000})
+
+
+def test_a_container_in_the_hosts_network_has_no_figure_of_its_own(host: Host, cgroups: Cgroups) -> None:
+    host.process(100, HOST_NAMESPACE)
+    cgroups.put("a", 100)
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass()
+
+
+def test_so_has_one_in_the_network_that_is_the_host_to_us(host: Host, cgroups: Cgroups) -> None:
+    host.process("self", 7777)
+    host.process(100, 7777)
+    cgroups.put("a", 100)
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass()
+
+
+def test_a_shared_namespace_is_counted_once_for_the_first(host: Host, cgroups: Cgroups) -> None:
+    for pid in (100, 200, 300):
+        host.process(pid, 5001 if pid < 300 else 5002, ETH0_ONLY)
+    for identifier, pid in (("b", 200), ("a", 100), ("c", 300)):
+        cgroups.put(identifier, pid)
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": 1_200_000, "c": 1_200_000})
+
+
+def test_processes_may_live_below_the_container(host: Host, cgroups: Cgroups) -> None:
+    host.process(100, 5001, ETH0_ONLY)
+    cgroups.put("a", 100, below="container")
+    assert NetworkReader(host.proc).read(cgroups.all()).bytes_by_id == {"a": 1_200_000}
+
+
+def test_a_remembered_process_is_read_again_without_asking_the_cgroup(host: Host, cgroups: Cgroups) -> None:
+    host.process(100, 5001, ETH0_ONLY)
+    cgroups.put("a", 100)
+    reader = NetworkReader(host.proc)
+    reader.read(cgroups.all())
+    cgroups.put("a")
+    write(host.proc, {"namespaces/5001": MORE})
+    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_700_000}
+
+
+def test_a_process_that_ended_is_replaced_by_another(host: Host, cgroups: Cgroups) -> None:
+    host.process(100, 5001, MORE)
+    host.process(101, 5001, MORE)
+    cgroups.put("a", 100, 101)
+    reader = NetworkReader(host.proc)
+    reader.read(cgroups.all())
+    host.end(100)
+    cgroups.put("a", 101)
+    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_700_000}
+
+
+def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgroups: Cgroups) -> None:
+    host.process(100, 5001, ETH0_ONLY)
+    cgroups.put("a", 100)
+    reader = NetworkReader(host.proc)
+    reader.read(cgroups.all())
+    host.process(100, 6006, MORE)
+    host.process(102, 5001, ETH0_ONLY)
+    cgroups.put("a", 102)
+    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_200_000}
+
+
+def test_a_container_without_processes_or_that_is_gone_has_no_figure(host: Host, cgroups: Cgroups) -> None:
+    cgroups.put("a")
+    cgroups.put("b", 999)
+    missing = ("c", str(host.proc / "nowhere"))
+    assert NetworkReader(host.proc).read([*cgroups.all(), missing]) == NetworkPass()
+
+
+def test_processes_out_of_sight_are_a_gap_said_once(host: Host, cgroups: Cgroups) -> None:
+    cgroups.put("a", 0)
+    cgroups.put("b", 0)
+    found = NetworkReader(host.proc).read(cgroups.all())
+    assert found.bytes_by_id == {}
+    assert len(found.gaps) == 1
+    assert "pid: host" in found.gaps[0].why
+
+
+def test_processes_that_proc_hides_are_a_gap_as_well(host: Host, cgroups: Cgroups) -> None:
+    host.end(1)
+    cgroups.put("a", 100)
+    cgroups.put("b", 200)
+    found = NetworkReader(host.proc).read(cgroups.all())
+    assert [gap.what for gap in found.gaps] == ["container network"]
+    assert "hidepid" in found.gaps[0].why
+
+
+def test_the_first_process_of_nothing(tmp_path: Path) -> None:
+    assert first_process(str(tmp_path / "gone")) is None

@@ -1,0 +1,37 @@
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.sources.pressure import parse_pressure, parse_totals, read_host_pressure
+from agent.sources.readings import PressureTotals
+from tests.agent.trees import make_host, pressure
+
+
+def test_the_total_of_some_is_taken_in_seconds() -> None:
+    assert parse_pressure(pressure(1_500_000).encode()) == 1.5
+
+
+def test_full_is_not_taken_for_some() -> None:
+    assert parse_pressure(b"full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n") is None
+
+
+def test_the_host(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    assert read_host_pressure(str(host.proc)) == PressureTotals(2.0, 3.0, 4.0)
+
+
+def test_each_file_stands_for_itself() -> None:
+    texts = (pressure(1).encode(), pressure(0).encode(), b"?")
+    assert parse_totals(*texts) == PressureTotals(1e-6, 0.0, None)
+    assert parse_totals(None, None, None) == PressureTotals()
+
+
+def test_without_psi_all_is_unknown(tmp_path: Path) -> None:
+    assert read_host_pressure(str(tmp_path)) == PressureTotals()
+
+
+@given(st.binary())
+def test_any_bytes_are_survived(text: bytes) -> None:
+    parse_pressure(text)
+    parse_pressure(b"some avg10=0 total=" + text)

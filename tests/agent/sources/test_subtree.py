@@ -1,0 +1,225 @@
+import itertools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.sample import sample
+from agent.sources.read import Reader
+from agent.sources.readings import (
+    CgroupReading,
+    ContainerReading,
+    CpuTotals,
+    DiskTotals,
+    HostCpu,
+    HostMemory,
+    HostReading,
+    MemoryLevels,
+    PressureTotals,
+)
+from agent.sources.subtree import OomKills
+from tests.agent.trees import (
+    HOST_NAMESPACE,
+    NET_DEV,
+    Host,
+    container_id,
+    make_host,
+    make_unified,
+    make_v1,
+    make_v2,
+    pressure,
+    v1_container,
+    v2_container,
+    write,
+)
+from wire.complaint import Complaint
+from wire.resources import Quantities
+
+NODE_NAMESPACE = 4026532999
+
+
+def v1(host: Host) -> None:
+    make_v1(host)
+    for path in ("node1", f"node1/{container_id(1)}", "node2", f"node2/{container_id(2)}"):
+        v1_container(host, path)
+    v1_container(host, f"docker/{container_id(3)}")
+
+
+def hybrid(host: Host) -> None:
+    v1(host)
+    make_unified(host)
+    for resource, microseconds in (("cpu", 100_000), ("memory", 200_000), ("io", 300_000)):
+        write(host.cgroup, {f"unified/node1/{resource}.pressure": pressure(microseconds)})
+
+
+def v2(host: Host) -> None:
+    make_v2(host)
+    for path in ("node1", f"node1/{container_id(1)}", "node2", f"node2/{container_id(2)}"):
+        v2_container(host, path)
+    v2_container(host, f"docker/{container_id(3)}")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = make_host(tmp_path)
+    host.process("self", HOST_NAMESPACE)
+    return host
+
+
+def reader_of(host: Host, subtree: str = "/node1") -> Reader:
+    return Reader(host.proc, host.sys, itertools.count(100.0, 30.0).__next__, lambda: 1.7e9, subtree)
+
+
+@pytest.mark.parametrize(
+    ("make", "oom_kills", "has_pressure"), [(v1, 8, False), (hybrid, 8, True), (v2, 4, True)]
+)
+def test_the_cgroups_use_is_the_use_and_its_limits_are_the_capacity(
+    host: Host, make: Callable[[Host], None], oom_kills: int, *, has_pressure: bool
+) -> None:
+    make(host)
+    reading = reader_of(host).read()
+    assert reading.host == HostReading(
+        cores=0.5,
+        cpu=HostCpu(1.5),
+        frequency_hertz=2500.25e6,
+        memory=HostMemory(
+            total_bytes=64 << 20, available_bytes=48 << 20, cache_bytes=6 << 20, swap_used_bytes=12288
+        ),
+        oom_kills=oom_kills,
+        disks={"node1": DiskTotals(12288, 3)},
+        pressure=PressureTotals(0.1, 0.2, 0.3) if has_pressure else PressureTotals(),
+    )
+    assert [container.id for container in reading.containers] == [container_id(1)]
+
+
+def test_what_only_a_machine_has_is_a_gap(host: Host) -> None:
+    v2(host)
+    assert [gap.what for gap in reader_of(host).read().gaps] == [
+        "host I/O wait, stolen time, load, busy disks",
+        "host network",
+    ]
+
+
+def test_rates_come_of_it_as_of_any_host(host: Host) -> None:
+    v2(host)
+    reader = reader_of(host)
+    first = reader.read()
+    stat = "usage_usec 13500000\n"
+    write(host.cgroup, {"node1/cpu.stat": stat, f"node1/{container_id(1)}/cpu.stat": stat})
+    write(host.cgroup, {"node1/io.stat": "8:0 rbytes=612288 wbytes=0 rios=603 wios=0\n"})
+    result = sample(first, reader.read())
+    assert result.interval_seconds == 60.0
+    assert result.used == Quantities(0.2, 16 << 20, 10_000.0, None)
+    assert result.capacity == Quantities(0.5, 64 << 20, None, None)
+    assert result.disk_operations_per_second == 10.0
+    assert [container.used.cpu_cores for container in result.containers] == [0.2]
+
+
+def test_without_limits_the_machine_is_the_capacity(host: Host) -> None:
+    v2(host)
+    write(host.cgroup, {"node1/cpu.max": "max 100000\n", "node1/memory.max": "max\n"})
+    reading = reader_of(host).read().host
+    assert reading.cores == 2
+    assert reading.memory.total_bytes == 8_000_000 * 1024
+
+
+def test_cores_that_it_is_bound_to_are_its_capacity(host: Host) -> None:
+    v2(host)
+    write(host.cgroup, {"node1/cpu.max": "max 100000\n", "node1/cpuset.cpus.effective": "1\n"})
+    assert reader_of(host).read().host.cores == 1
+
+
+def test_in_a_network_of_its_own_the_links_are_its_own(host: Host) -> None:
+    v2(host)
+    host.process("self", NODE_NAMESPACE, NET_DEV.replace("1000000", "5000000"))
+    reading = reader_of(host).read()
+    assert reading.host.links == {"eth0": 5_200_000, "eth1": 7_000}
+    assert "host network" not in {gap.what for gap in reading.gaps}
+
+
+def test_a_network_without_a_way_out_is_a_gap(host: Host) -> None:
+    v2(host)
+    host.process("self", NODE_NAMESPACE, "\n".join(NET_DEV.splitlines()[:3]) + "\n")
+    reading = reader_of(host).read()
+    assert reading.host.links == {}
+    assert [gap.why for gap in reading.gaps if gap.what == "host network"] == [
+        "there is no link that leads out of this host"
+    ]
+
+
+def test_it_says_what_it_took_for_the_host(host: Host) -> None:
+    v2(host)
+    assert reader_of(host).describe() == [
+        "the cgroup /node1 as the host: 0.5 cores, 0.1 GiB of memory",
+        "disks: node1; links: none",
+        "cgroup v2, 1 container (1 docker)",
+    ]
+
+
+def test_a_container_can_be_the_host_of_those_in_it(host: Host) -> None:
+    make_v2(host)
+    outer = f"docker/{container_id(1)}"
+    for path in (outer, f"{outer}/docker/{container_id(2)}"):
+        v2_container(host, path)
+    reading = reader_of(host, f"/{outer}").read()
+    assert [container.id for container in reading.containers] == [container_id(2)]
+    assert reading.host.cores == 0.5
+
+
+@pytest.mark.parametrize("root", ["", "/", "//"])
+def test_the_root_of_the_tree_is_the_whole_machine(host: Host, root: str) -> None:
+    v2(host)
+    reading = reader_of(host, root).read()
+    assert reading.host.load_1m == 1.25
+    assert len(reading.containers) == 3
+
+
+@pytest.mark.parametrize("make", [v1, v2])
+def test_one_that_is_not_there_is_a_mistake_in_the_settings(host: Host, make: Callable[[Host], None]) -> None:
+    make(host)
+    with pytest.raises(Complaint, match=r"host\.cgroup: there is no cgroup /node9 .* make it first"):
+        reader_of(host, "/node9")
+
+
+def test_so_is_one_outside_of_the_tree(host: Host) -> None:
+    v2(host)
+    with pytest.raises(Complaint, match=r"host\.cgroup: /\.\./net leads out of the tree"):
+        reader_of(host, "/../net")
+
+
+def test_and_one_where_there_are_no_cgroups(host: Host) -> None:
+    with pytest.raises(Complaint, match=r"host\.cgroup: .* no cgroup file system is mounted"):
+        reader_of(host)
+
+
+def test_one_that_vanishes_is_a_gap(host: Host) -> None:
+    v2(host)
+    reader = reader_of(host)
+    reader.read()
+    # An open file of a real cgroup that is gone cannot be read any more; one of this tree can.
+    write(host.cgroup, {"node1/cpu.stat": ""})
+    shutil.rmtree(host.cgroup / "node1")
+    gone = reader.read()
+    assert gone.host == HostReading()
+    assert gone.containers == ()
+    assert [gap.what for gap in gone.gaps] == ["host"]
+
+
+def killed(identifier: str, kills: int | None) -> ContainerReading:
+    cgroup = CgroupReading(cpu=CpuTotals(1.0), memory=MemoryLevels(oom_kills=kills))
+    return ContainerReading(id=identifier, runtime="docker", monotonic_seconds=0.0, cgroup=cgroup)
+
+
+def test_kills_of_containers_are_kept_when_the_containers_go() -> None:
+    kills = OomKills()
+    assert kills.add([killed("a", 2), killed("b", 0)]) == 2
+    assert kills.add([killed("a", 3), killed("b", 1)]) == 4
+    assert kills.add([killed("b", 1)]) == 4
+    assert kills.add([killed("b", 1), killed("c", 1)]) == 5
+
+
+def test_a_restarted_container_counts_anew() -> None:
+    kills = OomKills()
+    kills.add([killed("a", 3)])
+    assert kills.add([killed("a", 1)]) == 4
