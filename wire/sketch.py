@@ -32,7 +32,7 @@ def middle_of(index: int) -> float:
 
 
 class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Counts per bin. `floor` is below what the resource is measured to: smaller values count as zero."""
+    """How many samples fell into each bin; those that were nothing, or next to it, are counted as `zeros`."""
 
     bins: dict[Bin, Tally] = {}
     zeros: Tally = 0
@@ -42,7 +42,7 @@ class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         return self.zeros + sum(self.bins.values())
 
     def add(self, value: float, floor: float = 0.0) -> None:
-        """Count one sample."""
+        """Count one sample; one that does not exceed `floor` counts as nothing."""
         if value <= floor:
             self.zeros += 1
         else:
