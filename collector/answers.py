@@ -139,6 +139,10 @@ class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
     lifetime_seconds: float | None
     startup_seconds: float | None
     exit_code: int | None
+    cpu_seconds_total: float | None
+    """Of a container that ended: all the CPU time it used, up to the last time it was read."""
+    joules_total: float | None
+    """Likewise, the energy it added while its agent watched."""
 
 
 class Nodes(msgspec.Struct, frozen=True):

@@ -146,6 +146,10 @@ class Event(_Message, frozen=True):
     startup_seconds: NonNegative | None = None
     """From the moment the runtime was told to make it to the moment it ran."""
     exit_code: int | None = None
+    cpu_seconds_total: NonNegative | None = None
+    """Of one that ended: all the CPU time it used, up to the last time it was read."""
+    joules_total: NonNegative | None = None
+    """Likewise, the energy it added while the agent watched."""
 
 
 class Alert(_Message, frozen=True):

@@ -53,7 +53,9 @@ class _Life:
     """The runtime told of its start before a picture did."""
     follows_unexplained: bool = False
     """It came after an end that only pictures showed, and of which the runtime may still tell."""
-    cpu_seconds_total: float = 0.0
+    cpu_seconds_total: float | None = None
+    """As last read, as are the next; None before it was."""
+    joules_total: float | None = None
     oom_kills_total: int | None = 0
 
 
@@ -177,7 +179,7 @@ class Chronicle:
         container_id, sample = container.id, container.sample
         life = self._lives.get(container_id)
         # CPU time never shrinks: if it did, this is another life under the same id.
-        is_begun = life is None or sample.cpu_seconds_total < life.cpu_seconds_total
+        is_begun = life is None or sample.cpu_seconds_total < (life.cpu_seconds_total or 0.0)
         if life is None:
             if container_id in self._left_over and container_id not in self._announced:
                 return False
@@ -187,6 +189,7 @@ class Chronicle:
             self._tell_end(container_id, _End(life.name, self._now, life))
             life = self._lives[container_id] = self._begin(container)
         life.name, life.cpu_seconds_total = container.info.name, sample.cpu_seconds_total
+        life.joules_total = None if container.power is None else container.power.joules_total
         if sample.oom_kills_total is not None:
             if life.oom_kills_total is not None and sample.oom_kills_total > life.oom_kills_total:
                 self._tell_out_of_memory(container_id, life.name, self._now.unix_seconds)
@@ -254,6 +257,8 @@ class Chronicle:
                 name_of(end.name, container_id),
                 lifetime_seconds=end.lifetime_seconds,
                 exit_code=end.exit_code,
+                cpu_seconds_total=end.life.cpu_seconds_total if end.life else None,
+                joules_total=end.life.joules_total if end.life else None,
             )
         )
         self._ended.pop(container_id, None)

@@ -211,7 +211,15 @@ async def test_alerts_are_listed_with_the_open_ones_first(collector: Client) -> 
 
 async def test_events_are_listed_with_the_latest_first(collector: Client) -> None:
     joined = Event(EventKind.JOINED, START)
-    died = Event(EventKind.DIED, START + 5, "id-of-web", "web", lifetime_seconds=4.5, exit_code=137)
+    died = Event(
+        EventKind.DIED,
+        START + 5,
+        "id-of-web",
+        "web",
+        lifetime_seconds=4.5,
+        exit_code=137,
+        cpu_seconds_total=1.5,
+    )
     await collector.send(
         said(events=(joined, died)), said("beta", events=(Event(EventKind.JOINED, START + 1),))
     )
@@ -230,6 +238,8 @@ async def test_events_are_listed_with_the_latest_first(collector: Client) -> Non
         "lifetime_seconds": 4.5,
         "startup_seconds": None,
         "exit_code": 137,
+        "cpu_seconds_total": 1.5,
+        "joules_total": None,
     }
     assert await collector.events("?limit=1") == everything[:1]
     assert await collector.events("?node=beta") == everything[1:2]

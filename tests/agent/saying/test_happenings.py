@@ -150,7 +150,15 @@ def test_an_end_that_is_seen_first_waits_a_tick_for_its_status() -> None:
     clock = story.next()
     happened = story.tick({}, die("a", clock, ago_seconds=2.5, code=9))
     assert happened.events == (
-        Event(DIED, clock.unix_seconds - 2.5, "a", "the-a", lifetime_seconds=3.0, exit_code=9),
+        Event(
+            DIED,
+            clock.unix_seconds - 2.5,
+            "a",
+            "the-a",
+            lifetime_seconds=3.0,
+            exit_code=9,
+            cpu_seconds_total=5.0,
+        ),
     )
     assert happened.gone == ()
 
@@ -161,7 +169,9 @@ def test_an_end_that_nobody_explains_is_a_stop_and_a_late_word_is_not_another_on
     story.tick({})
     story.next()
     happened = story.tick({})
-    assert happened.events == (Event(STOPPED, missed_at, "a", "a", lifetime_seconds=3.0),)
+    assert happened.events == (
+        Event(STOPPED, missed_at, "a", "a", lifetime_seconds=3.0, cpu_seconds_total=5.0),
+    )
     for _ in range(5):
         story.next()
     assert story.tick({}, die("a", story.clock, code=137)).events == ()
