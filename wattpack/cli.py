@@ -28,6 +28,9 @@ COMMANDS = (
     Command("agent", "run the agent of this host; --once takes one sample and ends"),
     Command("collector", "run the collector"),
     Command("top", "show hosts and containers, live in the terminal"),
+    Command("doctor", "say what this host can measure, and how to open what it cannot"),
+    Command("calibrate", "fit a power model to this host, with its own meter or a recording"),
+    Command("evaluate", "say how far off the power models are on recordings of metered machines"),
     Command("check-config", "say whether a configuration file is right"),
     Command("version", "print the version"),
 )

@@ -1,0 +1,72 @@
+"""How far off the power models are: three protocols on recordings of metered servers, and the prior."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.frame import Figure, Progress, Result
+from powermodels.evaluate.prior import evaluate_prior
+from powermodels.evaluate.protocols import PROTOCOLS
+from powermodels.evaluate.run import Evaluation, evaluate
+from wire.complaint import Complaint
+
+_MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
+_MOST_PERCENT = {"unseen": 7.0, "blind20": 4.0}
+_MOST_POINTS_OVER_PERSISTENCE = 0.5
+_MOST_PRIOR_PERCENT = 15.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the recordings are."""
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data/power"), help="the folder with the recordings"
+    )
+    parser.add_argument("--machines", nargs="+", default=list(_MACHINES), help="which of them")
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Evaluate the default model and all baselines."""
+    folder: Path = options.data
+    paths = [folder / f"{machine}.csv.gz" for machine in options.machines]
+    if missing := [path.name for path in paths if not path.is_file()]:
+        raise Complaint(
+            f"{folder} has no {', '.join(missing)}: give the folder of the recordings with --data"
+        )
+    figures: list[Figure] = []
+    for protocol in PROTOCOLS:
+        progress.say(f"{protocol}: fits and guesses every workload of {len(paths)} machines")
+        figures.extend(_figures(evaluate(paths, protocol)))
+    figures.extend(_prior_figures())
+    return Result(tuple(figures), settings={"machines": options.machines})
+
+
+def _figures(evaluation: Evaluation) -> Iterator[Figure]:
+    protocol = evaluation.protocol
+    yield _percent(f"{protocol}_mape", evaluation.mean.mape, _MOST_PERCENT.get(protocol))
+    yield _percent(f"{protocol}_p95", evaluation.mean.p95)
+    yield _percent(f"{protocol}_dynamic_range_error", evaluation.mean.dynamic_range)
+    for machine, result in evaluation.files.items():
+        yield _percent(f"{protocol}_mape_{machine}", result.mean.mape)
+    for name, means in (*evaluation.models.items(), *evaluation.baselines.items()):
+        yield _percent(f"{protocol}_mape_of_{name.replace(' ', '_')}", means.mean.mape)
+    if protocol == "metered":
+        yield Figure(
+            name="metered_over_persistence",
+            value=evaluation.mean.mape - evaluation.baselines["persistence"].mean.mape,
+            unit="points",
+            at_most=_MOST_POINTS_OVER_PERSISTENCE,
+        )
+    yield Figure(
+        name=f"{protocol}_outside_bounds", value=evaluation.outside_bounds, unit="guesses", at_most=0
+    )
+
+
+def _prior_figures() -> Iterator[Figure]:
+    prior = evaluate_prior()
+    yield _percent("prior_error", prior.mean, _MOST_PRIOR_PERCENT)
+    yield _percent("prior_error_of_straight_line", prior.straight_line)
+    yield _percent("prior_error_of_cubic_formula", prior.cubic)
+
+
+def _percent(name: str, value: float, at_most: float | None = None) -> Figure:
+    return Figure(name=name, value=value, unit="%", at_most=at_most)

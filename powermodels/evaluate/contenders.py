@@ -1,0 +1,211 @@
+"""Who takes part: our models, and what others do instead.
+
+Each is made from what was metered before: the machine's other workloads, and what was seen of this one. Then
+it is asked for watts, with or without more readings in between.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from statistics import StatisticsError, linear_regression
+from typing import Protocol
+
+from sklearn.linear_model import ElasticNet  # type: ignore[import-untyped]  # has no stubs
+
+from powermodels.fit.fitting import fit_kind
+from powermodels.fit.recording import ungrouped
+from powermodels.fit.regression import fit_coefficients
+from powermodels.interface import Load, Model
+from powermodels.models.basis import row
+from powermodels.models.regression import LINEAR_FEATURES, CurveModel
+from powermodels.models.samples import FitRequest, Sample
+from powermodels.models.tracker import Tracker
+
+Samples = Sequence[Sample]
+
+_NOW = "the workload itself"
+# A fit says when it was made; in an evaluation that is nobody's business, and must not change its output.
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Contender(Protocol):
+    """Something that guesses watts."""
+
+    def observe(self, sample: Sample) -> None:
+        """Take note of a reading."""
+
+    def blind_watts(self, load: Load) -> float:
+        """What this load draws, with no meter about."""
+
+    def next_watts(self, load: Load) -> float:
+        """What the meter will say to this load, given what it said a moment ago."""
+
+
+Maker = Callable[[Samples, Samples], Contender]
+"""Makes a contender from the other workloads' samples and from those seen of this one."""
+
+
+class _Fixed:
+    """A function of load that learns nothing more."""
+
+    def __init__(self, watts: Callable[[Load], float]) -> None:
+        self._watts = watts
+
+    def observe(self, sample: Sample) -> None:
+        pass
+
+    def blind_watts(self, load: Load) -> float:
+        return self._watts(load)
+
+    def next_watts(self, load: Load) -> float:
+        return self._watts(load)
+
+
+class _Adaptive:
+    """The agent's own tracker, on the recording's clock."""
+
+    def __init__(self, curve: CurveModel) -> None:
+        self._seconds = 0.0
+        self._tracker = Tracker(curve, lambda: self._seconds)
+
+    def observe(self, sample: Sample) -> None:
+        self._seconds = sample.seconds
+        self._tracker.observe(sample.load, sample.watts)
+
+    def blind_watts(self, load: Load) -> float:
+        return self._tracker.terms(load).watts
+
+    def next_watts(self, load: Load) -> float:
+        return self._tracker.expected_watts(load)
+
+
+def _fitted(kind: str, others: Samples, seen: Samples) -> Model:
+    samples = (*others, *ungrouped(seen, _NOW))
+    request = FitRequest(samples=samples, host="", current_group=_NOW if seen else None)
+    return fit_kind(request, kind, _ANY_TIME)
+
+
+def _fixed(kind: str) -> Maker:
+    def make(others: Samples, seen: Samples) -> Contender:
+        model = _fitted(kind, others, seen)
+        return _Fixed(lambda load: model.terms(load).watts)
+
+    return make
+
+
+def _adaptive(others: Samples, seen: Samples) -> Contender:
+    curve = _fitted("curve", others, seen)
+    assert isinstance(curve, CurveModel)
+    return _Adaptive(curve)
+
+
+def _adaptive_alone(others: Samples, seen: Samples) -> Contender:
+    """As on a host whose agent met its meter and this workload at the same time."""
+    return _adaptive((), seen) if seen else _adaptive(others, ())
+
+
+MODELS: Mapping[str, Maker] = {
+    "adaptive": _adaptive,
+    "adaptive-alone": _adaptive_alone,
+    "curve": _fixed("curve"),
+    "linear": _fixed("linear"),
+    "table": _fixed("table"),
+}
+
+
+def _two_point(others: Samples, seen: Samples) -> Contender:
+    watts = [sample.watts for sample in seen or others]
+    idle_watts, full_watts = min(watts), max(watts)
+    return _Fixed(lambda load: idle_watts + load.cpu_ratio * (full_watts - idle_watts))
+
+
+def _least_squares(others: Samples, seen: Samples) -> Contender:
+    samples = seen or others
+    try:
+        line = linear_regression([s.load.cpu_ratio for s in samples], [s.watts for s in samples])
+    except StatisticsError:  # one load only: there is no slope
+        return _two_point(samples, ())
+    return _Fixed(lambda load: line.intercept + line.slope * load.cpu_ratio)
+
+
+def _cubic(others: Samples, seen: Samples) -> Contender:
+    """TDP * (0.1 + 0.9 u^3), with the highest watts seen for the TDP, which no recording tells."""
+    full_watts = max(sample.watts for sample in (*others, *seen))
+    return _Fixed(lambda load: full_watts * (0.1 + 0.9 * load.cpu_ratio**3))
+
+
+def _curve_of_cpu(others: Samples, seen: Samples) -> Contender:
+    """The three-parameter curve: our own without disk and network, on this workload alone if it was seen."""
+    samples = seen or others
+    idle_watts, coefficients = fit_coefficients(samples, ("cpu", "cpu_sqrt"))
+    lowest_watts, highest_watts = (pick(s.watts for s in samples) for pick in (min, max))
+
+    def watts(load: Load) -> float:
+        cpu, root = row(("cpu", "cpu_sqrt"), load)
+        free_watts = idle_watts + coefficients["cpu"] * cpu + coefficients["cpu_sqrt"] * root
+        return min(max(free_watts, lowest_watts), highest_watts)
+
+    return _Fixed(watts)
+
+
+class _Persistence:
+    """The last reading; before there is one, the mean of all others."""
+
+    def __init__(self, others: Samples, seen: Samples) -> None:
+        samples = seen or others
+        self._watts = seen[-1].watts if seen else sum(s.watts for s in samples) / len(samples)
+
+    def observe(self, sample: Sample) -> None:
+        self._watts = sample.watts
+
+    def blind_watts(self, _: Load) -> float:
+        return self._watts
+
+    next_watts = blind_watts
+
+
+class _WindowedElasticNet:
+    """A regression on the newest readings only, as software power meters that adapt do it."""
+
+    _WINDOW = 60
+    _READINGS_BETWEEN_FITS = 10
+    _PENALTY = 0.01
+
+    def __init__(self, others: Samples, seen: Samples) -> None:
+        self._window = deque((*others, *seen)[-self._WINDOW :], maxlen=self._WINDOW)
+        self._readings = 0
+        self._fit()
+
+    def observe(self, sample: Sample) -> None:
+        self._window.append(sample)
+        self._readings += 1
+        if self._readings % self._READINGS_BETWEEN_FITS == 0:
+            self._fit()
+
+    def blind_watts(self, load: Load) -> float:
+        parts = zip(self._coefficients, row(LINEAR_FEATURES, load), strict=True)
+        return self._intercept + sum(coefficient * value for coefficient, value in parts)
+
+    next_watts = blind_watts
+
+    def _fit(self) -> None:
+        model = ElasticNet(alpha=self._PENALTY, max_iter=10_000, tol=1e-3)
+        model.fit(
+            [row(LINEAR_FEATURES, sample.load) for sample in self._window],
+            [sample.watts for sample in self._window],
+        )
+        self._intercept = float(model.intercept_)
+        self._coefficients = [float(value) for value in model.coef_]
+
+
+BASELINES: Mapping[str, Maker] = {
+    "two-point line": _two_point,
+    "least squares on utilisation": _least_squares,
+    "cubic TDP formula": _cubic,
+    "windowed elastic net": _WindowedElasticNet,
+    "curve of CPU alone": _curve_of_cpu,
+    "persistence": _Persistence,
+}
+
+# As they are used elsewhere: utilisation is whatever is not idle, waiting for disks included.
+ON_UTILISATION = frozenset({"two-point line", "least squares on utilisation", "cubic TDP formula"})

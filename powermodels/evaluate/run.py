@@ -1,0 +1,134 @@
+"""Run one protocol over recordings, for a model and all baselines."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from powermodels.evaluate.contenders import BASELINES, MODELS, ON_UTILISATION, Maker
+from powermodels.evaluate.protocols import PROTOCOLS, Guess, Samples
+from powermodels.evaluate.scores import Score, mean_score, score
+from powermodels.fit.recording import Recording, read_recording
+from wire.complaint import Complaint
+
+DEFAULT_MODEL = "adaptive"
+# Single-purpose loads: shown, and trained on, but no part of a mean over real services.
+_MICRO = "micro_"
+_LEAST_SAMPLES = 10
+# What no guess may exceed, above the highest watts that were shown.
+_CAP_RATIO = 1.1
+
+
+class Means(msgspec.Struct, frozen=True):
+    """A contender's errors where no detail is asked for."""
+
+    files: dict[str, Score]
+    mean: Score
+
+
+class FileResult(msgspec.Struct, frozen=True):
+    """One machine: every workload, and the mean over the real services."""
+
+    workloads: dict[str, Score]
+    mean: Score
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """What one protocol showed."""
+
+    protocol: str
+    model: str
+    files: dict[str, FileResult]
+    mean: Score
+    models: dict[str, Means]
+    """Our other models."""
+    baselines: dict[str, Means]
+    outside_bounds: int
+    """How many of the model's guesses were below 0 or above what the machine can draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """A recording, and the same with waiting for disks counted as use."""
+
+    recording: Recording
+    on_utilisation: Recording
+
+
+def evaluate(
+    paths: Sequence[Path],
+    protocol: str,
+    model: str = DEFAULT_MODEL,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Evaluation:
+    """Score a model and the baselines; `tell` hears what is being worked on."""
+    machines: dict[str, _Machine] = {}
+    for path in paths:
+        machine = _Machine(read_recording(path), read_recording(path, waiting_is_use=True))
+        if machine.recording.name in machines:
+            raise Complaint(f"two recordings are called {machine.recording.name}: rename one of them")
+        machines[machine.recording.name] = machine
+    files: dict[str, FileResult] = {}
+    outside = 0
+    for name, machine in machines.items():
+        tell(f"{protocol}, {name}: {model}")
+        files[name], of_machine = _run(machine.recording, protocol, MODELS[model])
+        outside += of_machine
+
+    def means(contender: str, make: Maker) -> Means:
+        return _means(machines, protocol, contender, make, tell)
+
+    return Evaluation(
+        protocol=protocol,
+        model=model,
+        files=files,
+        mean=mean_score(result.mean for result in files.values()),
+        models={other: means(other, MODELS[other]) for other in _others(model, protocol)},
+        baselines={baseline: means(baseline, make) for baseline, make in BASELINES.items()},
+        outside_bounds=outside,
+    )
+
+
+def _others(model: str, protocol: str) -> list[str]:
+    """Our models beside this one; adaptive-alone is a model of its own only where something was seen."""
+    redundant = {model} if protocol == "blind20" else {model, "adaptive-alone"}
+    return [name for name in MODELS if name not in redundant]
+
+
+def _means(
+    machines: Mapping[str, _Machine], protocol: str, contender: str, make: Maker, tell: Callable[[str], None]
+) -> Means:
+    scores: dict[str, Score] = {}
+    for name, machine in machines.items():
+        tell(f"{protocol}, {name}: {contender}")
+        recording = machine.on_utilisation if contender in ON_UTILISATION else machine.recording
+        scores[name] = _run(recording, protocol, make)[0].mean
+    return Means(scores, mean_score(scores.values()))
+
+
+def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, int]:
+    workloads = {
+        name: samples for name, samples in recording.workloads().items() if len(samples) >= _LEAST_SAMPLES
+    }
+    real = [name for name in workloads if not name.startswith(_MICRO)]
+    if len(workloads) < 2 or not real:  # noqa: PLR2004 - one to ask about, one to learn from
+        raise Complaint(
+            f"{recording.name} holds {len(workloads)} workloads of {_LEAST_SAMPLES} samples or more: "
+            "an evaluation needs two, one of them not called micro_"
+        )
+    watts = [sample.watts for sample in recording.samples]
+    range_watts = max(watts) - min(watts)
+    scores: dict[str, Score] = {}
+    outside = 0
+    for name, samples in workloads.items():
+        others = [sample for other, group in workloads.items() if other != name for sample in group]
+        guesses = PROTOCOLS[protocol](make, others, samples)
+        scores[name] = score([truth for truth, _ in guesses], [guess for _, guess in guesses], range_watts)
+        outside += _outside(guesses, others, samples)
+    return FileResult(scores, mean_score(scores[name] for name in real)), outside
+
+
+def _outside(guesses: Sequence[Guess], others: Samples, samples: Samples) -> int:
+    cap_watts = _CAP_RATIO * max(sample.watts for sample in (*others, *samples))
+    return sum(not 0 <= guess <= cap_watts for _, guess in guesses)

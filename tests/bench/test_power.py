@@ -1,0 +1,44 @@
+import argparse
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+
+from bench import power
+from bench.frame import Progress, Result
+from tests.powermodels.fits import metered
+from wire.complaint import Complaint
+
+
+def run(*arguments: str) -> Result:
+    parser = argparse.ArgumentParser()
+    power.add_arguments(parser)
+    return power.run(parser.parse_args(arguments), Progress(io.StringIO()))
+
+
+def test_absent_recordings_are_named(tmp_path: Path) -> None:
+    with pytest.raises(Complaint, match=r"has no opteron-6140.csv.gz, .*--data"):
+        run("--data", str(tmp_path))
+
+
+def test_every_bound_is_judged_on_recordings(tmp_path: Path) -> None:
+    lines = ["workload,timestamp,watts,cpu_idle"]
+    for seed, workload in enumerate(("micro_disk", "web", "batch")):
+        samples = metered(60, workload, seed=seed)
+        lines += [f"{s.group},{s.seconds},{s.watts},{100 - 100 * s.load.cpu_ratio}" for s in samples]
+    (tmp_path / "small.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    result = run("--data", str(tmp_path), "--machines", "small")
+    bounded = {figure.name for figure in result.figures if figure.at_most is not None}
+    assert bounded == {
+        "unseen_mape",
+        "blind20_mape",
+        "metered_over_persistence",
+        "unseen_outside_bounds",
+        "blind20_outside_bounds",
+        "metered_outside_bounds",
+        "prior_error",
+    }
+    assert {"unseen_mape_of_two-point_line", "prior_error_of_cubic_formula"} <= {
+        f.name for f in result.figures
+    }

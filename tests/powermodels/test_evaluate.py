@@ -1,0 +1,182 @@
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from powermodels.evaluate.contenders import BASELINES, MODELS, Contender
+from powermodels.evaluate.prior import cores_exponent_errors, evaluate_prior, table_without
+from powermodels.evaluate.protocols import blind20, metered, unseen
+from powermodels.evaluate.published_curves import CURVES
+from powermodels.evaluate.report import Report, main, page
+from powermodels.evaluate.run import evaluate
+from powermodels.evaluate.scores import Score, mean_score, score
+from powermodels.interface import Load
+from powermodels.models.published import CORES_EXPONENT, GENERATIONS
+from powermodels.models.published_machines import MACHINES
+from powermodels.models.samples import Sample
+from tests.powermodels.fits import metered as metered_samples
+from wattpack.cli import main as wattpack
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_scores_of_known_errors() -> None:
+    got = score([100.0, 200.0, 200.0, 100.0], [110.0, 190.0, 200.0, 100.0], 200.0)
+    assert got == Score(mape=3.75, mae=5.0, p95=10.0, dynamic_range=3.54)
+    assert mean_score([got, Score(0.25, 1.0, 0.0, 0.46)]) == Score(2.0, 3.0, 5.0, 2.0)
+
+
+class Spy:
+    """Notes in which order it is told and asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def make(self, others: Sequence[Sample], seen: Sequence[Sample]) -> Contender:
+        self.calls.append(f"made {len(others)} {len(seen)}")
+        return self
+
+    def observe(self, sample: Sample) -> None:
+        self.calls.append(f"told {sample.watts:.0f}")
+
+    def blind_watts(self, load: Load) -> float:
+        self.calls.append(f"asked {load.cpu_ratio}")
+        return 0.0
+
+    next_watts = blind_watts
+
+
+OTHERS = [Sample(0.0, 100.0, Load(0.0))] * 3
+WORKLOAD = [Sample(float(index), 100.0 + index, Load(index / 10)) for index in range(5)]
+
+
+def test_unseen_is_never_told() -> None:
+    spy = Spy()
+    guesses = unseen(spy.make, OTHERS, WORKLOAD)
+    assert spy.calls == ["made 3 0", "asked 0.0", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
+    assert [truth for truth, _ in guesses] == [100, 101, 102, 103, 104]
+
+
+def test_blind20_is_told_the_first_fifth_and_asked_about_the_rest() -> None:
+    spy = Spy()
+    guesses = blind20(spy.make, OTHERS, WORKLOAD)
+    assert spy.calls == ["made 3 1", "told 100", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
+    assert len(guesses) == 4
+
+
+def test_metered_is_asked_before_it_is_told() -> None:
+    spy = Spy()
+    metered(spy.make, OTHERS, WORKLOAD[:3])
+    assert spy.calls == ["made 3 0", "told 100", "asked 0.1", "told 101", "asked 0.2", "told 102"]
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> list[Path]:
+    """Two small machines of four workloads, with known power and a little noise."""
+    paths = []
+    for machine in range(2):
+        lines = ["workload,timestamp,watts,cpu_idle,cpu_wio,bytes_read,bytes_in"]
+        for seed, workload in enumerate(("micro_disk", "web", "batch", "cache")):
+            samples = metered_samples(60, workload, seed=10 * machine + seed, noise_ratio=0.02)
+            lines += [
+                f"{s.group},{s.seconds},{s.watts},{100 - 100 * s.load.cpu_ratio},0,"
+                f"{(s.load.disk_ratio or 0.0) * 1e9},{(s.load.network_ratio or 0.0) * 2.5e9}"
+                for s in samples
+            ]
+        path = tmp_path / f"machine{machine}.csv"
+        path.write_text("\n".join(lines))
+        paths.append(path)
+    return paths
+
+
+@pytest.mark.parametrize("protocol", ["unseen", "blind20"])
+def test_our_model_finds_a_machine_of_its_own_kind(recordings: list[Path], protocol: str) -> None:
+    evaluation = evaluate(recordings, protocol)
+    assert evaluation.mean.mape < 1.5
+    assert evaluation.outside_bounds == 0
+    for baseline in ("two-point line", "least squares on utilisation", "cubic TDP formula", "persistence"):
+        assert evaluation.baselines[baseline].mean.mape > 2 * evaluation.mean.mape
+
+
+def test_the_command_prints_the_agreed_json(
+    recordings: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert wattpack(["evaluate", *map(str, recordings), "--protocol", "metered", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed["files"]) == ["machine0", "machine1"]
+    workloads = printed["files"]["machine0"]["workloads"]
+    assert list(workloads) == ["micro_disk", "web", "batch", "cache"]
+    assert set(workloads["web"]) == {"mape", "mae", "p95", "dynamic_range"}
+    real = [workloads[name]["mape"] for name in ("web", "batch", "cache")]
+    assert printed["files"]["machine0"]["mean"]["mape"] == pytest.approx(sum(real) / 3, abs=0.01)
+    of_files = [printed["files"][name]["mean"]["mape"] for name in printed["files"]]
+    assert printed["mean"]["mape"] == pytest.approx(sum(of_files) / 2, abs=0.01)
+    assert set(printed["baselines"]) == set(BASELINES)
+
+
+def test_every_model_can_be_asked_for(recordings: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for model in MODELS:
+        assert wattpack(["evaluate", str(recordings[0]), "--protocol", "blind20", "--model", model]) == 0
+        assert f"{model}, mean of all machines" in capsys.readouterr().out
+
+
+def test_recordings_that_cannot_be_evaluated_are_complained_about(
+    recordings: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lonely = tmp_path / "lonely.csv"
+    lonely.write_text("workload,timestamp,watts,cpu_idle\n" + "web,1,100,50\n" * 20)
+    for files, complaint in (
+        ([lonely], "holds 1 workloads"),
+        ([recordings[0], recordings[0]], "two recordings are called machine0"),
+    ):
+        assert wattpack(["evaluate", *map(str, files), "--protocol", "unseen"]) == 2
+        assert complaint in capsys.readouterr().err
+
+
+def test_the_page_is_made_from_the_numbers_beside_it() -> None:
+    stored = msgspec.json.decode((DOCS / "power-accuracy.json").read_bytes(), type=Report)
+    assert (DOCS / "power-accuracy.md").read_text(encoding="utf-8") == page(stored)
+
+
+def test_the_page_s_prior_is_the_present_one() -> None:
+    stored = msgspec.json.decode((DOCS / "power-accuracy.json").read_bytes(), type=Report)
+    assert stored.prior == evaluate_prior()
+
+
+def test_a_report_is_written_from_recordings(recordings: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    assert main([str(folder), *map(str, recordings)]) == 0
+    stored = msgspec.json.decode((folder / "power-accuracy.json").read_bytes(), type=Report)
+    assert (folder / "power-accuracy.md").read_text(encoding="utf-8") == page(stored)
+    assert list(stored.protocols) == ["unseen", "blind20", "metered"]
+    assert main([str(folder)]) == 2
+    assert main([str(folder), str(tmp_path / "none.csv")]) == 2
+
+
+def test_the_prior_keeps_its_bound_on_machines_left_out_of_its_table() -> None:
+    result = evaluate_prior()
+    assert result.mean <= 15
+    assert result.mean < result.straight_line < result.cubic
+
+
+def test_a_machine_asked_about_is_out_of_the_table() -> None:
+    for curve in CURVES:
+        rows = [machine for machines in MACHINES.values() for machine in machines]
+        left = [machine for machines in table_without(curve.source).values() for machine in machines]
+        assert len(rows) == len(left) + 1
+        row = next(machine for machine in rows if machine.source == curve.source)
+        assert (row.idle_watts, row.max_watts) == (curve.watts[0], curve.watts[-1])
+        assert (row.sockets, row.cores) == (curve.facts.sockets, curve.facts.cores)
+
+
+def test_every_generation_has_machines_and_every_machine_a_generation() -> None:
+    assert {generation.name for generation in GENERATIONS} == set(MACHINES)
+    assert all(MACHINES.values())
+
+
+def test_the_exponent_of_cores_is_close_to_the_best() -> None:
+    errors = cores_exponent_errors((0.0, 0.5, 0.6, CORES_EXPONENT, 0.7, 0.8, 1.0))
+    assert errors[CORES_EXPONENT] <= min(errors.values()) + 0.5

@@ -1,0 +1,135 @@
+import subprocess
+import sys
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from powermodels.fit.__main__ import main
+from powermodels.fit.fitting import KINDS, fit
+from powermodels.fit.regression import thinned, weights
+from powermodels.interface import Load
+from powermodels.models.regression import CurveModel, LinearModel
+from powermodels.models.samples import FitRequest, Sample
+from powermodels.models.stored import decode
+from tests.powermodels.fits import MADE, loads, metered, true_watts, watts
+from wire.complaint import Complaint
+
+SOMEWHERE = Load(0.3, 0.5, 0.1, 0.2)
+
+
+def request(samples: list[Sample], **kwargs: object) -> FitRequest:
+    return msgspec.structs.replace(FitRequest(samples=tuple(samples), host="h"), **kwargs)
+
+
+def test_a_curve_finds_the_machine_behind_the_samples() -> None:
+    model = fit(request(metered(noise_ratio=0.02)), MADE)
+    assert isinstance(model, CurveModel)
+    assert model.idle_watts == pytest.approx(100, abs=3)
+    assert model.terms(SOMEWHERE).watts == pytest.approx(true_watts(SOMEWHERE), rel=0.01)
+    assert model.error_ratio == pytest.approx(0.01, abs=0.005)
+    assert model.origin.training.samples == 200
+    assert model.origin.host == "h"
+
+
+def test_one_odd_workload_does_not_bend_the_curve() -> None:
+    usual = [*metered(group="a"), *metered(group="b", seed=2), *metered(group="c", seed=3)]
+    odd = [msgspec.structs.replace(sample, watts=2 * sample.watts) for sample in metered(40, "odd", seed=4)]
+    model = fit(request([*usual, *odd]), MADE)
+    assert model.terms(SOMEWHERE).watts == pytest.approx(true_watts(SOMEWHERE), rel=0.02)
+    assert model.error_ratio > 0.05  # it says that it cannot tell the odd one
+
+
+def test_groups_weigh_the_same_and_the_current_one_as_asked() -> None:
+    samples = [*metered(30, "a"), *metered(10, "b"), *metered(5, "now")]
+    plain, current, strong = weights(samples), weights(samples, "now"), weights(samples, "now", 4.0)
+    assert plain[:30].sum() == pytest.approx(plain[30:40].sum())
+    assert current[40:].sum() == pytest.approx(current[:40].sum())
+    assert strong[40:].sum() == pytest.approx(4 * strong[:40].sum())
+
+
+def test_thinning_keeps_every_group_and_both_of_its_ends_nearly() -> None:
+    kept = thinned([*metered(1000, "long"), *metered(10, "short")], most=100)
+    assert sum(sample.group == "short" for sample in kept) == 10
+    of_long = [sample.seconds for sample in kept if sample.group == "long"]
+    assert len(of_long) == 100
+    assert (of_long[0], of_long[-1]) == (0, 4950)
+
+
+def test_the_best_kind_is_the_one_that_errs_least_on_what_it_has_not_seen() -> None:
+    straight = [
+        Sample(s.seconds, 80 + 100 * s.load.cpu_ratio + 40 * (s.load.memory_ratio or 0.0), s.load, s.group)
+        for s in [*metered(group="a"), *metered(group="b", seed=2)]
+    ]
+    assert isinstance(fit(request(straight, kind="best"), MADE), LinearModel)
+    bent = [*metered(group="a"), *metered(group="b", seed=2)]
+    assert isinstance(fit(request(bent, kind="best"), MADE), CurveModel)
+
+
+def test_frequency_is_used_where_it_tells_more() -> None:
+    def slowed(sample: Sample, frequency_ratio: float) -> Sample:
+        used = frequency_ratio * sample.load.cpu_ratio
+        load = replace(sample.load, frequency_ratio=frequency_ratio, disk_ratio=0.0, network_ratio=0.0)
+        return Sample(sample.seconds, 100 + 60 * used + 80 * sqrt(used), load, sample.group)
+
+    samples = [slowed(sample, (0.4, 0.7, 1.0)[index % 3]) for index, sample in enumerate(metered())]
+    model = fit(request(samples), MADE)
+    assert isinstance(model, CurveModel)
+    assert model.by_cycles
+    assert model.error_ratio < 0.01
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.builds(Sample, st.floats(0, 1e9), watts, loads), min_size=10, max_size=40))
+def test_any_samples_make_a_model_within_their_bounds(samples: list[Sample]) -> None:
+    highest_watts = max(sample.watts for sample in samples)
+    for kind in KINDS:
+        model = fit(request(samples, kind=kind), MADE)
+        for load in (Load(0.0), SOMEWHERE, Load(1.0, 1.0, 1.0, 1.0, 1.0)):
+            assert 0 <= model.terms(load).watts <= 1.1 * highest_watts * (1 + 1e-9) + 1e-9
+
+
+def test_too_few_samples_are_complained_about() -> None:
+    with pytest.raises(Complaint, match="9 samples are too few"):
+        fit(request(metered(9)), MADE)
+    with pytest.raises(Complaint, match="without a number"):
+        fit(request([*metered(20), Sample(0.0, 100.0, Load(float("nan")))]), MADE)
+
+
+def test_the_child_reads_a_request_writes_a_model_and_ends() -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", "powermodels.fit"],
+        input=msgspec.json.encode(request(metered())),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert decode(child.stdout).terms(SOMEWHERE).watts == pytest.approx(true_watts(SOMEWHERE), rel=0.01)
+    assert child.stderr == b""
+
+
+def test_the_child_fits_a_recording(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "machine.csv"
+    lines = [f"w,{s.seconds},{s.watts},{100 - 100 * s.load.cpu_ratio}" for s in metered()]
+    path.write_text("\n".join(["workload,timestamp,watts,cpu_idle", *lines]))
+    assert main([str(path), "--kind", "table", "--host", "here"]) == 0
+    model = decode(capfdbinary.readouterr().out)
+    assert model.origin.host == "here"
+    assert model.terms(Load(0.25)).watts == pytest.approx(155, rel=0.1)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"samples": []', b'{"samples": [], "host": ""}'])
+def test_what_cannot_be_fitted_ends_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    path = tmp_path / "request.json"
+    path.write_bytes(content)
+    assert main([str(path)]) == 2
+    assert main([str(tmp_path / "none.json")]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
+    assert all(line.startswith("fit: ") for line in errors)

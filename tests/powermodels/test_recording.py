@@ -1,0 +1,69 @@
+import gzip
+from pathlib import Path
+
+import pytest
+
+from powermodels.fit.recording import parse_recording, read_recording
+from wire.complaint import Complaint
+
+HEAD = (
+    "workload,timestamp,watts,cpu_user,cpu_wio,cpu_idle,mem_free,mem_cached,"
+    "bytes_read,bytes_in,bytes_out,cycles"
+)
+LINES = (
+    "web,10,150,20,30,50,1000,1000,5e7,1e8,1.5e8,1e9",
+    "web,12,160,40,0,60,500,500,0,0,0,1e9",
+    "batch,20,200,95,0,5,250,250,0,0,0,1e9",
+)
+TEXT = "\n".join([HEAD, *LINES]) + "\n"
+
+
+def test_a_line_becomes_a_sample_of_its_workload() -> None:
+    recording = parse_recording("m", TEXT)
+    assert {name: len(samples) for name, samples in recording.workloads().items()} == {"web": 2, "batch": 1}
+    first = recording.samples[0]
+    assert (first.seconds, first.watts) == (10, 150)
+    assert first.load.cpu_ratio == pytest.approx(0.2)  # waiting for disks is not use
+    assert first.load.memory_ratio == pytest.approx(0)
+    assert first.load.disk_ratio == pytest.approx(0.05)
+    assert first.load.network_ratio == pytest.approx(0.1)
+    assert recording.samples[2].load.memory_ratio == pytest.approx(0.75)
+
+
+def test_waiting_can_count_as_use() -> None:
+    assert parse_recording("m", TEXT, waiting_is_use=True).samples[0].load.cpu_ratio == pytest.approx(0.5)
+
+
+def test_hardware_counters_change_nothing() -> None:
+    assert parse_recording("m", TEXT.replace("1e9", "7e7")) == parse_recording("m", TEXT)
+
+
+def test_packed_and_plain_files_are_the_same(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "m.csv", tmp_path / "m.csv.gz"
+    plain.write_text(TEXT)
+    packed.write_bytes(gzip.compress(TEXT.encode()))
+    assert read_recording(plain) == read_recording(packed) == parse_recording("m", TEXT)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "no column workload, timestamp, watts, cpu_idle"),
+        (HEAD + "\n", "holds no samples"),
+        (TEXT.replace(",150,", ",much,"), "line 2.*much"),
+        (TEXT.replace(",160,", ",nan,"), "line 3.*finite"),
+        (TEXT.replace(",200,", ",-200,"), "line 4.*negative"),
+        (TEXT.replace(",160,", ",,"), "line 3.*no value for watts"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text: str, complaint: str) -> None:
+    with pytest.raises(Complaint, match=complaint):
+        parse_recording("m", text)
+
+
+@pytest.mark.parametrize("content", [b"\x00\xff", b"\x1f\x8b\x08\x00broken"])
+def test_files_of_another_kind_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "m.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(Complaint, match="cannot be read as a recording"):
+        read_recording(path)
