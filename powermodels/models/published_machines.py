@@ -1,7 +1,8 @@
 """Published idle and full-load watts of whole servers: the numbers that the prior stands on.
 
 Every row is one SPECpower_ssj2008 result (spec.org/power_ssj2008/results): wall power of the machine at
-active idle and at 100 % load, under the name of its CPU's generation. `published` says how they are used.
+active idle and at 100 % load, under the name of its CPU's generation. `published` says how they are used,
+and `powermodels.evaluate.published_curves` where those with whole curves were read.
 """
 
 from collections.abc import Mapping
