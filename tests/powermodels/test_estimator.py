@@ -1,40 +1,50 @@
+from datetime import UTC, datetime
 from math import fsum
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from powermodels.estimator import Estimator
-from powermodels.interface import Load
+from powermodels.idle import IdlePolicy
+from powermodels.interface import Load, Scope
+from powermodels.models.fitted import Origin, Range, ScopeName, Training, fingerprint
+from powermodels.models.regression import CurveModel, LinearModel
+from powermodels.models.stored import Stored, save
 from tests.lab.powercap import Fault, PowercapTree, constant, intel
+from tests.powermodels.hosts import SKYLAKE, write_proc
+from tests.powermodels.sysfs import write_files
 from wire.messages import PowerSource
+from wire.resources import Quantities
 
-CPUINFO = """\
-processor\t: {n}
-vendor_id\t: GenuineIntel
-cpu family\t: 6
-model\t\t: 85
-model name\t: Intel(R) Xeon(R) Gold 6140 CPU @ 2.30GHz
-stepping\t: 4
-physical id\t: {n}
-core id\t\t: 0
-flags\t\t: fpu vme
-"""
 LOAD = Load(cpu_ratio=0.5, memory_ratio=0.4, disk_ratio=0.1, network_ratio=0.1)
 CONTAINERS = {"web": Load(0.2, 0.1), "db": Load(0.1, 0.2, 0.1, None)}
 
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    folder = tmp_path / "proc"
-    folder.mkdir()
-    (folder / "cpuinfo").write_text("\n".join(CPUINFO.format(n=n) for n in range(2)))
-    (folder / "meminfo").write_text("MemTotal: 196608000 kB\n")
-    return folder
+    return write_proc(tmp_path / "proc", SKYLAKE)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> PowercapTree:
     return PowercapTree(tmp_path / "powercap", intel(constant(100), constant(50)))
+
+
+def stored(
+    host: str, metered: ScopeName = "NODE", kind: type[LinearModel | CurveModel] = CurveModel
+) -> Stored:
+    training = Training(samples=500, watts=Range(60.0, 300.0), features={"cpu": Range(0.0, 1.0)})
+    origin = Origin(
+        features=("cpu", "disk"),
+        scaling=Quantities(disk_bytes_per_second=1e9),
+        training=training,
+        error_ratio=0.04,
+        made=datetime(2026, 1, 2, tzinfo=UTC),
+        host=host,
+        metered=metered,
+    )
+    return kind(origin=origin, idle_watts=60.0, coefficients_watts={"cpu": 200.0, "disk": 40.0})
 
 
 def test_a_metered_host_reports_what_the_meter_says(proc: Path, tree: PowercapTree) -> None:
@@ -43,6 +53,7 @@ def test_a_metered_host_reports_what_the_meter_says(proc: Path, tree: PowercapTr
     tree.advance(3)
     estimate = estimator.estimate(3, LOAD, CONTAINERS)
     assert estimate.source is PowerSource.RAPL
+    assert estimate.scope is Scope.CPU_AND_MEMORY
     assert estimate.watts == pytest.approx(180, rel=0.005)
     shares = [share.watts for share in estimate.containers.values()]
     assert fsum((estimate.idle_watts, estimate.system_watts, *shares)) == pytest.approx(estimate.watts)
@@ -59,7 +70,7 @@ def test_what_the_meter_does_not_see_is_a_gap(proc: Path, tree: PowercapTree) ->
     assert model.startswith("power: prior for 2 x Intel(R) Xeon(R) Gold 6140")
 
 
-def test_the_model_stands_in_while_the_meter_is_silent(proc: Path, tree: PowercapTree) -> None:
+def test_while_the_meter_is_silent_what_was_learned_from_it_stands_in(proc: Path, tree: PowercapTree) -> None:
     estimator = Estimator.for_host(proc, tree.sys)
     assert estimator.estimate(0, LOAD, CONTAINERS).source is PowerSource.PRIOR
     tree.advance(3)
@@ -67,8 +78,8 @@ def test_the_model_stands_in_while_the_meter_is_silent(proc: Path, tree: Powerca
     tree.fail("intel-rapl:0", "energy_uj", Fault.EACCES)
     tree.advance(6)
     silent = estimator.estimate(6, LOAD, CONTAINERS)
-    assert silent.source is PowerSource.PRIOR
-    assert silent.watts > 0
+    assert (silent.source, silent.scope) == (PowerSource.MODEL, Scope.CPU_AND_MEMORY)
+    assert silent.watts == pytest.approx(180, rel=0.01)
     assert [gap.what for gap in estimator.gaps] == ["RAPL"]
     assert len(estimator.describe()) == 1
 
@@ -77,8 +88,120 @@ def test_a_host_without_a_meter_says_so_and_answers(proc: Path, tmp_path: Path) 
     estimator = Estimator.for_host(proc, tmp_path / "sys")
     estimate = estimator.estimate(0, LOAD, {})
     assert estimate.source is PowerSource.PRIOR
+    assert estimate.scope is Scope.NODE
     assert estimate.idle_watts + estimate.system_watts == pytest.approx(estimate.watts)
     assert [gap.what for gap in estimator.gaps] == ["RAPL"]
+    assert estimator.model_state().made is None
+
+
+def test_every_meter_is_visible_and_the_one_that_sees_most_is_used(proc: Path, tree: PowercapTree) -> None:
+    write_files(tree.sys / "class/hwmon/hwmon0", {"name": "power_meter", "power1_average": 290_000_000})
+    write_files(tree.sys / "class/hwmon/hwmon1", {"name": "amdgpu", "power1_average": 20_000_000})
+    estimator = Estimator.for_host(proc, tree.sys)
+    estimator.begin(0)
+    tree.advance(3)
+    estimate = estimator.estimate(3, LOAD, CONTAINERS)
+    assert estimate.watts == pytest.approx(290)
+    assert (estimate.source, estimate.scope) == (PowerSource.HWMON, Scope.NODE)
+    assert [(state.name, state.used, state.watts) for state in estimator.meters()] == [
+        ("acpi", True, 290.0),
+        ("rapl", False, pytest.approx(180, rel=0.005)),
+        ("hwmon", False, None),
+    ]
+    assert [part.name for part in estimator.meters()[1].parts][:2] == ["package-0", "package-0 dram"]
+    assert not estimator.gaps
+
+
+def test_when_the_better_meter_goes_the_other_one_is_used(proc: Path, tree: PowercapTree) -> None:
+    folder = write_files(
+        tree.sys / "class/power_supply/BAT0",
+        {"type": "Battery", "status": "Discharging", "power_now": 290_000_000},
+    )
+    estimator = Estimator.for_host(proc, tree.sys)
+    estimator.begin(0)
+    tree.advance(12)
+    assert estimator.estimate(12, LOAD, {}).scope is Scope.NODE
+    write_files(folder, {"status": "Charging"})
+    tree.advance(15)
+    assert estimator.estimate(15, LOAD, {}).scope is Scope.CPU_AND_MEMORY
+    assert estimator.model.scope is Scope.NODE, "what RAPL says is not learned as if it were the whole"
+
+
+@pytest.mark.parametrize("policy", IdlePolicy)
+def test_a_share_of_idle_power_stands_beside_and_changes_no_sum(
+    proc: Path, tmp_path: Path, policy: IdlePolicy
+) -> None:
+    estimator = Estimator.for_host(proc, tmp_path / "sys", idle_policy=policy)
+    reserved = {"web": Load(0.25), "db": Load(0.1, 0.5)}
+    estimate = estimator.estimate(0, LOAD, CONTAINERS, reserved=reserved)
+    shares = estimate.containers.values()
+    parts = (estimate.idle_watts, estimate.system_watts, *(share.watts for share in shares))
+    assert fsum(parts) == pytest.approx(estimate.watts)
+    handed_out = fsum(share.idle_watts for share in shares)
+    assert handed_out <= estimate.idle_watts * (1 + 1e-12)
+    assert (handed_out > 0) == (policy is not IdlePolicy.NONE)
+
+
+def test_the_hosts_own_model_is_used_where_there_is_one(proc: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    facts = Estimator.for_host(proc, tmp_path).facts
+    save(stored(fingerprint(facts)), path)
+    estimator = Estimator.for_host(proc, tmp_path / "sys", model_path=path)
+    estimate = estimator.estimate(0, Load(0.5), {})
+    assert (estimate.watts, estimate.source, estimate.error_ratio) == (160, PowerSource.MODEL, 0.04)
+    assert estimator.model_state().made == datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_a_load_is_taken_by_the_capacity_that_the_model_was_fitted_with(proc: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    save(stored(fingerprint(Estimator.for_host(proc, tmp_path).facts)), path)
+    estimator = Estimator.for_host(proc, tmp_path / "sys", model_path=path)
+    load = Load(0.5, disk_ratio=0.5)
+    capacity = Quantities(disk_bytes_per_second=2e8)
+    assert estimator.estimate(0, load, {}).watts == pytest.approx(180)
+    assert estimator.estimate(0, load, {}, capacity=capacity).watts == pytest.approx(164)
+
+
+@pytest.mark.parametrize(("content", "why"), [(None, "another machine"), (b"{}", "no model of this version")])
+def test_a_model_that_is_not_this_hosts_is_left_alone_and_named(
+    proc: Path, tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    path = tmp_path / "model.json"
+    if content is None:
+        save(stored("somebody else"), path)
+    else:
+        path.write_bytes(content)
+    estimator = Estimator.for_host(proc, tmp_path / "sys", model_path=path)
+    assert estimator.estimate(0, LOAD, {}).source is PowerSource.PRIOR
+    assert any(why in gap.why for gap in estimator.gaps)
+
+
+def test_a_calibrated_line_is_used_as_it_is(proc: Path, tree: PowercapTree, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    host = fingerprint(Estimator.for_host(proc, tree.sys).facts)
+    save(stored(host, "CPU_AND_MEMORY", LinearModel), path)
+    before = path.read_bytes()
+    estimator = Estimator.for_host(proc, tree.sys, model_path=path)
+    estimator.begin(0)
+    tree.advance(3)
+    estimator.estimate(3, LOAD, {})
+    estimator.close()
+    assert estimator.model.terms(Load(1.0)).watts == 260
+    assert path.read_bytes() == before
+
+
+def test_a_calibrated_curve_goes_on_learning(proc: Path, tree: PowercapTree, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    host = fingerprint(Estimator.for_host(proc, tree.sys).facts)
+    save(stored(host, "CPU_AND_MEMORY"), path)
+    estimator = Estimator.for_host(proc, tree.sys, model_path=path)
+    estimator.begin(0)
+    for seconds in range(3, 60, 3):
+        tree.advance(seconds)
+        estimator.estimate(seconds, Load(0.5), {})
+    estimator.close()
+    assert estimator.model.terms(Load(0.5)).watts == pytest.approx(180, rel=0.02)
+    assert msgspec.json.decode(path.read_bytes())["kind"] == "adaptive"
 
 
 def test_this_machine_gets_sane_watts() -> None:

@@ -1,0 +1,99 @@
+"""Model and measurements in one picture: CPU use to the right, watts upwards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from powermodels.interface import Load, Model
+from powermodels.models.samples import Sample
+
+_WIDTH, _HEIGHT = 60, 16
+_POINT, _CURVE = "·", "█"
+_CURVE_POINTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What is shown: from no watts to a little more than the most."""
+
+    top_watts: float
+    curve: tuple[tuple[float, float], ...]
+    points: tuple[tuple[float, float], ...]
+
+
+def _frame(samples: Sequence[Sample], model: Model) -> _Frame:
+    # The other resources stay as they were in the idlest sample, so that the line is that of the CPU.
+    idlest = min(samples, key=lambda sample: sample.load.cpu_ratio).load
+    curve = tuple(
+        (
+            ratio,
+            model.terms(
+                Load(
+                    ratio,
+                    idlest.memory_ratio,
+                    idlest.disk_ratio,
+                    idlest.network_ratio,
+                    idlest.frequency_ratio,
+                )
+            ).watts,
+        )
+        for ratio in (index / _CURVE_POINTS for index in range(_CURVE_POINTS + 1))
+    )
+    points = tuple((sample.load.cpu_ratio, sample.watts) for sample in samples)
+    return _Frame(1.05 * max(watts for _, watts in (*curve, *points)), curve, points)
+
+
+def text_plot(samples: Sequence[Sample], model: Model) -> list[str]:
+    """The picture for a terminal: dots are measurements, the line is the model."""
+    frame = _frame(samples, model)
+    cells = [[" "] * _WIDTH for _ in range(_HEIGHT)]
+    for mark, places in ((_CURVE, frame.curve), (_POINT, frame.points)):
+        for ratio, watts in places:
+            column = min(_WIDTH - 1, int(max(0.0, ratio) * _WIDTH))
+            row = min(_HEIGHT - 1, int(watts / frame.top_watts * _HEIGHT))
+            if mark == _CURVE or cells[row][column] == " ":
+                cells[row][column] = mark
+    lines = []
+    for row in reversed(range(_HEIGHT)):
+        label = f"{(row + 0.5) / _HEIGHT * frame.top_watts:6.0f} W" if row % 5 == 0 else " " * 8
+        lines.append(f"{label} │{''.join(cells[row]).rstrip()}")
+    lines.append(f"{'':8} └{'─' * _WIDTH}")
+    lines.append(f"{'':8}  0 % CPU{'':{_WIDTH - 16}}100 %")
+    lines.append(f"{'':8}  {_POINT} measured   {_CURVE} model")
+    return lines
+
+
+def svg_plot(samples: Sequence[Sample], model: Model, title: str) -> str:
+    """The picture as SVG, for a browser or a page."""
+    frame = _frame(samples, model)
+    left, top, width, height = 60, 40, 620, 340
+
+    def place(ratio: float, watts: float) -> tuple[float, float]:
+        across = left + min(1.0, max(0.0, ratio)) * width
+        return round(across, 1), round(top + height * (1 - watts / frame.top_watts), 1)
+
+    dots = "".join(
+        f'<circle cx="{x}" cy="{y}" r="2.5"/>' for x, y in (place(*point) for point in frame.points)
+    )
+    line = " ".join(f"{x},{y}" for x, y in (place(*point) for point in frame.curve))
+    steps = [frame.top_watts * part / 4 for part in range(5)]
+    levels = "".join(
+        f'<line x1="{left}" x2="{left + width}" y1="{place(0, watts)[1]}" y2="{place(0, watts)[1]}"/>'
+        f'<text x="{left - 8}" y="{place(0, watts)[1] + 4}" text-anchor="end">{watts:.0f} W</text>'
+        for watts in steps
+    )
+    ratios = "".join(
+        f'<text x="{place(part / 4, 0)[0]}" y="{top + height + 20}" text-anchor="middle">{25 * part} %</text>'
+        for part in range(5)
+    )
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 420" font-family="sans-serif"
+ font-size="12">
+<rect width="720" height="420" fill="#fff"/>
+<text x="{left}" y="22" font-size="15">{escape(title)}</text>
+<g stroke="#ddd" fill="#444" stroke-width="1"><g>{levels}</g></g>
+<g fill="#444">{ratios}
+<text x="{left + width / 2}" y="{top + height + 36}" text-anchor="middle">CPU</text></g>
+<g fill="#2b6cb0" fill-opacity="0.5">{dots}</g>
+<polyline points="{line}" fill="none" stroke="#c05621" stroke-width="2"/>
+</svg>
+"""
