@@ -178,6 +178,21 @@ class ContainerUsage(_Message, frozen=True):
     network: Sketch | None = None
 
 
+class PowerCurve(_Message, frozen=True):
+    """A node's power model, told as points: enough to ask what more load would draw there."""
+
+    source: PowerSource
+    error_ratio: Ratio
+    idle_watts: NonNegative
+    cpu_ratios: Annotated[tuple[Ratio, ...], Meta(min_length=2, max_length=100)]
+    cpu_watts: Annotated[tuple[NonNegative, ...], Meta(min_length=2, max_length=100)]
+    """What CPU load adds at each of `cpu_ratios`."""
+    memory_watts: NonNegative = 0.0
+    """What full use of the resource adds, as do the next two."""
+    disk_watts: NonNegative = 0.0
+    network_watts: NonNegative = 0.0
+
+
 class Heartbeat(_Message, frozen=True):
     """The whole truth, now and then: what was missed is healed by it. Also the first word of every boot."""
 
@@ -188,6 +203,7 @@ class Heartbeat(_Message, frozen=True):
     usage: tuple[ContainerUsage, ...] = ()
     top: dict[Resource, tuple[Name, ...]] = {}
     """The containers that used most of each resource since the last heartbeat, the greediest first."""
+    power_curve: PowerCurve | None = None
 
 
 class Report(_Message, frozen=True):
