@@ -137,6 +137,32 @@ class Roots(_Section, frozen=True):
     )
 
 
+class Power(_Section, frozen=True):
+    """How watts are found where no meter tells all."""
+
+    model: Annotated[
+        str,
+        Meta(
+            description="This host's own power model, as `wattpack calibrate` made it or as the agent"
+            " learned it from a meter; empty keeps none."
+        ),
+    ] = "/var/lib/wattpack-agent/model.json"
+    accounts: Annotated[
+        str,
+        Meta(
+            description="Where joules are kept, so that their counters go on over restarts; empty keeps none."
+        ),
+    ] = "/var/lib/wattpack-agent/energy.json"
+    idle_policy: Annotated[
+        str,
+        Meta(
+            pattern="^(none|equal|by-use|by-reservation)$",
+            description="How the node's idle power is shared out to containers, beside what they add"
+            " themselves: none, equal, by-use or by-reservation.",
+        ),
+    ] = "none"
+
+
 class Docker(_Section, frozen=True):
     """Names, images and services of containers; without it they go by their ids."""
 
@@ -187,6 +213,7 @@ class AgentConfig(_Section, frozen=True):
     host: Host = Host()
     push: Push = Push()
     bottleneck: Bottleneck = Bottleneck()
+    power: Power = Power()
     roots: Roots = Roots()
     docker: Docker = Docker()
     http: Http = Http()

@@ -50,7 +50,7 @@ async def running(
     config: AgentConfig, alive: Callable[[], None] = lambda: None
 ) -> AsyncIterator[RunningAgent]:
     """Run an agent while the block runs; `alive` is called after each completed pass."""
-    observer = Observer(config)
+    observer = Observer(config, remembers=True)
     state = AgentState(Outbox(config.collector, config.spool))
     metrics = AgentMetrics(state)
     app = web.Application()
@@ -73,6 +73,7 @@ async def running(
                 yield RunningAgent(node_name(config), bound, observer.survey(), state, work)
         finally:
             await state.outbox.close()
+            observer.close()
 
 
 async def once(config: AgentConfig) -> Report:

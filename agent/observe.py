@@ -4,6 +4,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from agent.capacity import Capacities
 from agent.config import AgentConfig
 from agent.picture import ContainerPicture, Picture
@@ -12,7 +14,6 @@ from agent.sample import sample
 from agent.sources.docker import ContainerInfo, DockerNames
 from agent.sources.read import Reader
 from agent.sources.readings import Reading
-from powermodels.estimator import Estimator
 from wire.messages import Gap
 
 _SHORT_ID = 12
@@ -27,15 +28,18 @@ class Survey:
 
 
 class Observer:
-    """Knows the host by its files, its meters and its engine."""
+    """Knows the host by its files, its meters and its engine.
 
-    def __init__(self, config: AgentConfig) -> None:
+    Only the agent itself `remembers` from run to run; whoever takes a look beside it leaves no trace.
+    """
+
+    def __init__(self, config: AgentConfig, *, remembers: bool = False) -> None:
         proc, sys = Path(config.roots.proc), Path(config.roots.sys)
         self.names = DockerNames(Path(config.docker.socket)) if config.docker.enabled else None
         self._reader = Reader(proc, sys, time.monotonic, time.time, subtree=config.host.cgroup)
         self._capacities = Capacities(config.host.disk_bytes_per_second, config.host.network_bytes_per_second)
-        self._estimator = Estimator.for_host(proc, sys)
-        self._power = PowerMeter(self._estimator)
+        power = config.power if remembers else msgspec.structs.replace(config.power, accounts="")
+        self._power = PowerMeter(power, proc, sys)
         self._last: Reading | None = None
 
     def look(self) -> Picture | None:
@@ -43,7 +47,7 @@ class Observer:
         reading = self._reader.read()
         last, self._last = self._last, reading
         if last is None:
-            self._estimator.begin(reading.monotonic_seconds)
+            self._power.begin(reading.monotonic_seconds)
             return None
         taken = self._capacities.complete(sample(last, reading))
         power = self._power.measure(taken, reading.monotonic_seconds)
@@ -56,7 +60,13 @@ class Observer:
                 for each in taken.containers
             ),
             gaps=self._gaps(reading),
+            meters=power.meters,
+            power_curve=power.curve,
         )
+
+    def close(self) -> None:
+        """Keep what is to outlast this run."""
+        self._power.close()
 
     def survey(self) -> Survey:
         """What is there and what is not, in plain words."""
@@ -65,13 +75,13 @@ class Observer:
         found = (
             *self._reader.describe(),
             *(["container names from the Docker engine"] if named else []),
-            *self._estimator.describe(),
+            *self._power.describe(),
         )
         return Survey(found, self._gaps(reading))
 
     def _gaps(self, reading: Reading) -> tuple[Gap, ...]:
         unnamed = (self.names.gap,) if self.names is not None and self.names.gap is not None else ()
-        return (*reading.gaps, *unnamed, *self._estimator.gaps)
+        return (*reading.gaps, *unnamed, *self._power.gaps)
 
     def _info(self, container_id: str) -> ContainerInfo:
         known = self.names.get(container_id) if self.names is not None else None

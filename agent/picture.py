@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from agent.sample import ContainerSample, Sample
 from agent.sources.docker import ContainerInfo
-from wire.messages import ContainerPower, Gap, NodePower
+from powermodels.interface import MeterState
+from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,5 @@ class Picture:
     power: NodePower | None = None
     containers: tuple[ContainerPicture, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    meters: tuple[MeterState, ...] = ()
+    power_curve: PowerCurve | None = None

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from agent import config
 from agent.sample import Sample
 from powermodels.accounts import EnergyAccounts
 from powermodels.estimator import Estimator
-from powermodels.interface import Load
-from wire.messages import ContainerPower, NodePower
+from powermodels.idle import IdlePolicy
+from powermodels.interface import Load, MeterState
+from powermodels.models.told import tell
+from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
 from wire.resources import Quantities, Resource, ratio
 
 
@@ -17,6 +21,10 @@ class PowerSample:
 
     node: NodePower
     containers: Mapping[str, ContainerPower]
+    meters: tuple[MeterState, ...]
+    """Every meter that the host has, whether it is the one that is believed or not."""
+    curve: PowerCurve
+    """What more load would draw."""
 
 
 def load_of(used: Quantities, capacity: Quantities) -> Load:
@@ -32,18 +40,43 @@ def load_of(used: Quantities, capacity: Quantities) -> Load:
 class PowerMeter:
     """Estimates each sample and integrates it over time."""
 
-    def __init__(self, estimator: Estimator) -> None:
-        self._estimator = estimator
-        self._accounts = EnergyAccounts()
+    def __init__(self, settings: config.Power, proc: Path, sys: Path) -> None:
+        self._estimator = Estimator.for_host(
+            proc,
+            sys,
+            model_path=Path(settings.model) if settings.model else None,
+            idle_policy=IdlePolicy(settings.idle_policy),
+        )
+        self._accounts = (
+            EnergyAccounts.restore(Path(settings.accounts), _kernel_boot(proc))
+            if settings.accounts
+            else EnergyAccounts()
+        )
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        kept = (self._accounts.gap,) if self._accounts.gap is not None else ()
+        return (*self._estimator.gaps, *kept)
+
+    def describe(self) -> list[str]:
+        return self._estimator.describe()
+
+    def begin(self, monotonic_seconds: float) -> None:
+        """Start the first interval."""
+        self._estimator.begin(monotonic_seconds)
 
     def measure(self, sample: Sample, monotonic_seconds: float) -> PowerSample:
+        """Watts of the sample's interval, and all joules up to now."""
         estimate = self._estimator.estimate(
             monotonic_seconds,
             load_of(sample.used, sample.capacity),
             {c.id: load_of(c.used, sample.capacity) for c in sample.containers},
+            reserved={c.id: load_of(c.limit, sample.capacity) for c in sample.containers},
+            capacity=sample.capacity,
         )
         self._accounts.add(estimate, sample.interval_seconds)
         self._accounts.keep(estimate.containers)
+        self._accounts.save()
         return PowerSample(
             node=NodePower(
                 watts=estimate.watts,
@@ -59,7 +92,23 @@ class PowerMeter:
                     source=estimate.source,
                     error_ratio=share.error_ratio,
                     joules_total=self._accounts.container_joules(container_id),
+                    idle_watts=share.idle_watts,
                 )
                 for container_id, share in estimate.containers.items()
             },
+            meters=self._estimator.meters(),
+            curve=tell(self._estimator.model),
         )
+
+    def close(self) -> None:
+        """Keep what was learned and counted."""
+        self._estimator.close()
+        self._accounts.save(stopped=True)
+
+
+def _kernel_boot(proc: Path) -> str:
+    """Names one run of the machine's kernel; the same for all where it cannot be read."""
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"

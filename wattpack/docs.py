@@ -95,7 +95,11 @@ def _metrics() -> Iterator[str]:
     yield "`process_*`: what they cost themselves."
     nothing: tuple[tuple[str, str], ...] = ()
     groups: Sequence[tuple[str, Sequence[MetricSpec[Any]], Sequence[tuple[str, str]]]] = (
-        ("The node, by its agent", (*catalogue.NODE_METRICS, *catalogue.NODE_PRESSURE_METRICS), nothing),
+        (
+            "The node, by its agent",
+            (*catalogue.NODE_METRICS, *catalogue.METER_METRICS, *catalogue.NODE_PRESSURE_METRICS),
+            nothing,
+        ),
         (
             "Each container, by the agent",
             (*catalogue.CONTAINER_METRICS, *catalogue.CONTAINER_PRESSURE_METRICS),

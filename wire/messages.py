@@ -46,7 +46,7 @@ class NodePower(_Message, frozen=True):
     error_ratio: Ratio
     """Expected relative error of `watts`: 0.25 means a quarter more or less."""
     joules_total: NonNegative
-    """Energy since the agent began to count; never goes back within one boot."""
+    """Energy since the agent began to count; never goes back, over restarts of the agent too."""
 
 
 class ContainerPower(_Message, frozen=True):
@@ -56,6 +56,8 @@ class ContainerPower(_Message, frozen=True):
     source: PowerSource
     error_ratio: Ratio
     joules_total: NonNegative
+    idle_watts: NonNegative = 0.0
+    """What the chosen policy puts on it of the node's idle power; not in `watts`, so nothing counts twice."""
 
 
 class Pressure(_Message, frozen=True):

@@ -15,6 +15,7 @@ from agent.exposition.catalogue import (
     CONTAINER_METRICS,
     CONTAINER_PRESSURE_METRICS,
     GAP_METRICS,
+    METER_METRICS,
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
 )
@@ -46,6 +47,7 @@ class _FromState(Collector):
             return
         yield from families(NODE_METRICS, [picture])
         yield from families(NODE_PRESSURE_METRICS, waiting(picture.sample.pressure))
+        yield from families(METER_METRICS, picture.meters)
         yield from families(GAP_METRICS, picture.gaps)
         yield from families(CONTAINER_METRICS, picture.containers)
         yield from families(

@@ -76,7 +76,7 @@ class Speaker:
         state = self._state(picture, closes=due.host, everything=everything)
         containers = self._states(picture, set(happened.begun), closes=due.containers, everything=everything)
         events += happened.events
-        heartbeat = self._heartbeat() if everything else None
+        heartbeat = self._heartbeat(picture) if everything else None
         is_news = state or containers or happened.gone or events or alerts or heartbeat
         if not is_news and not due.beacon:
             return None
@@ -141,7 +141,7 @@ class Speaker:
             states.append(state)
         return tuple(states)
 
-    def _heartbeat(self) -> Heartbeat:
+    def _heartbeat(self, picture: Picture) -> Heartbeat:
         tallies = {container_id: followed.tally for container_id, followed in self._containers.items()}
         usage = [tally.usage(container_id) for container_id, tally in (tallies | self._ended).items()]
         heartbeat = Heartbeat(
@@ -151,6 +151,7 @@ class Speaker:
             usage=tuple(each for each in usage if each is not None),
             # Of those that run: the others cannot be asked to use less.
             top=greediest(tallies, self._push.top_containers),
+            power_curve=picture.power_curve,
         )
         self._ended = {}
         for followed in self._containers.values():

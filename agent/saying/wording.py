@@ -71,7 +71,9 @@ def container_state(container: ContainerPicture, mean: Values, window_seconds: f
 def _container_power(power: ContainerPower | None, watts: float | None) -> ContainerPower | None:
     if power is None or watts is None:
         return None
-    return ContainerPower(_brief(watts), power.source, power.error_ratio, round(power.joules_total, 2))
+    return ContainerPower(
+        _brief(watts), power.source, power.error_ratio, round(power.joules_total, 2), _brief(power.idle_watts)
+    )
 
 
 # --- The node -------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
                 base={
                     "collector": {"url": collector.address.url},
                     "spool": {"path": str(data / "spool.db")},
+                    "power": {"model": str(data / "model.json"), "accounts": str(data / "energy.json")},
                 },
                 environment=os.environ,
                 assignments=settings["agent"],

@@ -160,6 +160,13 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerPicture], ...] = (
         value=lambda container: container.power.watts if container.power else None,
     ),
     MetricSpec(
+        name="wattpack_container_power_idle_share_watts",
+        kind="gauge",
+        help="What the chosen policy puts on the container of its node's idle power; not in its own power.",
+        labels=_WHO,
+        value=lambda container: (container.power.idle_watts or None) if container.power else None,
+    ),
+    MetricSpec(
         name="wattpack_container_power_error_ratio",
         kind="gauge",
         help="Expected relative error of the container's power.",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agent.picture import Picture
+from powermodels.interface import MeterState
 from wire.catalogue import MetricSpec
 from wire.messages import Pressure
 from wire.resources import Resource
@@ -176,5 +177,19 @@ NODE_PRESSURE_METRICS: tuple[MetricSpec[Waiting], ...] = (
         help="Share of the time in which something on the node waited for the resource (PSI some).",
         labels={"resource": lambda waiting: waiting.resource},
         value=lambda waiting: waiting.ratio,
+    ),
+)
+
+METER_METRICS: tuple[MetricSpec[MeterState], ...] = (
+    MetricSpec(
+        name="wattpack_node_meter_watts",
+        kind="gauge",
+        help="Power by each meter that the node has, whether it is the one that is believed or not.",
+        labels={
+            "meter": lambda meter: meter.name,
+            "scope": lambda meter: meter.scope.value,
+            "used": lambda meter: "true" if meter.used else "false",
+        },
+        value=lambda meter: meter.watts,
     ),
 )

@@ -1,0 +1,54 @@
+"""The agent as a process on a host with a meter: the fake powercap tree, whose truth is known."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.lab.powercap import PowercapTree, constant, intel
+from tests.lab.suite import fetch
+from tests.lab.waiting import eventually
+from tests.processes import Command, wattpack
+
+WATTS = 50.0
+
+
+def agent(tree: PowercapTree, folder: Path) -> Command:
+    return wattpack(
+        "agent",
+        *("--set", "http.listen=127.0.0.1:0"),
+        *("--set", "sampling.period_seconds=0.5"),
+        *("--set", f"roots.sys={tree.sys}"),
+        *("--set", "collector.enabled=false"),
+        *("--set", "docker.enabled=false"),
+        *("--set", f"spool.path={folder / 'spool.db'}"),
+        *("--set", f"power.model={folder / 'model.json'}"),
+        *("--set", f"power.accounts={folder / 'energy.json'}"),
+    )
+
+
+def value(url: str, series: str) -> float:
+    found = re.search(rf"^{re.escape(series)} (\S+)$", fetch(f"{url}/metrics"), re.MULTILINE)
+    assert found is not None, series
+    return float(found[1])
+
+
+def test_a_meter_is_believed_shown_and_its_joules_go_on_over_a_restart(tmp_path: Path) -> None:
+    tree = PowercapTree(tmp_path / "tree", intel(constant(WATTS)))
+    joules = 0.0
+    with tree.live():
+        for _ in range(2):
+            with agent(tree, tmp_path).running() as process:
+                assert process.stdout is not None
+                (url,) = next(
+                    filter(None, (re.findall(r"(http://\S+)/metrics", line) for line in process.stdout))
+                )
+                eventually(lambda: value(url, "wattpack_agent_samples_total") >= 6, 20)  # noqa: B023 - called at once
+                assert value(url, 'wattpack_node_power_watts{source="rapl"}') == pytest.approx(
+                    WATTS, rel=0.05
+                )
+                assert 'wattpack_node_meter_watts{meter="rapl"' in fetch(f"{url}/metrics")
+                counted = value(url, "wattpack_node_energy_joules_total")
+                assert counted > joules
+                joules = counted
+    assert joules > WATTS * 0.5 * 8, "the second run went on from the first"
