@@ -1,4 +1,4 @@
-"""What the API answers: nodes, containers, alerts and events as people and orchestrators see them.
+"""What the API answers: nodes, containers, alerts, events and watts as people and orchestrators see them.
 
 A field that is always there may be null where it is not known; quantities that are not known are left out.
 """
@@ -8,7 +8,8 @@ from enum import StrEnum
 import msgspec
 
 from collector.history.interface import Mean
-from wire.messages import ContainerPower, EventKind, Gap, NodePower, Pressure
+from powermodels.whatif import CurvePoint
+from wire.messages import ContainerPower, EventKind, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
 
 
@@ -167,6 +168,50 @@ class NodeEvents(msgspec.Struct, frozen=True):
     """Events, the latest first."""
 
     events: list[NodeEvent]
+
+
+class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node would draw from no CPU load to full, with all else as it last was."""
+
+    node: str
+    node_state: State
+    """`silent` means that all the rest is as it last was."""
+    source: PowerSource
+    error_ratio: float
+    """Expected relative error of the watts: 0.25 means a quarter more or less."""
+    sampled_at: float | None
+    """When all else was as it is taken here, by the node's clock; null if the node has not said."""
+    points: tuple[CurvePoint, ...]
+
+
+class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an envelope would add to a node's draw."""
+
+    node: str
+    before_watts: float
+    after_watts: float
+    added_watts: float
+    error_watts: float
+    """How far off `added_watts` may be."""
+    exceeded: tuple[Resource, ...]
+    """What the node would have too little of; the watts are then those of full use."""
+    not_counted: tuple[Resource, ...]
+    """What the envelope asks for, but the node does not know its use or capacity of."""
+    source: PowerSource
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A node of which it cannot be told, and why."""
+
+    node: str
+    why: str
+
+
+class WhatIfAnswers(msgspec.Struct, frozen=True):
+    """What an envelope would add, the least first; and the nodes of which that is not known, by name."""
+
+    answers: list[WhatIfAnswer]
+    unknown: list[Unanswered]
 
 
 class Health(msgspec.Struct, frozen=True):

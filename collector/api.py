@@ -15,23 +15,29 @@ from collector.answers import (
     NodeAlerts,
     NodeEvent,
     NodeEvents,
+    NodePowerCurve,
     Nodes,
+    WhatIfAnswers,
 )
+from collector.body import JSON_TYPE
 from collector.core import Core
 from collector.ingest import take_reports
 from collector.metrics import scrape
 from collector.openapi import document
 from collector.page import page
 from collector.routes import (
-    JSON_TYPE,
     NO_HISTORY,
+    NO_NODE,
+    REFUSED_BODY,
     REFUSED_HOST,
     Answer,
     NoQuery,
     Route,
     get,
+    post,
     refused,
 )
+from collector.what_if import PowerCurveQuery, WhatIf, power_curve, what_if
 from wire.messages import Batch, Receipt, encode
 from wire.version import __version__
 
@@ -129,8 +135,7 @@ ROUTES: tuple[Route, ...] = (
         answers={
             HTTPStatus.OK: Answer("Every report is on disk.", Receipt),
             **refused(HTTPStatus.BAD_REQUEST, "Something in the batch is wrong; none of it was kept."),
-            **refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large, unpacked."),
-            **refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON, or not packed with gzip."),
+            **REFUSED_BODY,
             **REFUSED_HOST,
             **NO_HISTORY,
         },
@@ -165,6 +170,22 @@ ROUTES: tuple[Route, ...] = (
         events,
         query=EventsQuery,
         refusals=NO_HISTORY,
+    ),
+    get(
+        "/v1/power-curve",
+        "What a node would draw from no CPU load to full.",
+        NodePowerCurve,
+        power_curve,
+        query=PowerCurveQuery,
+        refusals={**NO_NODE, **refused(HTTPStatus.CONFLICT, "The node has told no power curve yet.")},
+    ),
+    post(
+        "/v1/what-if",
+        "What more load would add to the draw of one node, or of each.",
+        WhatIfAnswers,
+        what_if,
+        body=WhatIf,
+        refusals=NO_NODE,
     ),
     get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery),
     get("/readyz", "Whether reports can be kept now.", Health, ready, query=NoQuery, refusals=NO_HISTORY),

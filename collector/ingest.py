@@ -6,21 +6,17 @@ to keep, goes by the collector's clock.
 """
 
 import asyncio
-import zlib
 from collections.abc import Sequence
 from http import HTTPStatus
 
-import msgspec
-from aiohttp import hdrs, web
+from aiohttp import web
 
+from collector.body import JSON_TYPE, parse_body, read_body
 from collector.core import Core, Kind, Outcome
-from collector.refusal import Refusal, what_and_where
-from collector.routes import JSON_TYPE
+from collector.refusal import Refusal
 from collector.usage import slot_of
 from wire.messages import Receipt, Report, encode, parse_batch
 
-_ENCODINGS = ("gzip", "identity")
-_GZIP = 16 + zlib.MAX_WBITS
 _BITE = 20
 
 
@@ -29,7 +25,7 @@ async def take_reports(core: Core, request: web.Request) -> web.Response:
     with core.tally.ingest_duration.time():
         received_at = core.clock()
         try:
-            reports = parse_reports(await _body(core, request))
+            reports = parse_reports(await read_body(core, request))
         except (Refusal, web.HTTPException):
             core.tally.reports[Outcome.REFUSED] += 1
             raise
@@ -61,59 +57,9 @@ def _kind(report: Report) -> Kind:
     return Kind.NEWS if any(parts) else Kind.BEACON
 
 
-async def _body(core: Core, request: web.Request) -> bytes:
-    # Only JSON: a page from elsewhere cannot send that to us without the browser asking first.
-    if request.content_type != JSON_TYPE:
-        raise Refusal(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"reports come as {JSON_TYPE}, not {request.content_type}",
-            "Content-Type",
-        )
-    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
-    if encoding not in _ENCODINGS:
-        raise Refusal(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"a body may be packed with gzip or not at all, not with {encoding}",
-            "Content-Encoding",
-        )
-    limit = core.config.http.max_body_bytes
-    try:
-        body = await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise _too_large(limit) from None
-    except web.RequestPayloadError as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body broke off: {error}") from error
-    return unpack(body, limit) if encoding == "gzip" else body
-
-
-def unpack(packed: bytes, limit: int) -> bytes:
-    """What was packed with gzip, of which never more than `limit` bytes are brought to light."""
-    unpacker = zlib.decompressobj(wbits=_GZIP)
-    try:
-        body = unpacker.decompress(packed, limit + 1)
-    except zlib.error as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not gzip: {error}") from error
-    if len(body) > limit:
-        raise _too_large(limit)
-    if not unpacker.eof or unpacker.unused_data:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not one whole gzip stream")
-    return body
-
-
-def _too_large(limit: int) -> Refusal:
-    detail = f"the body is larger, unpacked, than {limit} bytes: send fewer reports at once"
-    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
-
-
 def parse_reports(body: bytes) -> Sequence[Report]:
     """The reports of a request; raises `Refusal` naming the field that is wrong."""
-    try:
-        reports = parse_batch(body)
-    except msgspec.ValidationError as error:
-        _, where = what_and_where(error)
-        raise Refusal(HTTPStatus.BAD_REQUEST, str(error), where) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "$") from error
+    reports = parse_body(body, parse_batch)
     for number, report in enumerate(reports):
         seen: set[str] = set()
         for place, container in enumerate(report.containers):

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from collector.routes import JSON_TYPE, Route
+from collector.body import JSON_TYPE
+from collector.routes import Route
 from wire.version import __version__
 
 Json = dict[str, Any]
@@ -60,7 +61,8 @@ def _schema(kind: object, schemas: Json) -> Json:
 
 def _parameters(query: type[msgspec.Struct]) -> Iterator[Json]:
     (_,), components = msgspec.json.schema_components([query], ref_template="{name}")
-    for name, schema in components[query.__name__]["properties"].items():
+    asked = components[query.__name__]
+    for name, schema in asked["properties"].items():
         described = dict(schema)
         # Not given is not the same as null, which a query string cannot say.
         kinds = [kind for kind in described.pop("anyOf", []) if kind != {"type": "null"}]
@@ -69,7 +71,7 @@ def _parameters(query: type[msgspec.Struct]) -> Iterator[Json]:
         yield {
             "name": name,
             "in": "query",
-            "required": False,
+            "required": name in asked.get("required", ()),
             "description": described.pop("description", ""),
             "schema": (kinds[0] if kinds else {}) | described,
         }

@@ -20,7 +20,7 @@ from collector.config import Liveness
 from collector.history.interface import Standing, Used
 from collector.picture import Picture, Said
 from collector.usage import Ring, slot_at
-from wire.messages import ContainerState, ContainerUsage, NodeState, Report
+from wire.messages import ContainerState, ContainerUsage, NodeState, PowerCurve, Report
 from wire.resources import RESOURCES, Quantities, ratio
 
 _MISSED_BEACONS = 3
@@ -111,9 +111,14 @@ class Registry:
                 name: ring for name, ring in entry.usage.items() if name in running or ring.newest >= slot
             }
 
-    def nodes(self, now: float) -> list[Node]:
-        """Every node, by name."""
-        return [self._node(name, entry, now) for name, entry in sorted(self._entries.items())]
+    def nodes(self, now: float, *, node: str | None = None) -> list[Node]:
+        """Nodes by name; all, or one."""
+        return [self._node(name, entry, now) for name, entry in sorted(self._asked(node))]
+
+    def power_curve(self, node: str) -> PowerCurve | None:
+        """How a node that is here answers to load, as its last heartbeat said; None if it did not."""
+        heartbeat = self._entries[node].picture.heartbeat
+        return None if heartbeat is None else heartbeat.what.power_curve
 
     def containers(self, now: float, *, node: str | None = None, name: str | None = None) -> list[Container]:
         """Containers by name, then by node and id; all, or those of one node or of one name."""

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
+from collector.body import JSON_TYPE, parse_body, read_body
 from collector.core import Core
 from collector.refusal import Refusal, what_and_where
 from wire.messages import encode
 from wire.problem import PROBLEM_TYPE, Problem
 
-JSON_TYPE = "application/json"
-
 Query = TypeVar("Query", bound=msgspec.Struct)
+Body = TypeVar("Body", bound=msgspec.Struct)
 Serve = Callable[[Core, web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -54,6 +54,11 @@ def refused(status: HTTPStatus, description: str) -> dict[HTTPStatus, Answer]:
 
 REFUSED_HOST = refused(HTTPStatus.FORBIDDEN, "The Host header is not a name of this host.")
 REFUSED_QUERY = refused(HTTPStatus.BAD_REQUEST, "A parameter is unknown or impossible.")
+REFUSED_BODY = {
+    **refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large, unpacked."),
+    **refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON, or not packed with gzip."),
+}
+NO_NODE = refused(HTTPStatus.NOT_FOUND, "There is no node of this name.")
 NO_HISTORY = refused(HTTPStatus.SERVICE_UNAVAILABLE, "The history cannot be used now; try later.")
 
 
@@ -72,9 +77,34 @@ def get(  # noqa: PLR0913 - one argument per column of the table
         asked = parse_query(request, query)
         return web.Response(body=encode(await handler(core, asked)), content_type=JSON_TYPE)
 
-    found = Answer((answer.__doc__ or "").partition("\n")[0], answer)
-    answers = {HTTPStatus.OK: found, **REFUSED_QUERY, **REFUSED_HOST, **(refusals or {})}
+    answers = _found(answer) | REFUSED_QUERY | REFUSED_HOST | dict(refusals or {})
     return Route(method="GET", path=path, summary=summary, serve=serve, answers=answers, query=query)
+
+
+def post(  # noqa: PLR0913 - one argument per column of the table
+    path: str,
+    summary: str,
+    answer: type[msgspec.Struct],
+    handler: Callable[[Core, Body], Awaitable[msgspec.Struct]],
+    *,
+    body: type[Body],
+    refusals: Mapping[HTTPStatus, Answer] | None = None,
+) -> Route:
+    """A question in JSON, with a typed answer in JSON; asking changes nothing."""
+    decoder = msgspec.json.Decoder(body)
+
+    async def serve(core: Core, request: web.Request) -> web.Response:
+        parse_query(request, NoQuery)
+        asked = parse_body(await read_body(core, request), decoder.decode)
+        return web.Response(body=encode(await handler(core, asked)), content_type=JSON_TYPE)
+
+    wrong = refused(HTTPStatus.BAD_REQUEST, "Something in the body is wrong.")
+    answers = _found(answer) | wrong | REFUSED_BODY | REFUSED_HOST | dict(refusals or {})
+    return Route(method="POST", path=path, summary=summary, serve=serve, answers=answers, body=body)
+
+
+def _found(answer: type[msgspec.Struct]) -> dict[HTTPStatus, Answer]:
+    return {HTTPStatus.OK: Answer((answer.__doc__ or "").partition("\n")[0], answer)}
 
 
 def parse_query(request: web.Request, query: type[Query]) -> Query:
@@ -87,6 +117,10 @@ def parse_query(request: web.Request, query: type[Query]) -> Query:
             raise Refusal(HTTPStatus.BAD_REQUEST, f"there is no parameter {name}: {hint}", name)
         if len(request.query.getall(name)) > 1:
             raise Refusal(HTTPStatus.BAD_REQUEST, f"the parameter {name} is given more than once", name)
+    for field in msgspec.structs.fields(query):
+        if field.required and field.name not in request.query:
+            detail = f"the parameter {field.name} is missing: add ?{field.name}=..."
+            raise Refusal(HTTPStatus.BAD_REQUEST, detail, field.name)
     try:
         return msgspec.convert(dict(request.query), query, strict=False)
     except msgspec.ValidationError as error:

@@ -22,6 +22,7 @@ from wire.messages import (
     Heartbeat,
     NodePower,
     NodeState,
+    PowerCurve,
     PowerSource,
     Pressure,
     Receipt,
@@ -33,6 +34,17 @@ from wire.resources import Quantities
 
 START = 1_800_000_000.0
 HEARTBEAT = Heartbeat(agent_version="0.1.0", sample_seconds=3.0, beacon_seconds=5.0)
+CURVE = PowerCurve(
+    source=PowerSource.MODEL,
+    error_ratio=0.1,
+    idle_watts=20.0,
+    cpu_ratios=(0.0, 0.5, 1.0),
+    cpu_watts=(0.0, 30.0, 40.0),
+    memory_watts=8.0,
+    disk_watts=3.0,
+    network_watts=2.0,
+)
+"""Steep at first, as real ones are."""
 JSON = {"Content-Type": "application/json"}
 
 

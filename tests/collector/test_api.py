@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 
 from collector.api import ROUTES
 from collector.reference import api_markdown
-from tests.collector.making import HEARTBEAT, START, Client, container, report, said, state
+from tests.collector.making import CURVE, HEARTBEAT, START, Client, container, report, said, state
 from wire.messages import (
     Alert,
     ContainerPower,
@@ -251,6 +251,7 @@ async def test_events_are_listed_with_the_latest_first(collector: Client) -> Non
         ("/v1/containers?nod=a", "nod", "did you mean node?"),
         ("/v1/containers?window=5", "window", "did you mean window_seconds?"),
         ("/v1/nodes?node=a", "node", "there is window_seconds"),
+        ("/v1/power-curve", "node", "is missing"),
         ("/healthz?verbose=1", "verbose", "there is none here"),
         ("/v1/containers?node=a&node=b", "node", "more than once"),
         ("/v1/nodes?window_seconds=soon", "window_seconds", "expected `float`"),
@@ -274,8 +275,9 @@ async def test_health_and_readiness(collector: Client) -> None:
 
 
 async def test_the_description_is_valid_and_every_route_answers_as_it_says(collector: Client) -> None:
+    telling = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)
     await collector.send(
-        report(containers=[container()]),
+        said(state=state(), containers=(container(),), heartbeat=telling),
         said(
             sequence=2, events=(Event(EventKind.JOINED, START),), alerts=(Alert(Resource.CPU, START, "busy"),)
         ),
@@ -286,10 +288,15 @@ async def test_the_description_is_valid_and_every_route_answers_as_it_says(colle
     validate(document)
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert described == {(route.method, route.path) for route in ROUTES}
+    bodies = {
+        "/v1/reports": encode([report(sequence=3)]),
+        "/v1/what-if": encode({"envelope": Quantities(cpu_cores=1.0)}),
+    }
+    queries = {"/v1/power-curve": "?node=alpha"}
     for method, path in described:
-        body = encode([report(sequence=3)]) if method == "POST" else None
+        url, body = collector.url + path + queries.get(path, ""), bodies.get(path)
         headers = {"Content-Type": "application/json"} if body else {}
-        async with collector.http.request(method, collector.url + path, data=body, headers=headers) as answer:
+        async with collector.http.request(method, url, data=body, headers=headers) as answer:
             assert answer.status == HTTPStatus.OK
             content = document["paths"][path][method.lower()]["responses"]["200"]["content"]
             assert answer.content_type in content
@@ -324,6 +331,9 @@ def test_the_reference_names_every_route_parameter_and_type() -> None:
         "Container",
         "NodeAlert",
         "NodeEvent",
+        "NodePowerCurve",
+        "WhatIf",
+        "WhatIfAnswers",
         "Mean",
         "Problem",
         "Quantities",
