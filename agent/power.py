@@ -1,7 +1,7 @@
 """From a sample to watts: hands the load to `powermodels`, and keeps the joules."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent import config
@@ -47,6 +47,7 @@ class PowerMeter:
             model_path=Path(settings.model) if settings.model else None,
             idle_policy=IdlePolicy(settings.idle_policy),
         )
+        self._max_hertz = _max_hertz(sys)
         self._accounts = (
             EnergyAccounts.restore(Path(settings.accounts), _kernel_boot(proc))
             if settings.accounts
@@ -67,9 +68,12 @@ class PowerMeter:
 
     def measure(self, sample: Sample, monotonic_seconds: float) -> PowerSample:
         """Watts of the sample's interval, and all joules up to now."""
+        load = load_of(sample.used, sample.capacity)
+        if self._max_hertz is not None and sample.frequency_hertz is not None:
+            load = replace(load, frequency_ratio=sample.frequency_hertz / self._max_hertz)
         estimate = self._estimator.estimate(
             monotonic_seconds,
-            load_of(sample.used, sample.capacity),
+            load,
             {c.id: load_of(c.used, sample.capacity) for c in sample.containers},
             reserved={c.id: load_of(c.limit, sample.capacity) for c in sample.containers},
             capacity=sample.capacity,
@@ -104,6 +108,15 @@ class PowerMeter:
         """Keep what was learned and counted."""
         self._estimator.close()
         self._accounts.save(stopped=True)
+
+
+def _max_hertz(sys: Path) -> float | None:
+    """The highest clock rate of the first core; None where the kernel does not govern it, as in guests."""
+    try:
+        kilohertz = int((sys / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return kilohertz * 1000.0 if kilohertz > 0 else None
 
 
 def _kernel_boot(proc: Path) -> str:
