@@ -15,6 +15,8 @@ from wire.sketch import Sketch
 
 NonNegative = Annotated[float, Meta(ge=0)]
 Ratio = Annotated[float, Meta(ge=0)]
+Watts = Annotated[float, Meta(ge=0, le=1e9)]
+"""A gigawatt is no host; without a bound, a stranger's sums could overflow."""
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 LONGEST_NAME = 253
 LONGEST_TEXT = 1024
@@ -39,9 +41,9 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 class NodePower(_Message, frozen=True):
     """What a node draws, split so that idle + system + its containers is the whole."""
 
-    watts: NonNegative
-    idle_watts: NonNegative
-    system_watts: NonNegative
+    watts: Watts
+    idle_watts: Watts
+    system_watts: Watts
     source: PowerSource
     error_ratio: Ratio
     """Expected relative error of `watts`: 0.25 means a quarter more or less."""
@@ -52,11 +54,11 @@ class NodePower(_Message, frozen=True):
 class ContainerPower(_Message, frozen=True):
     """What a container adds to its node's draw, idle power apart."""
 
-    watts: NonNegative
+    watts: Watts
     source: PowerSource
     error_ratio: Ratio
     joules_total: NonNegative
-    idle_watts: NonNegative = 0.0
+    idle_watts: Watts = 0.0
     """What the chosen policy puts on it of the node's idle power; not in `watts`, so nothing counts twice."""
 
 
@@ -185,14 +187,14 @@ class PowerCurve(_Message, frozen=True):
 
     source: PowerSource
     error_ratio: Ratio
-    idle_watts: NonNegative
+    idle_watts: Watts
     cpu_ratios: Annotated[tuple[Ratio, ...], Meta(min_length=2, max_length=100)]
-    cpu_watts: Annotated[tuple[NonNegative, ...], Meta(min_length=2, max_length=100)]
+    cpu_watts: Annotated[tuple[Watts, ...], Meta(min_length=2, max_length=100)]
     """What CPU load adds at each of `cpu_ratios`."""
-    memory_watts: NonNegative = 0.0
+    memory_watts: Watts = 0.0
     """What full use of the resource adds, as do the next two."""
-    disk_watts: NonNegative = 0.0
-    network_watts: NonNegative = 0.0
+    disk_watts: Watts = 0.0
+    network_watts: Watts = 0.0
 
 
 class Heartbeat(_Message, frozen=True):

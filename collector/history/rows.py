@@ -57,7 +57,7 @@ _LEVELS = (
     *("cpu_pressure_ratio", "memory_pressure_ratio", "disk_pressure_ratio"),
 )
 _NODE_POWER = ("watts", "idle_watts", "system_watts", "error_ratio", "joules_total")
-_CONTAINER_POWER = ("watts", "error_ratio", "joules_total")
+_CONTAINER_POWER = ("watts", "error_ratio", "joules_total", "idle_watts")
 # Columns of these names hold what the message's fields of these names say.
 _NODE_PLAIN = (
     *("window_seconds", "load_1m", "frequency_hertz", "iowait_ratio", "steal_ratio"),

@@ -65,7 +65,7 @@ CREATE TABLE container_samples (
     cpu_seconds_total REAL,
     cpu_cores REAL, memory_bytes INTEGER, disk_bytes_per_second REAL, network_bytes_per_second REAL,
     cpu_pressure_ratio REAL, memory_pressure_ratio REAL, disk_pressure_ratio REAL,
-    watts REAL, error_ratio REAL, joules_total REAL,
+    watts REAL, error_ratio REAL, joules_total REAL, idle_watts REAL,
     cpu_throttled_seconds_total REAL, oom_kills_total INTEGER,
     PRIMARY KEY (report_id, container_id)
 ) WITHOUT ROWID;

@@ -57,7 +57,7 @@ def container(name: str = "web", *, cpu_seconds_total: float = 10.0, **changes: 
         used=Quantities(0.25, 50_000_000, 1000.0, 2000.0),
         limit=Quantities(1.0, 100_000_000),
         pressure=Pressure(0.1, 0.2, 0.3),
-        power=ContainerPower(2.5, PowerSource.MODEL, 0.2, 75.0),
+        power=ContainerPower(2.5, PowerSource.MODEL, 0.2, 75.0, idle_watts=0.5),
         image="example/web:1",
         service="shop",
         started_at=START - 100,
