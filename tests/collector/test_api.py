@@ -289,11 +289,11 @@ async def test_the_description_is_valid_and_every_route_answers_as_it_says(colle
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert described == {(route.method, route.path) for route in ROUTES}
     bodies = {
-        "/v1/reports": encode([report(sequence=3)]),
+        "/v1/reports": encode([said(sequence=3)]),
         "/v1/what-if": encode({"envelope": Quantities(cpu_cores=1.0)}),
     }
     queries = {"/v1/power-curve": "?node=alpha"}
-    for method, path in described:
+    for method, path in sorted(described):
         url, body = collector.url + path + queries.get(path, ""), bodies.get(path)
         headers = {"Content-Type": "application/json"} if body else {}
         async with collector.http.request(method, url, data=body, headers=headers) as answer:
