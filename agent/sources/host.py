@@ -5,7 +5,8 @@ fixed `/sys`, counts the same byte in a logical volume and in the disk below it,
 links of containers along with the cards.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +51,9 @@ class HostReader:
     def read(self, monotonic_seconds: float) -> HostPass:
         """Look at the host once."""
         proc, sys = str(self._proc), str(self._sys)
-        psutil.PROCFS_PATH = proc
         attempts = Attempts()
         attempt = attempts.read
-        cores, cpu = attempt("host CPU", _read_cpu, (None, HostCpu()))
+        cores, cpu = attempt("host CPU", lambda: _read_cpu(proc), (None, HostCpu()))
         disks = attempt("host disk", lambda: read_disks(proc, sys), Disks())
         reading = HostReading(
             cores=cores,
@@ -109,8 +109,19 @@ def parse_swap_used_bytes(meminfo: bytes) -> int | None:
     return None if total is None or free is None else max(0, total - free) * _KIBIBYTE
 
 
-def _read_cpu() -> tuple[float | None, HostCpu]:
-    processors = psutil.cpu_times(percpu=True)
+@contextmanager
+def _psutil_at(proc: str) -> Iterator[None]:
+    """Have psutil look here, and only while the block runs: its one setting holds for the whole process."""
+    before, psutil.PROCFS_PATH = psutil.PROCFS_PATH, proc
+    try:
+        yield
+    finally:
+        psutil.PROCFS_PATH = before
+
+
+def _read_cpu(proc: str) -> tuple[float | None, HostCpu]:
+    with _psutil_at(proc):
+        processors = psutil.cpu_times(percpu=True)
     return float(len(processors)), HostCpu(
         # Guest time is part of user and nice. Stolen time is another machine's work, not ours.
         busy_seconds=sum(p.user + p.nice + p.system + p.irq + p.softirq for p in processors),
@@ -120,7 +131,8 @@ def _read_cpu() -> tuple[float | None, HostCpu]:
 
 
 def _read_memory(proc: str) -> HostMemory:
-    memory = psutil.virtual_memory()
+    with _psutil_at(proc):
+        memory = psutil.virtual_memory()
     return HostMemory(
         total_bytes=memory.total,
         available_bytes=memory.available,

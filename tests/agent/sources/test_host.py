@@ -1,6 +1,7 @@
 import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,3 +153,8 @@ def test_this_host_can_be_read() -> None:
     assert second.cpu.busy_seconds is not None
     assert second.cpu.busy_seconds >= first.cpu.busy_seconds > 0
     assert first.load_1m is not None
+
+
+def test_nobody_else_in_the_process_is_made_to_look_elsewhere(tmp_path: Path) -> None:
+    HostReader(tmp_path / "proc", tmp_path / "sys").read(1.0)
+    assert psutil.PROCFS_PATH == "/proc"
