@@ -24,7 +24,7 @@ from tests.lab.parts import why_not
 from wire.complaint import Complaint
 
 SCRAPE_SECONDS = 15.0
-SETTLE_SECONDS = 20.0
+SETTLE_SECONDS = 10.0
 
 MOST_CPU_PERCENT = 1.5
 MOST_RSS_MB = 60.0
@@ -52,7 +52,7 @@ class Cost:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what can be chosen."""
     parser.add_argument("--containers", type=int, default=100, help="idle containers to watch")
-    parser.add_argument("--seconds", type=float, default=120.0, help="length of each measurement")
+    parser.add_argument("--seconds", type=float, default=60.0, help="length of each measurement")
     parser.add_argument("--busy-seconds", type=float, default=300.0, help="how long all cores are kept busy")
     parser.add_argument(
         "--growth",
