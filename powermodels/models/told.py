@@ -11,7 +11,10 @@ from powermodels.interface import Load, Model, Scope, Terms
 from powermodels.models.basis import unit
 from wire.messages import PowerCurve, PowerSource
 
-_CPU_RATIOS = (0.0, 0.001, 0.004, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_CPU_RATIOS = (
+    *(0.0, 0.0002, 0.001, 0.003, 0.007, 0.015, 0.03, 0.06),
+    *(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+)
 """Close together where power rises steeply: a straight line from idle to a tenth would be far off."""
 
 
