@@ -11,7 +11,10 @@ from tests.lab.docker import Engine, docker_engine
 # A busy machine is slow, not wrong; and CI tries the same each time, so that a failure can be had again.
 settings.register_profile("person", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "person")
+settings.register_profile("fast", deadline=None, max_examples=20)
+settings.load_profile(
+    os.environ.get("WATTPACK_TESTS") or ("ci" if os.environ.get("CI") == "true" else "person")
+)
 
 pytest_plugins = ["pytester", "tests.lab.left_out"]
 

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,9 @@ def running(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     for name in SLEEPERS[:-1]:
         engine.run(name, "sleep", "3600")
     engine.run(SLEEPERS[-1], "sh", "-c", "dd if=/dev/zero of=/cached bs=1M count=24; sleep 3600")
-    with suite(engine.socket, tmp_path_factory.mktemp("suite")) as started:
+    # Every window of thirty seconds is sent, so that what is listed can be held against the same time.
+    every_window = ("push.container_window_seconds=30", "push.threshold_points=0")
+    with suite(engine.socket, tmp_path_factory.mktemp("suite"), settings=every_window) as started:
         yield started
     for name in [*BURNERS, *SLEEPERS]:
         engine.remove(name)
@@ -46,8 +49,7 @@ def test_all_containers_are_listed_by_name_with_the_cpu_that_the_engine_counts(
     engine: Engine, running: Suite
 ) -> None:
     wanted = {*BURNERS, *SLEEPERS}
-    # From the first full window on, the collector holds means instead of single samples.
-    eventually(lambda: wanted <= _windowed(running), 120, every_seconds=0.5)
+    eventually(lambda: wanted <= set(running.containers()), 30)
     ids = {name: running.containers()[name]["id"] for name in wanted}
     track: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
 
@@ -59,23 +61,40 @@ def test_all_containers_are_listed_by_name_with_the_cpu_that_the_engine_counts(
                 track[name].append((read_at, counters[name]))
         return read_at
 
-    follow()
+    def cores(name: str, start: float, end: float) -> float:
+        return (_counter_at(track[name], end) - _counter_at(track[name], start)) / (end - start)
+
+    began = follow()
     before = _engine_counters(engine, ids)
     watched = time.monotonic() + WATCHED_SECONDS
     while time.monotonic() < watched:
         follow()
         time.sleep(0.5)
     after = _engine_counters(engine, ids)
-    eventually(lambda: follow() > max(at for at, _ in after.values()), 20, every_seconds=0.5)
 
-    held = running.containers()
+    def windows_since() -> bool:
+        """Whether all that is listed is of windows that began after we did, and is known to its end."""
+        listed = [running.containers()[name] for name in wanted]
+        known = follow()
+        return all(began <= each["sampled_at"] - each["window_seconds"] for each in listed) and known >= max(
+            *(each["sampled_at"] for each in listed), *(at for at, _ in after.values())
+        )
+
+    eventually(windows_since, 90, every_seconds=0.5)
+    listed = running.containers()
     for name in sorted(wanted):
         (start, engine_start), (end, engine_end) = before[name], after[name]
         by_engine = (engine_end - engine_start) / (end - start)
-        wanted_cores = pytest.approx(by_engine, rel=CPU_TOLERANCE_RATIO, abs=CPU_TOLERANCE_CORES)
-        ours = (_counter_at(track[name], end) - _counter_at(track[name], start)) / (end - start)
-        assert ours == wanted_cores, f"{name}, counted over the same time"
-        assert held[name]["used"]["cpu_cores"] == wanted_cores, f"{name}, as listed"
+        assert cores(name, start, end) == _about(by_engine), f"{name}, by the engine's own counter"
+        until, seconds = listed[name]["sampled_at"], listed[name]["window_seconds"]
+        assert seconds == pytest.approx(WATCHED_SECONDS, abs=4)
+        assert listed[name]["used"]["cpu_cores"] == _about(cores(name, until - seconds, until)), (
+            f"{name}, as listed"
+        )
+
+
+def _about(cores: float) -> Any:
+    return pytest.approx(cores, rel=CPU_TOLERANCE_RATIO, abs=CPU_TOLERANCE_CORES)
 
 
 def test_memory_is_the_working_set_and_not_the_page_cache(engine: Engine, running: Suite) -> None:
@@ -138,14 +157,6 @@ def test_a_real_prometheus_scrapes_both_and_promtool_has_nothing_to_say(
         eventually(lambda: server.query('wattpack_container_info{name="scraped"}'), 15)
         engine.remove("scraped")
         eventually(lambda: not server.query('{name="scraped"}'), 15)
-
-
-def _windowed(running: Suite) -> set[str]:
-    return {
-        name
-        for name, container in running.containers().items()
-        if container["window_seconds"] > WATCHED_SECONDS
-    }
 
 
 def _within_two_samples(running: Suite, is_so: Callable[[], bool]) -> None:

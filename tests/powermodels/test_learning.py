@@ -23,6 +23,8 @@ from tests.lab.powercap import Fault, PowercapTree, constant, intel, steps
 from tests.powermodels.hosts import HASWELL, write_proc
 from wire.messages import PowerSource
 
+pytestmark = pytest.mark.slow
+
 PERIOD = 3
 CHANGE_SECONDS = 900
 END_SECONDS = 1800

@@ -54,6 +54,7 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(
 
 
 @pytest.mark.lab
+@pytest.mark.slow
 def test_a_ramp_against_a_live_meter_makes_a_model_of_this_host(tmp_path: Path) -> None:
     tree = PowercapTree(tmp_path / "powercap", intel(constant(80)))
     out = tmp_path / "state/model.json"

@@ -10,6 +10,8 @@ from tests.lab.suite import fetch
 from tests.lab.waiting import eventually
 from tests.processes import Command, wattpack
 
+pytestmark = pytest.mark.slow
+
 WATTS = 50.0
 
 
