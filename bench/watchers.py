@@ -118,7 +118,6 @@ def netdata(engine: Engine) -> Iterator[Watcher]:
     run as user = root
 [db]
     update every = {SAMPLING_SECONDS}
-    mode = ram
 [directories]
     config = {root}/etc
     cache = {root}/cache
