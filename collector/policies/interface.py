@@ -1,0 +1,212 @@
+"""What a policy is given, and what it answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from collector.snapshot.power import Floats, Rows
+from collector.snapshot.tables import Codes, Kind, Snapshot
+from wire.resources import Quantities, Resource
+
+_NONE_TOLD = Quantities()
+STRICTEST_CLASS, LAXEST_CLASS = 1, 4
+
+
+class Operator(StrEnum):
+    """How a label is compared."""
+
+    IS = "=="
+    IS_NOT = "!="
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a node's label must be, or must not be. The label `node` is the node's own name."""
+
+    label: str
+    operator: Operator
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A container that wants a place."""
+
+    demand: Quantities = _NONE_TOLD
+    """What it is reckoned to use: its envelope. Absent where nobody knows: see `known`."""
+    mean: Quantities = _NONE_TOLD
+    """What it uses on average, where that is known; else as `demand`."""
+    variance: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    reserve: Quantities = _NONE_TOLD
+    """What it asks to be promised."""
+    known: bool = False
+    """Whether `demand` was learnt from samples of the service, not guessed from what it asks for."""
+    service: str | None = None
+    dominant: Resource | None = None
+    task_class: int = STRICTEST_CLASS
+    kind: Kind = Kind.SERVICE
+    constraints: tuple[Constraint, ...] = ()
+    avoid: tuple[str, ...] = ()
+    """Services that it must not share a node with."""
+    exclude: frozenset[str] = frozenset()
+    """Nodes that are out of the question."""
+    spread: bool = False
+    """Whether its service should be kept apart: over failure domains where they are told, else over nodes."""
+
+
+class Refused(IntEnum):
+    """Why a node is not among those ranked; 0 is for the ones that are."""
+
+    NOT = 0
+    DOWN = 1
+    OFF = 2
+    CLOSED = 3
+    STALE = 4
+    UNKNOWN_CAPACITY = 5
+    EXCLUDED = 6
+    CONSTRAINT = 7
+    AVOIDED = 8
+    CPU = 9
+    MEMORY = 10
+    DISK = 11
+    NETWORK = 12
+    CLASS = 13
+    OVERBOOKED = 14
+    GENERATION = 15
+    BOTTLENECK = 16
+    CAME_FROM = 17
+    POLICY = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Take a container to another node."""
+
+    task: str
+    source: str
+    target: str
+    reasons: tuple[str, ...]
+    gain_watts: float = 0.0
+    cost_joules: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Promise a running container less, or again as much as before."""
+
+    task: str
+    node: str
+    allocated: Quantities
+    """What it is promised from then on."""
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """End a container, and start it anew with what it asked for at first."""
+
+    task: str
+    node: str
+    target: str | None
+    """Where it starts anew; None means that it waits, in sight."""
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Give a waiting container a place."""
+
+    task: str
+    target: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """Switch a node on or off."""
+
+    node: str
+    on: bool
+    reasons: tuple[str, ...]
+    gain_watts: float = 0.0
+
+
+Action = Move | Cut | Kill | Start | Power
+
+
+def _nothing_first(_row: int) -> tuple[Action, ...]:
+    return ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ranking:
+    """Nodes for a request, the best first."""
+
+    rows: Rows
+    scores: Floats
+    """One per ranked node, the higher the better; what it measures is said in `score_is`."""
+    score_is: str
+    refused: Codes
+    """One `Refused` per node of the snapshot."""
+    explain: Callable[[int], tuple[str, ...]]
+    """Why a ranked node (by its row) stands where it does: sentences that can be checked against the data."""
+    needs: Callable[[int], tuple[Action, ...]] = field(default=_nothing_first)
+    """What must be done before the request fits on a ranked node."""
+    demand: Quantities | None = None
+    """What the request gets, where it had to be cut itself."""
+
+    @property
+    def best(self) -> int | None:
+        """The row of the first."""
+        return int(self.rows[0]) if self.rows.size else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do, in this order; and what was thought of and left, with the reason."""
+
+    actions: tuple[Action, ...] = ()
+    reasons: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    watts_before: float | None = None
+    watts_after: float | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What can be chosen of a policy; each has its own."""
+
+
+class Stability(Settings, frozen=True):
+    """What keeps plans calm; every policy that moves has it."""
+
+    moves: int = 20
+    """A plan has no more."""
+    cool_down_seconds: float = 600.0
+    """A container stays at least so long where it is."""
+    no_return_seconds: float = 3600.0
+    """A container is not sent back within this time to where it came from."""
+    payback_seconds: float = 3600.0
+    """A move must earn its cost within this time."""
+    stale_seconds: float = 120.0
+    """A node that was not heard of for longer is neither given anything nor emptied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """One way to decide. Pure: the same snapshot and request give the same answer."""
+
+    name: str
+    summary: str
+    settings: type[Settings] = Settings
+    place: Callable[[Snapshot, Request, Any], Ranking] | None = None
+    rebalance: Callable[[Snapshot, Any], Plan] | None = None
+
+
+def ranked(scores: Floats, refused: Codes) -> Rows:
+    """The rows that are not refused by descending score; of equals, the first by name."""
+    rows = np.flatnonzero(refused == Refused.NOT)
+    return rows[np.argsort(-scores[rows], kind="stable")]

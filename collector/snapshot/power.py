@@ -1,0 +1,71 @@
+"""What all nodes draw, as one array operation: each node's own power curve, on one common grid."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wire.messages import PowerCurve
+from wire.resources import RESOURCES
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+_CPU, _FIRST_OTHER = 0, 1
+GRID: Floats = np.unique(
+    np.concatenate([[0.0, 0.0002, 0.001, 0.003, 0.007, 0.015, 0.03, 0.06], np.arange(21) / 20])
+)
+"""CPU ratios at which curves are held: those that agents tell, and none further apart than a twentieth."""
+
+
+@dataclass(frozen=True, eq=False)
+class PowerCurves:
+    """One curve per node."""
+
+    idle_watts: Floats
+    """NaN for a node that has told no curve: its watts are not known."""
+    cpu_watts: Floats
+    """What CPU load adds at each point of `GRID`; one row per node."""
+    full_watts: Floats
+    """What full use of memory, disk and network adds; three columns."""
+    error_ratio: Floats
+
+    @classmethod
+    def of(cls, curves: Sequence[PowerCurve | None]) -> "PowerCurves":
+        """The curves that nodes told, or None where one did not."""
+        idle = np.full(len(curves), np.nan)
+        cpu = np.full((len(curves), GRID.size), np.nan)
+        full = np.zeros((len(curves), len(RESOURCES) - _FIRST_OTHER))
+        error = np.full(len(curves), np.nan)
+        for row, curve in enumerate(curves):
+            if curve is None:
+                continue
+            points = min(len(curve.cpu_ratios), len(curve.cpu_watts))
+            idle[row] = curve.idle_watts
+            cpu[row] = np.interp(GRID, curve.cpu_ratios[:points], curve.cpu_watts[:points])
+            full[row] = curve.memory_watts, curve.disk_watts, curve.network_watts
+            error[row] = curve.error_ratio
+        return cls(idle, cpu, full, error)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which nodes have a curve."""
+        return ~np.isnan(self.idle_watts)
+
+    def watts(self, ratios: Floats, rows: Rows | None = None) -> Floats:
+        """What nodes draw when they use these shares of their capacities; NaN without a curve.
+
+        `rows` says which node each row of `ratios` is; without it, there is one for every node. A share that
+        is not known counts as nothing, one above the whole as the whole.
+        """
+        of = np.arange(self.idle_watts.size) if rows is None else rows
+        shares = np.clip(np.nan_to_num(ratios, nan=0.0), 0.0, 1.0)
+        cpu = shares[:, _CPU]
+        above = np.clip(np.searchsorted(GRID, cpu, side="right"), 1, GRID.size - 1)
+        low, high = GRID[above - 1], GRID[above]
+        from_low = (cpu - low) / (high - low)
+        cpu_watts = self.cpu_watts[of, above - 1] * (1 - from_low) + self.cpu_watts[of, above] * from_low
+        others: Floats = np.einsum("ij,ij->i", shares[:, _FIRST_OTHER:], self.full_watts[of])
+        total: Floats = self.idle_watts[of] + cpu_watts + others
+        return total

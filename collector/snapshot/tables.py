@@ -1,0 +1,259 @@
+"""The tables of a snapshot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.snapshot.power import Floats, PowerCurves, Rows
+
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+
+NOWHERE = -1
+"""In a column of rows: none. Of a task's node: it waits for one."""
+
+
+class Liveness(IntEnum):
+    """Whether a node is heard of."""
+
+    UP = 0
+    SUSPECT = 1
+    """It has missed a word: what it last said may no longer hold."""
+    DOWN = 2
+
+
+class Region(IntEnum):
+    """How well a node's energy is used, by its most used resource."""
+
+    LEE = 0
+    """Low energy efficiency: below half."""
+    DEE = 1
+    """Desired energy efficiency."""
+    EED = 2
+    """Energy efficiency degradation: above 85 %, where work suffers."""
+
+
+class Generation(IntEnum):
+    """What sort of containers a node is kept for."""
+
+    ANY = 0
+    NURSERY = 1
+    YOUNG = 2
+    OLD = 3
+
+
+class Kind(IntEnum):
+    """How long a task means to run."""
+
+    SERVICE = 0
+    JOB = 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Nodes:
+    """Hosts, by name. Ratios are of `capacity`; NaN is not known."""
+
+    names: tuple[str, ...]
+    capacity: Floats
+    used: Floats
+    """The mean over the last window that the node told of."""
+    liveness: Codes
+    on: Flags
+    """Has power; one that is off can be switched on."""
+    accepts: Flags
+    """May be given tasks: neither drained, nor paused, nor opted out."""
+    heard_seconds_ago: Floats
+    generation: Codes
+    failures: NDArray[np.int32]
+    """Tasks that died on it of late."""
+    bottleneck: Flags
+    """Per resource: has an open alert."""
+    domain: NDArray[np.int32]
+    """What it would fail together with, as a number; `NOWHERE` where nobody told."""
+    history: Floats
+    """Ratios used of late: one plane per node, its rows from the oldest to the newest, NaN before those."""
+    power: PowerCurves
+    labels: tuple[Mapping[str, str], ...]
+    # What the tasks come to; made by `Snapshot.of`.
+    tasks: NDArray[np.int32]
+    allocated: Floats
+    """What its tasks were promised."""
+    reserved: Floats
+    """What its tasks' envelopes add up to, with tasks that were sent there and are not seen yet."""
+    mean: Floats
+    variance: Floats
+    """Sums over its tasks, as if they moved independently of each other."""
+    strictest_class: Codes
+    """The lowest class among its tasks; 0 without any."""
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """The row of each name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def used_ratio(self) -> Floats:
+        return _ratio(self.used, self.capacity)
+
+    @cached_property
+    def reserved_ratio(self) -> Floats:
+        return _ratio(self.reserved, self.capacity)
+
+    @cached_property
+    def allocated_ratio(self) -> Floats:
+        return _ratio(self.allocated, self.capacity)
+
+    @cached_property
+    def utilisation(self) -> Floats:
+        """The most used of CPU and memory, as Energy4Cloud has it."""
+        return _most(self.used_ratio[:, :2])
+
+    @cached_property
+    def overbooking(self) -> Floats:
+        """The most promised of CPU and memory, by what there is."""
+        return _most(self.allocated_ratio[:, :2])
+
+    @cached_property
+    def region(self) -> Codes:
+        return region_of(self.utilisation)
+
+    @cached_property
+    def watts(self) -> Floats:
+        """What each draws as it is used now; 0 without power, NaN without a curve."""
+        return np.where(self.on, self.power.watts(self.used_ratio), 0.0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tasks:
+    """Containers, by id."""
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+    node: Rows
+    """The row of its node; `NOWHERE` while it waits."""
+    service: Rows
+    used: Floats
+    mean: Floats
+    variance: Floats
+    envelope: Floats
+    """What it is reckoned to need: a percentile per resource; never NaN, a guess where `samples` is 0."""
+    samples: NDArray[np.int64]
+    requested: Floats
+    """What it was promised at first; NaN where nothing was."""
+    allocated: Floats
+    """What it is promised now, after cuts."""
+    task_class: Codes
+    """1 (nothing may be taken from it) to 4."""
+    kind: Codes
+    group: Codes
+    """The class that its envelope falls into, as a number; `NOWHERE` before it is known."""
+    age_seconds: Floats
+    settled_seconds: Floats
+    """Since it came to its node."""
+    came_from: Rows
+    """Where it was moved away from last; `NOWHERE` if it was not."""
+    movable: Flags
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """The row of each id."""
+        return {name: row for row, name in enumerate(self.ids)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Services:
+    """What containers are instances of, by name."""
+
+    names: tuple[str, ...]
+    known: Flags
+    """Its envelope was learnt from enough samples, now or earlier."""
+    dominant: Codes
+    """The resource it takes the largest share of, as its place in `RESOURCES`; `NOWHERE` if not known."""
+    confidence: Floats
+    """Of that, 0-1."""
+    envelope: Floats
+    """Of one instance."""
+    mean: Floats
+    variance: Floats
+    images: tuple[str, ...]
+    """Empty where nobody told."""
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """The row of each name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def by_image(self) -> Mapping[str, int]:
+        """The row of a known service that runs an image."""
+        return {image: row for row, image in enumerate(self.images) if image and self.known[row]}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Snapshot:
+    """A cluster at one moment."""
+
+    at: float
+    nodes: Nodes
+    tasks: Tasks
+    services: Services
+    turn: int = 0
+    """Placements decided so far: what takes turns, or chances, goes on from here."""
+    seed: int = 0
+    domain_names: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def _by_node(self) -> tuple[Rows, Rows]:
+        order = np.argsort(self.tasks.node, kind="stable")
+        starts = np.searchsorted(self.tasks.node[order], np.arange(len(self.nodes.names) + 1))
+        return order, starts
+
+    def tasks_on(self, node: int) -> Rows:
+        """The rows of the tasks on a node, in the order of their ids."""
+        order, starts = self._by_node
+        return order[starts[node] : starts[node + 1]]
+
+    @cached_property
+    def waiting(self) -> Rows:
+        """The rows of the tasks that have no node."""
+        return np.flatnonzero(self.tasks.node == NOWHERE)
+
+    @cached_property
+    def _by_service(self) -> tuple[Rows, Rows]:
+        order = np.argsort(self.tasks.service, kind="stable")
+        starts = np.searchsorted(self.tasks.service[order], np.arange(len(self.services.names) + 1))
+        return order, starts
+
+    def tasks_of(self, service: int) -> Rows:
+        """The rows of a service's tasks."""
+        order, starts = self._by_service
+        return order[starts[service] : starts[service + 1]]
+
+    def instances(self, service: int) -> NDArray[np.int64]:
+        """How many tasks of a service each node runs."""
+        on = self.tasks.node[self.tasks_of(service)]
+        return np.bincount(on[on != NOWHERE], minlength=len(self.nodes.names))
+
+
+_DESIRED, _DEGRADED = 0.5, 0.85
+
+
+def region_of(utilisation: Floats) -> Codes:
+    """LEE below a half, DEE up to 85 %, EED above."""
+    return np.where(
+        utilisation < _DESIRED, Region.LEE, np.where(utilisation <= _DEGRADED, Region.DEE, Region.EED)
+    ).astype(np.int8)
+
+
+def _most(ratios: Floats) -> Floats:
+    highest: Floats = np.nan_to_num(ratios, nan=0.0).max(axis=1, initial=0.0)
+    return highest
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(whole > 0, part / whole, np.nan)
