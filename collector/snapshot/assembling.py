@@ -76,6 +76,8 @@ class TaskFacts:
     settled_seconds: float = inf
     came_from: str | None = None
     movable: bool = True
+    history: Sequence[Four] = ()
+    """Amounts, the newest last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,15 @@ def _columns(rows: Sequence[Sequence[float]]) -> Floats:
     return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
 
 
+def _histories(histories: Sequence[Sequence[Four]]) -> Floats:
+    longest = max((len(each) for each in histories), default=0)
+    planes = np.full((len(histories), longest, len(RESOURCES)), np.nan)
+    for row, each in enumerate(histories):
+        if each:
+            planes[row, longest - len(each) :] = each
+    return planes
+
+
 def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row: Mapping[str, int]) -> Tasks:
     def row_of(name: str | None, rows: Mapping[str, int]) -> int:
         return NOWHERE if name is None else rows.get(name, NOWHERE)
@@ -156,6 +167,7 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
         settled_seconds=np.array([each.settled_seconds for each in tasks], dtype=np.float64),
         came_from=np.array([row_of(each.came_from, node_row) for each in tasks], dtype=np.intp),
         movable=np.array([each.movable for each in tasks], dtype=np.bool_),
+        history=_histories([each.history for each in tasks]),
     )
 
 
@@ -183,11 +195,6 @@ def _services(services: Sequence[ServiceFacts]) -> Services:
 def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]) -> Nodes:
     count = len(nodes)
     domain_row = {name: row for row, name in enumerate(domain_names)}
-    longest = max((len(each.history) for each in nodes), default=0)
-    history = np.full((count, longest, len(RESOURCES)), np.nan)
-    for row, each in enumerate(nodes):
-        if each.history:
-            history[row, longest - len(each.history) :] = each.history
     return Nodes(
         names=tuple(each.name for each in nodes),
         capacity=_columns([four(each.capacity) for each in nodes]),
@@ -202,7 +209,7 @@ def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]
         domain=np.array(
             [NOWHERE if each.domain is None else domain_row[each.domain] for each in nodes], dtype=np.int32
         ),
-        history=history,
+        history=_histories([each.history for each in nodes]),
         power=PowerCurves.of([each.curve for each in nodes]),
         labels=tuple(each.labels for each in nodes),
         tasks=np.bincount(tasks.node[tasks.node != NOWHERE], minlength=count).astype(np.int32),

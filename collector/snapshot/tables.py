@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.snapshot.power import Floats, PowerCurves, Rows
+from wire.resources import RESOURCES
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int8]
@@ -78,7 +79,7 @@ class Nodes:
     """Ratios used of late: one plane per node, its rows from the oldest to the newest, NaN before those."""
     power: PowerCurves
     labels: tuple[Mapping[str, str], ...]
-    # What the tasks come to; made by `Snapshot.of`.
+    # What the tasks come to; made by `assemble`.
     tasks: NDArray[np.int32]
     allocated: Floats
     """What its tasks were promised."""
@@ -94,6 +95,32 @@ class Nodes:
     def index(self) -> Mapping[str, int]:
         """The row of each name."""
         return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def _label_columns(self) -> dict[str, tuple[Mapping[str, int], NDArray[np.int32]]]:
+        return {}
+
+    def labelled(self, label: str, value: str) -> Flags:
+        """Which nodes carry a label with this value. The label `node` is the node's own name.
+
+        A label is made into a column of numbers when it is first asked for: there may be many labels, and
+        few are ever asked for.
+        """
+        if label == "node":
+            matches = np.zeros(len(self.names), dtype=np.bool_)
+            if value in self.index:
+                matches[self.index[value]] = True
+            return matches
+        if label not in self._label_columns:
+            told = [labels.get(label) for labels in self.labels]
+            numbers = {
+                each: number for number, each in enumerate({each for each in told if each is not None})
+            }
+            column = [NOWHERE if each is None else numbers[each] for each in told]
+            self._label_columns[label] = numbers, np.array(column, dtype=np.int32)
+        number_of, numbers_told = self._label_columns[label]
+        # No number is that of a value that no node carries.
+        return np.equal(numbers_told, number_of.get(value, NOWHERE - 1))
 
     @cached_property
     def used_ratio(self) -> Floats:
@@ -157,6 +184,8 @@ class Tasks:
     came_from: Rows
     """Where it was moved away from last; `NOWHERE` if it was not."""
     movable: Flags
+    history: Floats = field(default_factory=lambda: np.empty((0, 0, len(RESOURCES))))
+    """What it used of late, as `Nodes.history` but in amounts; without rows where nobody keeps that."""
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -235,7 +264,7 @@ class Snapshot:
 
     def instances(self, service: int) -> NDArray[np.int64]:
         """How many tasks of a service each node runs."""
-        on = self.tasks.node[self.tasks_of(service)]
+        on = self.tasks.node[self.tasks.service == service]
         return np.bincount(on[on != NOWHERE], minlength=len(self.nodes.names))
 
 
