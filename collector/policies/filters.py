@@ -4,26 +4,31 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from collector.policies.interface import Constraint, Operator, Refused, Request
+from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Refused, Request
 from collector.snapshot.assembling import four
 from collector.snapshot.power import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Liveness, Snapshot
 from wire.resources import Quantities
 
-STALE_SECONDS = 120.0
 _SHORT_OF = (Refused.CPU, Refused.MEMORY, Refused.DISK, Refused.NETWORK)
 _ROUNDING = 1e-9
 
 
-def eligible(snapshot: Snapshot, request: Request, *, stale_seconds: float = STALE_SECONDS) -> Codes:
-    """Why each node is out of the question for a request, room apart; the first reason that holds."""
+def eligible(
+    snapshot: Snapshot, request: Request, *, stale_seconds: float = STALE_SECONDS, wake: bool = False
+) -> Codes:
+    """Why each node is out of the question for a request, room apart; the first reason that holds.
+
+    With `wake`, a node that is off is as good as one that is on, and is not expected to be heard of.
+    """
     nodes = snapshot.nodes
     refused = np.zeros(len(nodes.names), dtype=np.int8)
-    unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
-    _refuse(refused, nodes.liveness == Liveness.DOWN, Refused.DOWN)
-    _refuse(refused, ~nodes.on, Refused.OFF)
+    if not wake:
+        _refuse(refused, ~nodes.on, Refused.OFF)
+    _refuse(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Refused.DOWN)
     _refuse(refused, ~nodes.accepts, Refused.CLOSED)
-    _refuse(refused, nodes.heard_seconds_ago > stale_seconds, Refused.STALE)
+    _refuse(refused, nodes.on & (nodes.heard_seconds_ago > stale_seconds), Refused.STALE)
+    unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
     _refuse(refused, unknown, Refused.UNKNOWN_CAPACITY)
     for name in request.exclude:
         row = nodes.index.get(name, NOWHERE)
@@ -60,6 +65,14 @@ def free_of_allocated(snapshot: Snapshot) -> Floats:
     return snapshot.nodes.capacity - snapshot.nodes.allocated
 
 
+def free_of_load(snapshot: Snapshot) -> Floats:
+    """What is left beside the load: the use that was told, or what the tasks come to where that is more.
+
+    A task that was sent to a node lately is no part of the node's use before it was heard of there.
+    """
+    return snapshot.nodes.capacity - np.fmax(snapshot.nodes.used, snapshot.nodes.mean)
+
+
 def free_of_used(snapshot: Snapshot) -> Floats:
     """What is not used now."""
     return snapshot.nodes.capacity - snapshot.nodes.used
@@ -70,12 +83,7 @@ def _refuse(refused: Codes, where: Flags, why: Refused) -> None:
 
 
 def _fulfils(snapshot: Snapshot, constraint: Constraint) -> Flags:
-    nodes = snapshot.nodes
-    if constraint.label == "node":
-        found = [name == constraint.value for name in nodes.names]
-    else:
-        found = [labels.get(constraint.label) == constraint.value for labels in nodes.labels]
-    matches = np.array(found, dtype=np.bool_)
+    matches = snapshot.nodes.labelled(constraint.label, constraint.value)
     return matches if constraint.operator is Operator.IS else ~matches
 
 

@@ -3,17 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import Codes, Kind, Snapshot
+from wire.complaint import Complaint
 from wire.resources import Quantities, Resource
 
 _NONE_TOLD = Quantities()
 STRICTEST_CLASS, LAXEST_CLASS = 1, 4
+STALE_SECONDS = 120.0
+_LONGEST = 366 * 86_400.0
 
 
 class Operator(StrEnum):
@@ -183,16 +187,44 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class Stability(Settings, frozen=True):
     """What keeps plans calm; every policy that moves has it."""
 
-    moves: int = 20
-    """A plan has no more."""
-    cool_down_seconds: float = 600.0
-    """A container stays at least so long where it is."""
-    no_return_seconds: float = 3600.0
-    """A container is not sent back within this time to where it came from."""
-    payback_seconds: float = 3600.0
-    """A move must earn its cost within this time."""
-    stale_seconds: float = 120.0
-    """A node that was not heard of for longer is neither given anything nor emptied."""
+    moves: Annotated[int, Meta(ge=0, le=1_000_000, description="A plan has no more moves.")] = 20
+    cool_down_seconds: Annotated[
+        float, Meta(ge=0, le=_LONGEST, description="A container stays at least so long where it is.")
+    ] = 600.0
+    no_return_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=_LONGEST,
+            description="A container is not sent back within this time to where it came from.",
+        ),
+    ] = 3600.0
+    payback_seconds: Annotated[
+        float, Meta(gt=0, le=_LONGEST, description="A move must earn its cost within this time.")
+    ] = 3600.0
+    stale_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=_LONGEST,
+            description="A node that was not heard of for longer is neither given anything nor emptied.",
+        ),
+    ] = STALE_SECONDS
+    fill_ratio: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Neither a placement nor a move takes more of any resource of a node."),
+    ] = 0.8
+    relieve_ratio: Annotated[
+        float,
+        Meta(gt=0, le=2, description="A node with less taken of every resource is not relieved of anything."),
+    ] = 0.9
+
+    def __post_init__(self) -> None:
+        if self.fill_ratio >= self.relieve_ratio:
+            raise Complaint(
+                f"fill_ratio ({self.fill_ratio:g}) must be below relieve_ratio ({self.relieve_ratio:g}): "
+                "else a node just filled would be relieved at once, and containers go round in circles"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
