@@ -2,8 +2,25 @@
 
 from collections.abc import Mapping
 
+from collector.policies.binpack import BINPACK
+from collector.policies.first_fit import FIRST_FIT
 from collector.policies.interface import Policy
+from collector.policies.kubernetes import BALANCED_ALLOCATION, LEAST_ALLOCATED, MOST_ALLOCATED
+from collector.policies.nomad import NOMAD
+from collector.policies.random import RANDOM
+from collector.policies.round_robin import ROUND_ROBIN
+from collector.policies.spread import SPREAD
 
-_TABLE: tuple[Policy, ...] = ()
+_TABLE: tuple[Policy, ...] = (
+    RANDOM,
+    ROUND_ROBIN,
+    FIRST_FIT,
+    SPREAD,
+    BINPACK,
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
+    BALANCED_ALLOCATION,
+    NOMAD,
+)
 
 POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in _TABLE}
