@@ -1,0 +1,278 @@
+"""Energy4Cloud's three searches for one request: where it fits, where after cuts, where after kills."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from collector.policies.interface import (
+    LAXEST_CLASS,
+    STRICTEST_CLASS,
+    Action,
+    Cut,
+    Kill,
+    Request,
+)
+from collector.policies.overbooking import (
+    LIMITS,
+    PROMISED,
+    ROUNDING,
+    TOLERANCES,
+    Books,
+    allocations,
+    asked,
+    originals,
+    quantities,
+)
+from collector.snapshot.power import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Kind, Region, Snapshot
+
+_KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
+_KILL_TRIES = 16
+"""Nodes on which places for victims are looked for: where the first ones find none, the next hardly do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A node on which a request would fit, once something is done there."""
+
+    row: int
+    first: Callable[[], tuple[Action, ...]] = tuple
+    gets: Floats | None = None
+    """What the request is promised, where it is cut itself."""
+
+
+class Asking:
+    """One request, looked at against the books."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        request: Request,
+        books: Books,
+        candidates: Flags,
+    ) -> None:
+        self._snapshot = snapshot
+        self._request = request
+        self._books = books
+        self._candidates = candidates
+        self._more = asked(request)
+        self._limit = LIMITS[request.task_class]
+
+    # --- The three algorithms -----------------------------------------------------------------
+
+    def simple(self) -> Rows:
+        """Where it fits as it is: nodes of its own or a stricter class, those of low efficiency first."""
+        order = self._order((Region.LEE, Region.DEE), self._classes() <= self._request.task_class)
+        return order[self._books.fits(self._more, self._limit)[order]]
+
+    def as_it_is(self) -> int | None:
+        """The first node where it fits and nothing has to be taken from anybody."""
+        simple = self.simple()
+        if not simple.size:
+            order = self._order((Region.LEE, Region.DEE), self._same_or_laxer())
+            simple = order[self._books.fits(self._more, self._limit)[order]]
+        return int(simple[0]) if simple.size else None
+
+    def cut(self) -> Iterator[Found]:
+        """Where it fits if something is cut."""
+        order = self._order((Region.LEE, Region.DEE), self._same_or_laxer())
+        fits = self._books.fits(self._more, self._limit)
+        could = self._fits_with(self._sum(*self._may_be_cut))
+        for row in order:
+            if fits[row]:
+                yield Found(int(row))
+            elif could[row]:
+                yield Found(int(row), partial(self._cuts, int(row)))
+        yield from self._cut_itself()
+
+    def _cut_itself(self) -> Iterator[Found]:
+        """Nodes of stricter classes: what their overbooking leaves of the request's tolerance can be cut."""
+        wanted_class = self._request.task_class
+        strictest = self._snapshot.nodes.strictest_class
+        stricter = (strictest < wanted_class) & ~self._empty()
+        for row in self._order((Region.LEE, Region.DEE), stricter):
+            share = 1 - (TOLERANCES[wanted_class] - TOLERANCES[strictest[row]])
+            if self._books.fits_on(int(row), self._more * share, LIMITS[strictest[row]]):
+                yield Found(int(row), gets=self._more * share)
+
+    def kill(self, *, may_wait: bool) -> Found | None:
+        """The first node on which tasks can be ended for it that have another place, or may wait for one."""
+        classes = _KILL_ORDER[self._request.task_class]
+        order = self._order((Region.EED, Region.DEE), np.ones_like(self._candidates), classes)
+        possible = self._fits_with(self._killable())[order]
+        for row in order[possible][:_KILL_TRIES]:
+            if (actions := self._kills(int(row), may_wait=may_wait)) is not None:
+                return Found(int(row), lambda: actions)
+        return None
+
+    # --- Candidates ---------------------------------------------------------------------------
+
+    def _empty(self) -> Flags:
+        empty: Flags = self._snapshot.nodes.strictest_class == 0
+        return empty
+
+    def _same_or_laxer(self) -> Flags:
+        return (self._snapshot.nodes.strictest_class >= self._request.task_class) | self._empty()
+
+    def _classes(self) -> Codes:
+        """Each node's class; a node without tasks takes any."""
+        strictest = self._snapshot.nodes.strictest_class
+        return np.where(self._empty(), np.int8(STRICTEST_CLASS), strictest)
+
+    def _order(
+        self, regions: tuple[Region, Region], allowed: Flags, classes: tuple[int, ...] = (1, 2, 3, 4)
+    ) -> Rows:
+        """Candidates by region, then class, then use: the fullest first, where work suffers the emptiest."""
+        nodes = self._snapshot.nodes
+        region = np.where(nodes.region == regions[0], 0, np.where(nodes.region == regions[1], 1, 2))
+        of_class = np.where(self._empty(), LAXEST_CLASS, nodes.strictest_class)
+        place_of = np.array([0, *(classes.index(each) for each in (1, 2, 3, 4))])
+        use = np.where(nodes.region == Region.EED, nodes.utilisation, -nodes.utilisation)
+        rows = np.flatnonzero(self._candidates & allowed & (region < len(regions)))
+        order = np.lexsort((rows, use[rows], place_of[of_class[rows]], region[rows]))
+        return rows[order]
+
+    # --- Cutting --------------------------------------------------------------------------------
+
+    @cached_property
+    def _may_be_cut(self) -> tuple[Rows, Floats]:
+        """Tasks of laxer classes, and what each can give until only what its class tolerates is left."""
+        tasks, wanted_class = self._snapshot.tasks, self._request.task_class
+        rows = np.flatnonzero((tasks.task_class > wanted_class) & (tasks.node != NOWHERE))
+        share = 1 - (TOLERANCES[tasks.task_class[rows]] - TOLERANCES[wanted_class])
+        least = originals(tasks, rows) * share[:, None]
+        return rows, np.clip(allocations(tasks, rows) - least, 0.0, None)
+
+    def _sum(self, rows: Rows, amounts: Floats) -> Floats:
+        on, count = self._snapshot.tasks.node[rows], len(self._snapshot.nodes.names)
+        columns = [np.bincount(on, weights=amounts[:, place], minlength=count) for place in range(PROMISED)]
+        return np.column_stack(columns)
+
+    def _fits_with(self, freed: Floats) -> Flags:
+        books = self._books
+        enough = (self._more <= books.capacity).all(axis=1)
+        factor = ((books.promised - freed + self._more) / books.capacity).max(axis=1)
+        fits: Flags = enough & (factor <= self._limit + ROUNDING) & freed.any(axis=1)
+        return fits
+
+    def _victims_first(self, rows: Rows) -> Rows:
+        """The laxest classes first, in each the least used first."""
+        tasks = self._snapshot.tasks
+        allocated = allocations(tasks, rows)
+        used = np.nan_to_num(tasks.used[rows, :PROMISED], nan=0.0)
+        use = np.divide(used, allocated, out=np.zeros_like(used), where=allocated > 0).max(
+            axis=1, initial=0.0
+        )
+        return np.lexsort((rows, use, -tasks.task_class[rows]))
+
+    def _cuts(self, row: int) -> tuple[Action, ...]:
+        """What to cut on a node on which that is enough: one task after the other, until the request fits."""
+        tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
+        rows, gives = self._may_be_cut
+        here = tasks.node[rows] == row
+        rows, gives = rows[here], gives[here]
+        freed = np.zeros(PROMISED)
+        cuts: list[Action] = []
+        for place in self._victims_first(rows):
+            factor = ((self._books.promised[row] - freed + self._more) / self._books.capacity[row]).max()
+            if factor <= self._limit + ROUNDING:
+                break
+            if not gives[place].any():
+                continue
+            freed += gives[place]
+            task = int(rows[place])
+            left = allocations(tasks, rows)[place] - gives[place]
+            of_class = int(tasks.task_class[task])
+            reason = f"class {of_class} tolerates {TOLERANCES[of_class]:.0%} less in favour of stricter ones"
+            cuts.append(
+                Cut(
+                    task=tasks.ids[task],
+                    node=nodes.names[row],
+                    allocated=quantities(left),
+                    reasons=(reason,),
+                )
+            )
+        return tuple(cuts)
+
+    # --- Killing --------------------------------------------------------------------------------
+
+    def _may_be_killed(self) -> Rows:
+        tasks, request = self._snapshot.tasks, self._request
+        placed = tasks.node != NOWHERE
+        if request.task_class != LAXEST_CLASS:
+            return np.flatnonzero(placed & (tasks.task_class > request.task_class) & tasks.movable)
+        # Nothing is laxer; but services of this class use little of what they hold, and jobs use all of it.
+        if request.kind is not Kind.JOB:
+            return np.array([], dtype=np.intp)
+        of_class = (tasks.task_class == LAXEST_CLASS) & (tasks.kind == Kind.SERVICE)
+        return np.flatnonzero(placed & of_class & tasks.movable)
+
+    def _killable(self) -> Floats:
+        rows = self._may_be_killed()
+        return self._sum(rows, allocations(self._snapshot.tasks, rows))
+
+    def _kills(self, row: int, *, may_wait: bool) -> tuple[Action, ...] | None:
+        tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
+        rows = self._may_be_killed()
+        rows = rows[tasks.node[rows] == row]
+        victims: list[int] = []
+        for place in self._victims_first(rows):
+            victims.append(int(rows[place]))
+            books = self._books.without(row, victims)
+            if books.fits_on(row, self._more, self._limit):
+                break
+        else:
+            return None
+        books.add(row, self._more, self._request.task_class, self._limit)
+        actions: list[Action] = []
+        for victim in victims:
+            target = self._place_for(victim, books, row)
+            if target is None and not may_wait:
+                return None
+            reason = f"class {tasks.task_class[victim]} gives way to class {self._request.task_class}"
+            actions.append(
+                Kill(
+                    task=tasks.ids[victim],
+                    node=nodes.names[row],
+                    target=None if target is None else nodes.names[target],
+                    reasons=(reason, "it starts anew with all that it asked for at first"),
+                )
+            )
+        return tuple(actions)
+
+    def _place_for(self, victim: int, books: Books, not_on: int) -> int | None:
+        """Where a task that is to be ended fits as it first was; its place is taken in the books."""
+        tasks = self._snapshot.tasks
+        elsewhere = self._candidates.copy()
+        elsewhere[not_on] = False
+        task_class = int(tasks.task_class[victim])
+        wanted = Request(reserve=quantities(originals(tasks, np.array([victim]))[0]), task_class=task_class)
+        found = Asking(self._snapshot, wanted, books, elsewhere).as_it_is()
+        if found is not None:
+            books.add(found, asked(wanted), task_class, LIMITS[task_class])
+        return found
+
+    # --- Reasons --------------------------------------------------------------------------------
+
+    def explain(self, found: Found) -> tuple[str, ...]:
+        """Why this node."""
+        row, first, own = found.row, found.first(), found.gets
+        nodes = self._snapshot.nodes
+        of_class = int(nodes.strictest_class[row])
+        region, use = Region(nodes.region[row]).name, nodes.utilisation[row]
+        host = f"a class-{of_class} node" if of_class else "a node without tasks"
+        reasons = [f"{host} in the region {region}: its most used resource is at {use:.0%}"]
+        if own is not None:
+            reasons.append(
+                f"the request itself is cut by {1 - (own / self._more).max():.0%}, as its class tolerates"
+            )
+        if first:
+            verb = "ended" if isinstance(first[0], Kill) else "cut"
+            reasons.append(f"{len(first)} tasks of laxer classes are {verb} for it")
+        else:
+            factor = self._books.factor(self._more if own is None else own, np.array([row]))[0]
+            allowed = min(self._limit, float(self._books.limit[row]))
+            reasons.append(f"with it {factor:.2f} times its capacity is promised, of {allowed:.2f} allowed")
+        return tuple(reasons)
