@@ -144,7 +144,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Books) 
         )
 
 
-POLICY = Policy(
+ENERGY4CLOUD = Policy(
     name="energy4cloud",
     summary="overbook by class, fill nodes to the efficient region, cut laxer classes, and end them at last",
     settings=Energy4CloudSettings,

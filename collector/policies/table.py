@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from collector.policies.binpack import BINPACK
+from collector.policies.energy4cloud import ENERGY4CLOUD
 from collector.policies.first_fit import FIRST_FIT
 from collector.policies.interface import Policy
 from collector.policies.kubernetes import BALANCED_ALLOCATION, LEAST_ALLOCATED, MOST_ALLOCATED
@@ -21,6 +22,7 @@ _TABLE: tuple[Policy, ...] = (
     MOST_ALLOCATED,
     BALANCED_ALLOCATION,
     NOMAD,
+    ENERGY4CLOUD,
 )
 
 POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in _TABLE}
