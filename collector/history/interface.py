@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from collector.alerts import AlertSaid
 from collector.usage import Packed
 from wire.messages import Event, Report
+from wire.resources import Quantities
 
 
 class Unavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
@@ -52,6 +54,8 @@ class Kept:
 
     reports: int
     size_bytes: int
+    dropped_for_size: int = 0
+    """Rows of samples that went before their time, since the start, so that the size stays in its bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,68 @@ class Recollection:
     usage: Sequence[Used]
 
 
+class SubjectKind(StrEnum):
+    """Whose history can be asked for."""
+
+    NODE = "node"
+    CONTAINER = "container"
+    SERVICE = "service"
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used in one step of a series; null where it is not known.
+
+    Means are weighted by time; `most` is the highest that any sample of the step said. Of a service, both
+    are the sums of its containers'.
+    """
+
+    at: float
+    """Unix time at which the step begins."""
+    mean: Quantities
+    most: Quantities
+    mean_watts: float | None
+    most_watts: float | None
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """A history in steps of equal length; those of which nothing is known are left out."""
+
+    step_seconds: float
+    """At least what was asked for: old samples are kept in coarser steps, and points are bounded."""
+    points: tuple[Point, ...]
+
+
+class GroupBy(StrEnum):
+    """What energy is added up by."""
+
+    NODE = "node"
+    CONTAINER = "container"
+    SERVICE = "service"
+    LABEL = "label"
+    DAY = "day"
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """The energy of one node, container, service, label's value or day (UTC) in a period."""
+
+    key: str | None
+    """The node's name, the container's id, the service, the label's value, or the day as YYYY-MM-DD.
+
+    Null stands for the containers without a service, or without this label.
+    """
+    joules: float
+    """All of it. Of containers: what they added, idle power apart."""
+    idle_joules: float | None = None
+    """Of nodes and days: drawn whether or not anything ran."""
+    system_joules: float | None = None
+    """Of nodes and days: neither idle nor any container's. Idle, system and containers are the whole."""
+    containers_joules: float | None = None
+    node: str | None = None
+    """Of a container: where it ran."""
+    name: str | None = None
+    service: str | None = None
+
+
 class History(Protocol):
     """Remembers reports. Every method that can fail raises `Unavailable`."""
 
@@ -115,6 +181,25 @@ class History(Protocol):
 
     async def events(self, limit: int, node: str | None = None) -> Sequence[Happened]:
         """The latest events, of one node or of all, the latest first."""
+
+    async def series(
+        self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
+    ) -> Series:
+        """One node's, container's (by its id) or service's history in `[start, end)`, in bounded steps."""
+
+    async def energy(
+        self, start: float, end: float, by: GroupBy, label: str | None = None
+    ) -> Sequence[Account]:
+        """What was drawn in `[start, end)`, the most first, or by day; `label` is the key to group by.
+
+        Nodes count for as far as their last heartbeat tells.
+        """
+
+    async def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+        """Keep what was understood, by key, for the next run; None forgets a key."""
+
+    async def recollect(self, kind: str) -> Mapping[str, bytes]:
+        """All that was remembered of a kind."""
 
     async def forget_old(self, now: float) -> None:
         """Drop what is older than the retention."""

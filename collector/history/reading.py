@@ -83,6 +83,9 @@ class Reader:
         rows = self._connection.execute(_EVENTS, {"limit": limit, "node": node})
         return [Happened(name, event_of(body)) for name, body in rows]
 
+    def recollect(self, kind: str) -> dict[str, bytes]:
+        return dict(self._connection.execute("SELECT key, payload FROM memories WHERE kind = ?", (kind,)))
+
     def recall(self) -> Recollection:
         # One read transaction, so that all queries speak of the same reports.
         self._connection.execute("BEGIN")

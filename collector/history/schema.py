@@ -14,7 +14,7 @@ said: the last word about each alert, and the sum of each container's histograms
 Numbers of boots and containers are never given twice, as alerts and usage may outlive the rows they name.
 """
 
-VERSION = 2
+VERSION = 3
 
 NAMED_TABLES = ("nodes", "boots", "containers", "facts")
 
@@ -92,5 +92,11 @@ CREATE TABLE usage (
     container_id INTEGER NOT NULL,
     packed BLOB NOT NULL,
     PRIMARY KEY (slot, container_id)
+) WITHOUT ROWID;
+CREATE TABLE memories (
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 """

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
@@ -11,12 +11,16 @@ from typing import TypeVar
 
 from collector import config
 from collector.history.interface import (
+    Account,
     ContainerKey,
+    GroupBy,
     Happened,
     Kept,
     Mean,
     Recollection,
+    Series,
     Standing,
+    SubjectKind,
     Unavailable,
 )
 from collector.history.opening import IN_MEMORY, holding, open_for_reading, open_for_writing, reason
@@ -106,6 +110,22 @@ class SqliteHistory:
 
     async def events(self, limit: int, node: str | None = None) -> list[Happened]:
         return await self._reading.do(partial(self._reader.events, limit, node))
+
+    async def series(
+        self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
+    ) -> Series:
+        raise Unavailable("this history does not tell series yet")
+
+    async def energy(
+        self, start: float, end: float, by: GroupBy, label: str | None = None
+    ) -> Sequence[Account]:
+        raise Unavailable("this history does not tell energy yet")
+
+    async def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+        await self._writing.do(partial(self._writer.remember, kind, entries))
+
+    async def recollect(self, kind: str) -> dict[str, bytes]:
+        return await self._reading.do(partial(self._reader.recollect, kind))
 
     async def forget_old(self, now: float) -> None:
         gone = _FORGET_AT_ONCE

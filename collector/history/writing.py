@@ -1,7 +1,7 @@
 """Everything that changes the SQLite history: synchronous, on one connection, in one thread."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -168,6 +168,15 @@ class Writer:
         if free > pages / 2:
             # `execute` would stop after the first page: the pragma answers a row without columns for each.
             self._connection.executescript(f"PRAGMA incremental_vacuum({free // 2})")
+
+    def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+        """Keep what was understood; None forgets a key."""
+        kept = [(kind, key, payload) for key, payload in entries.items() if payload is not None]
+        with self._transaction():
+            self._connection.executemany(
+                "DELETE FROM memories WHERE kind = ? AND key = ?", [(kind, key) for key in entries]
+            )
+            self._connection.executemany("INSERT INTO memories (kind, key, payload) VALUES (?, ?, ?)", kept)
 
     def check(self) -> None:
         """Write what is already there: it fails exactly when a report could not be kept."""

@@ -230,3 +230,15 @@ async def test_whoever_waits_shares_the_next_commit(tmp_path: Path, monkeypatch:
         assert history.kept().reports == 50
     assert sum(groups) == 50
     assert len(groups) <= 2
+
+
+async def test_what_was_understood_is_there_after_a_restart_until_it_is_forgotten(tmp_path: Path) -> None:
+    settings = config.History(path=str(tmp_path / "history.db"))
+    async with open_sqlite(settings) as history:
+        await history.remember("service", {"shop": b"web", "mail": b"imap"})
+        await history.remember("alert", {"shop": b"hot"})
+    async with open_sqlite(settings) as history:
+        assert await history.recollect("service") == {"shop": b"web", "mail": b"imap"}
+        await history.remember("service", {"shop": b"cpu", "mail": None, "never": None})
+        assert await history.recollect("service") == {"shop": b"cpu"}
+        assert await history.recollect("alert") == {"shop": b"hot"}
