@@ -1,7 +1,8 @@
 """What an agent tells a collector, and how it is written down.
 
 A message is encoded once when it leaves and decoded once at the collector's door; between the two
-it is bytes. Decoding is strict: an unknown or impossible field is an error that names it.
+it is bytes, as JSON or as MessagePack, which say the same. Decoding is strict: an unknown or impossible
+field is an error that names it.
 """
 
 from enum import StrEnum
@@ -10,11 +11,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wire.resources import Quantities, Resource
+from wire.resources import LARGEST, Quantities, Resource
 from wire.sketch import Sketch
 
-NonNegative = Annotated[float, Meta(ge=0)]
-Ratio = Annotated[float, Meta(ge=0)]
+NonNegative = Annotated[float, Meta(ge=0, le=LARGEST)]
+Ratio = Annotated[float, Meta(ge=0, le=LARGEST)]
+Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Watts = Annotated[float, Meta(ge=0, le=1e9)]
 """A gigawatt is no host; without a bound, a stranger's sums could overflow."""
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -100,7 +102,7 @@ class ContainerState(_Message, frozen=True):
     service: Text | None = None
     """The Swarm service, compose project and service, or Kubernetes workload it belongs to."""
     labels: dict[Text, Text] = {}
-    started_at: float | None = None
+    started_at: Time | None = None
 
 
 class NodeState(_Message, frozen=True):
@@ -230,14 +232,19 @@ class Report(_Message, frozen=True):
     """Ids of containers that run no longer."""
     events: tuple[Event, ...] = ()
     alerts: tuple[Alert, ...] = ()
+    """Alerts that opened, changed or ended; every open one where `heartbeat` is there."""
     heartbeat: Heartbeat | None = None
 
 
 class Receipt(_Message, frozen=True):
-    """The collector's answer to a batch of reports."""
+    """The collector's answer to a batch of reports, of which every one is accounted for."""
 
     taken: int
+    """How many were new, and are now on disk."""
     known: int
+    """How many were there already."""
+    refused: int
+    """How many will never be taken: 0, as a batch with a report that is wrong is refused as a whole."""
     server_time: float
 
 
@@ -247,6 +254,7 @@ Batch = Annotated[tuple[Report, ...], Meta(min_length=1, max_length=MAX_BATCH)]
 
 _encoder = msgspec.json.Encoder()
 _batch_decoder = msgspec.json.Decoder(Batch)
+_packed_batch_decoder = msgspec.msgpack.Decoder(Batch)
 _receipt_decoder = msgspec.json.Decoder(Receipt)
 
 
@@ -258,6 +266,11 @@ def encode(message: object) -> bytes:
 def parse_batch(body: bytes) -> tuple[Report, ...]:
     """The reports in a request's body; raises `msgspec.ValidationError` naming what is wrong."""
     return _batch_decoder.decode(body)
+
+
+def parse_packed_batch(body: bytes) -> tuple[Report, ...]:
+    """The same, of a body in MessagePack."""
+    return _packed_batch_decoder.decode(body)
 
 
 def parse_receipt(body: bytes) -> Receipt:

@@ -34,7 +34,7 @@ from wire.messages import (
     NodeState,
     Report,
 )
-from wire.resources import RESOURCES, Quantities
+from wire.resources import RESOURCES, Quantities, Resource
 from wire.version import __version__
 
 _EARLY_RATIO = 0.1
@@ -59,6 +59,7 @@ class Speaker:
         self._containers: dict[str, _Container] = {}
         self._ended: dict[str, Tally] = {}
         """What was used by containers that ended since the last heartbeat."""
+        self._open_alerts: dict[Resource, Alert] = {}
 
     def say(
         self, picture: Picture, runtime_events: Sequence[RuntimeEvent], alerts: Sequence[Alert]
@@ -77,7 +78,8 @@ class Speaker:
         containers = self._states(picture, set(happened.begun), closes=due.containers, everything=everything)
         events += happened.events
         heartbeat = self._heartbeat(picture) if everything else None
-        is_news = state or containers or happened.gone or events or alerts or heartbeat
+        said_alerts = self._alerts(alerts, everything=everything)
+        is_news = state or containers or happened.gone or events or said_alerts or heartbeat
         if not is_news and not due.beacon:
             return None
         self._schedule.spoke(picture.monotonic_seconds)
@@ -91,7 +93,7 @@ class Speaker:
             containers=containers,
             gone=tuple(container_id[:LONGEST_NAME] for container_id in happened.gone),
             events=events,
-            alerts=tuple(alerts),
+            alerts=said_alerts,
             heartbeat=heartbeat,
         )
 
@@ -140,6 +142,18 @@ class Speaker:
             track.note_said(state.used, _allowed(container, capacity))
             states.append(state)
         return tuple(states)
+
+    def _alerts(self, news: Sequence[Alert], *, everything: bool) -> tuple[Alert, ...]:
+        """Those that are news, or all that are open: the next heartbeat makes up for a word that was lost."""
+        for alert in news:
+            if alert.closed_at is None:
+                self._open_alerts[alert.resource] = alert
+            else:
+                self._open_alerts.pop(alert.resource, None)
+        if not everything:
+            return tuple(news)
+        closed = (alert for alert in news if alert.closed_at is not None)
+        return (*closed, *self._open_alerts.values())
 
     def _heartbeat(self, picture: Picture) -> Heartbeat:
         tallies = {container_id: followed.tally for container_id, followed in self._containers.items()}

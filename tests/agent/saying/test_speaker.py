@@ -3,6 +3,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from agent.config import Push
@@ -337,6 +338,18 @@ def test_whatever_is_said_puts_the_beacon_off() -> None:
     node.ticks(6)
     node.tick(alerts=[Alert(Resource.CPU, 1.0, "CPU")])
     assert [number for number, report in enumerate(node.ticks(12), 8) if report] == [17]
+
+
+def test_a_heartbeat_repeats_what_is_still_short() -> None:
+    node = Node(quiet(heartbeat_seconds=60.0))
+    cpu_alert, memory_alert = Alert(Resource.CPU, 1.0, "CPU"), Alert(Resource.MEMORY, 2.0, "memory")
+    node.tick(alerts=[cpu_alert, memory_alert])
+    node.tick(alerts=[msgspec.structs.replace(memory_alert, closed_at=5.0)])
+    heartbeats = [report for report in node.ticks(40) if report and report.heartbeat]
+    assert [report.alerts for report in heartbeats] == [(cpu_alert,)] * len(heartbeats)
+    assert heartbeats
+    node.tick(alerts=[msgspec.structs.replace(cpu_alert, closed_at=9.0)])
+    assert [report.alerts for report in node.ticks(40) if report and report.heartbeat][-1] == ()
 
 
 def test_a_heartbeat_says_everything_and_every_sample() -> None:
