@@ -72,6 +72,7 @@ async def running(
             async with _background(*jobs) as work:
                 yield RunningAgent(node_name(config), bound, observer.survey(), state, work)
         finally:
+            sampling.take_leave()
             await state.outbox.close()
             observer.close()
 
@@ -151,6 +152,13 @@ class _Sampling:
         report = self._speaker.say(picture, events, alerts)
         if report is not None and self._reports:
             self._state.outbox.offer(report)
+
+    def take_leave(self) -> None:
+        """Hand over what no heartbeat has told of yet; it goes out now, or when the agent is back."""
+        if self._state.picture is not None and self._reports:
+            last_words = self._speaker.last_words(self._state.picture)
+            if last_words is not None:
+                self._state.outbox.offer(last_words)
 
 
 async def _name(observer: Observer) -> None:

@@ -97,6 +97,27 @@ class Speaker:
             heartbeat=heartbeat,
         )
 
+    def last_words(self, picture: Picture) -> Report | None:
+        """What is left to say when the agent stops: every sample that no heartbeat has told of yet."""
+        if self._schedule is None:
+            return None
+        states = (
+            container_state(container, *followed.track.latest())
+            for container in picture.containers
+            if (followed := self._containers.get(container.id))
+        )
+        self._sequence += 1
+        return Report(
+            node=self._node,
+            boot=self._boot,
+            sequence=self._sequence,
+            at=picture.sample.unix_seconds,
+            state=node_state(picture, *self._host.latest()),
+            containers=tuple(states),
+            alerts=self._alerts((), everything=True),
+            heartbeat=self._heartbeat(picture),
+        )
+
     def _follow(self, happened: Happenings, *, is_first: bool) -> None:
         """Begin to follow those that began, and stop with those that ended."""
         for container_id in happened.gone:

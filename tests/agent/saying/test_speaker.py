@@ -352,6 +352,18 @@ def test_a_heartbeat_repeats_what_is_still_short() -> None:
     assert [report.alerts for report in node.ticks(40) if report and report.heartbeat][-1] == ()
 
 
+def test_the_last_words_tell_of_every_sample_since_the_last_heartbeat() -> None:
+    node = Node(quiet())
+    assert node.speaker.last_words(picture(node.clock, {"a": Seen()})) is None
+    node.ticks(5, lambda _: {"a": Seen(cpu(0.5, 500))})
+    report = the(node.speaker.last_words(picture(node.clock, {"a": Seen(cpu(0.5, 500))})))
+    assert report.heartbeat is not None
+    (usage,) = report.heartbeat.usage
+    assert usage.cpu is not None
+    assert usage.cpu.count == 4, "the first tick was told by the first heartbeat"
+    assert [container.id for container in report.containers] == ["a"]
+
+
 def test_a_heartbeat_says_everything_and_every_sample() -> None:
     node = Node(quiet(heartbeat_seconds=300.0))
     reports = node.ticks(
