@@ -11,7 +11,7 @@ should that word be lost, the node is listed as not complete until the next. Usa
 about the containers, and adds up whoever counted it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collector.alerts import Alerts, AlertSaid
@@ -19,7 +19,7 @@ from collector.answers import AlertState, Container, Node, NodeAlert, Ratios, St
 from collector.config import Liveness
 from collector.history.interface import Standing, Used
 from collector.picture import Picture, Said
-from collector.usage import Ring, slot_at
+from collector.usage import PLAIN_RECKONING, Reckoning, Ring, count, settle, slot_at
 from wire.messages import ContainerState, ContainerUsage, NodeState, PowerCurve, Report
 from wire.resources import RESOURCES, Quantities, ratio
 
@@ -44,9 +44,10 @@ class _Entry:
 class Registry:
     """Nodes, their containers and their alerts."""
 
-    def __init__(self, liveness: Liveness) -> None:
+    def __init__(self, liveness: Liveness, reckoning: Reckoning = PLAIN_RECKONING) -> None:
         self._silent_after_seconds = liveness.silent_after_seconds
         self._forget_after_seconds = liveness.forget_after_hours * 3600
+        self._reckoning = reckoning
         self._entries: dict[str, _Entry] = {}
 
     def apply(self, report: Report, received_at: float) -> bool:
@@ -70,11 +71,9 @@ class Registry:
             entry.beacon_seconds = entry.picture.heartbeat.what.beacon_seconds
         return ahead
 
-    def count_usage(self, node: str, slot: int, usage: Iterable[ContainerUsage]) -> None:
+    def count_usage(self, node: str, slot: int, usage: Sequence[ContainerUsage]) -> None:
         """Add up what containers of a node that is already here used."""
-        rings = self._entries[node].usage
-        for each in usage:
-            rings.setdefault(each.id, Ring()).add(slot, each)
+        count(self._entries[node].usage, slot, usage, self._reckoning)
 
     def restore(self, alerts: Iterable[AlertSaid], usage: Iterable[Used]) -> None:
         """Know again what the nodes that are already here said before."""
@@ -87,8 +86,7 @@ class Registry:
                 ring = entry.usage.setdefault(used.container, Ring())
                 ring.slots[used.slot] = used.packed
                 rings[used.node, used.container] = ring
-        for ring in rings.values():
-            ring.settle()
+        settle(list(rings.values()), self._reckoning)
 
     def _replaces(self, report: Report, received_at: float, entry: _Entry) -> bool:
         current = entry.picture

@@ -1,31 +1,29 @@
-"""How much each container used, over the last day: the agents' histograms of every sample, added up.
+"""How much each container used of late: the agents' histograms of every sample, added up and weighed.
 
-The day is held in a few slots, so that old load goes by dropping a slot, and what is left is exactly the sum
-of what was said, in whatever order it came. There may be many containers, and most slots are only looked at
-again when a new heartbeat comes, so they are kept packed: a few hundred bytes instead of some kilobytes.
+Time is held in a few slots, so that old load goes by dropping a slot, and what is left is exactly the sum of
+what was said, in whatever order it came. Until then it fades: the samples of each slot weigh less than those
+of the next, by half per half-life. Everything is done for several containers at once, as a heartbeat tells of
+a whole node: most of the cost is in starting an array operation, not in its length.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
+import numpy as np
 
+from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, samples, statistics
+from collector.analysis.histograms import Floats, Keys, Numbers, Packed, pack, stack, summed, with_usage
 from wire.messages import ContainerUsage
-from wire.resources import RESOURCES, Quantities, Resource
-from wire.sketch import Sketch, merged
+from wire.resources import RESOURCES, Quantities
 
 SLOT_SECONDS = 8 * 3600.0
 SLOTS = 3
 _WINDOW_SECONDS = SLOTS * SLOT_SECONDS
 _LARGEST = 2**63 - 1
-"""Strangers may count as high as they like; sums stop where the wire's own numbers do."""
-
-Packed = bytes
-"""One sketch per resource, or None where it is not measured, in the order of `RESOURCES`."""
-_Sketches = tuple[Sketch | None, Sketch | None, Sketch | None, Sketch | None]
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Sketches)
+_AT_ONCE = 100
+"""More would save little time, and take much memory meanwhile."""
+_NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
+_NOT_MEASURED.flags.writeable = False
 
 
 def slot_at(at: float) -> int:
@@ -36,28 +34,27 @@ def slot_at(at: float) -> int:
 def slot_of(at: float, received_at: float) -> int:
     """Where the usage of a report belongs: when it was sampled, if the node's clock can be believed at all.
 
-    Words that waited in a spool are believed; a time to come, or longer ago than is remembered, is not.
+    Words that waited in a spool are believed; a time to come, or longer ago than a day, is not.
     """
     believable = received_at - _WINDOW_SECONDS < at <= received_at
     return slot_at(at if believable else received_at)
 
 
-def added(packed: Packed | None, usage: ContainerUsage) -> Packed:
-    """What is in a slot, and one heartbeat's samples more."""
-    before = (None,) * len(RESOURCES) if packed is None else _decoder.decode(packed)
-    said = (usage.cpu, usage.memory, usage.disk, usage.network)
-    return _encoder.encode([_sum(pair) for pair in zip(before, said, strict=True)])
+@dataclass(frozen=True, slots=True)
+class Reckoning:
+    """How samples are weighed."""
+
+    slots: int = SLOTS
+    """Those before are forgotten."""
+    half_life_seconds: float = 24 * 3600.0
+    need: Need = PLAIN_NEED
+
+    def weight(self, age_slots: int) -> float:
+        """How much a sample counts that is so many slots older than the newest."""
+        return float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds))
 
 
-def _sum(sketches: Iterable[Sketch | None]) -> Sketch | None:
-    known = [sketch for sketch in sketches if sketch is not None]
-    if len(known) <= 1:
-        return known[0] if known else None
-    total = merged(known)
-    if total.count > _LARGEST:
-        bins = {index: min(count, _LARGEST) for index, count in total.bins.items()}
-        return Sketch(bins, min(total.zeros, _LARGEST))
-    return total
+PLAIN_RECKONING = Reckoning()
 
 
 @dataclass(slots=True)
@@ -65,42 +62,87 @@ class Ring:
     """One container's slots, and what follows from them."""
 
     slots: dict[int, Packed] = field(default_factory=dict)
-    p90: Quantities = field(default=Quantities())
-    """What it did not exceed in nine samples of ten."""
+    statistics: Floats = field(default_factory=lambda: _NOT_MEASURED)
+    """Per resource and `Statistic`."""
     samples: int = 0
 
     @property
     def newest(self) -> int:
         return max(self.slots)
 
-    def add(self, slot: int, usage: ContainerUsage) -> None:
-        """Count the samples of a heartbeat."""
-        self.slots[slot] = added(self.slots.get(slot), usage)
-        self.settle()
-
-    def settle(self) -> None:
-        """Drop the slots that are over, and see what the others tell."""
-        oldest = self.newest - SLOTS + 1
-        for slot in [slot for slot in self.slots if slot < oldest]:
-            del self.slots[slot]
-        sketches = self.sketches()
-        self.samples = max((sketch.count for sketch in sketches.values()), default=0)
-        self.p90 = quantities(sketches, 0.9)
-
-    def sketches(self) -> dict[Resource, Sketch]:
-        """All samples of the day, per resource that was measured."""
-        slots = [_decoder.decode(packed) for packed in self.slots.values()]
-        sums = {resource: _sum(column) for resource, *column in zip(RESOURCES, *slots, strict=True)}
-        return {resource: total for resource, total in sums.items() if total is not None}
+    @property
+    def p90(self) -> Quantities:
+        """What it did not exceed in nine tenths of the time."""
+        return quantities(self.statistics[:, Statistic.P90])
 
 
-def quantities(sketches: dict[Resource, Sketch], q: float) -> Quantities:
-    """One quantile of each resource."""
-    values = {resource: sketch.quantile(q) for resource, sketch in sketches.items()}
-    memory_bytes = values.get(Resource.MEMORY)
+def added(packed: Packed | None, usage: ContainerUsage) -> Packed:
+    """What is in a slot, and one heartbeat's samples more."""
+    return added_all([packed], [usage])[0]
+
+
+def added_all(held: Sequence[Packed | None], usages: Sequence[ContainerUsage]) -> list[Packed]:
+    """The same for several containers at once, which costs less for each."""
+    return pack(*with_usage(held, usages, range(len(usages))), len(held))
+
+
+def count(
+    rings: dict[str, Ring], slot: int, usages: Sequence[ContainerUsage], reckoning: Reckoning
+) -> Sequence[str]:
+    """Add the samples of a heartbeat to the containers' rings; says whose."""
+    rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
+    touched = [rings.setdefault(name, Ring()) for name in rows]
+    held = [ring.slots.get(slot) for ring in touched]
+    keys, counts = with_usage(held, usages, [rows[usage.id] for usage in usages])
+    for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
+        ring.slots[slot] = packed
+    if all(len(ring.slots) == 1 for ring in touched):
+        _note(touched, keys, counts, counts.astype(np.float64), reckoning)
+    else:
+        settle(touched, reckoning)
+    return list(rows)
+
+
+def settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
+    """Drop the slots that are over, and see what the others tell."""
+    for start in range(0, len(rings), _AT_ONCE):
+        _settle(rings[start : start + _AT_ONCE], reckoning)
+
+
+def _settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
+    parts: list[Packed] = []
+    rows: list[int] = []
+    weights: list[float] = []
+    for row, ring in enumerate(rings):
+        newest = ring.newest
+        ring.slots = {slot: packed for slot, packed in ring.slots.items() if slot > newest - reckoning.slots}
+        for slot, packed in ring.slots.items():
+            parts.append(packed)
+            rows.append(row)
+            weights.append(reckoning.weight(newest - slot))
+    keys, counts, sizes = stack(parts, rows)
+    weighed = counts * np.repeat(weights, sizes)
+    keys, both = summed(keys, np.column_stack((counts, weighed)))
+    _note(rings, keys, both[:, 0], both[:, 1], reckoning)
+
+
+def _note(
+    rings: Sequence[Ring], keys: Keys, counts: Numbers | Floats, weights: Floats, reckoning: Reckoning
+) -> None:
+    found = statistics(keys, weights, len(rings), reckoning.need)
+    numbers = samples(keys, counts, len(rings)).tolist()
+    for row, ring in enumerate(rings):
+        # A copy, or every ring would keep alive what was found of all the others.
+        ring.statistics = found[row].copy()
+        ring.samples = numbers[row]
+
+
+def quantities(values: Sequence[float] | Floats) -> Quantities:
+    """A number per resource, as it is told; NaN is not known."""
+    cpu, memory, disk, network = (None if value != value else float(value) for value in values)  # noqa: PLR0124 - NaN
     return Quantities(
-        cpu_cores=values.get(Resource.CPU),
-        memory_bytes=None if memory_bytes is None else min(round(memory_bytes), _LARGEST),
-        disk_bytes_per_second=values.get(Resource.DISK),
-        network_bytes_per_second=values.get(Resource.NETWORK),
+        cpu_cores=cpu,
+        memory_bytes=None if memory is None else min(round(memory), _LARGEST),
+        disk_bytes_per_second=disk,
+        network_bytes_per_second=network,
     )

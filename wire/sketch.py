@@ -16,7 +16,8 @@ RELATIVE_ERROR = 0.01
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
-Bin = Annotated[int, Meta(ge=-4000, le=4000)]
+LOWEST_BIN, HIGHEST_BIN = -4000, 4000
+Bin = Annotated[int, Meta(ge=LOWEST_BIN, le=HIGHEST_BIN)]
 """More than any quantity needs, and few enough that a stranger's sketch cannot grow without bound."""
 Tally = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 

@@ -1,0 +1,149 @@
+"""Histograms of all four resources in one array: small to keep, and quick to add up and to weigh.
+
+An agent tells a `wire.Sketch` per resource. Here a bin of any resource is one number, its *key*: the resource
+in the upper bits, the bin in the lower ones, samples that were nothing below all bins. So one sorted array
+holds a container, and, with a row number above the key, one array holds many: they are added up, and their
+percentiles found, by a few array operations instead of a loop over bins. There may be many containers, and
+most histograms are only looked at again when a heartbeat comes, so they are kept packed: three bytes a bin.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wire.messages import ContainerUsage
+from wire.resources import RESOURCES
+from wire.sketch import HIGHEST_BIN, LOWEST_BIN, Sketch, middle_of
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Keys = NDArray[np.int64]
+"""Sorted, none twice: a row, a resource and a bin in one number."""
+
+Amount = TypeVar("Amount", np.int64, np.float64)
+
+Packed = bytes
+"""Counts, as wide as the largest needs, then keys of two bytes; before both, how wide a count is."""
+
+BIN_BITS = 13
+ROW_BITS = BIN_BITS + 2
+_BINS = 1 << BIN_BITS
+_BIN_MASK = _BINS - 1
+_KEY_MASK = (1 << ROW_BITS) - 1
+_MIDDLE = _BINS // 2
+_NOTHING = _MIDDLE + LOWEST_BIN - 1
+"""The bin of samples that were nothing."""
+MOST_COUNTED = 2**32 - 1
+"""Strangers may count as high as they like; no container is sampled more often than this."""
+
+VALUES: Floats = np.zeros(_BINS)
+"""The value that stands for each bin."""
+VALUES[_NOTHING + 1 : _MIDDLE + HIGHEST_BIN + 1] = [
+    middle_of(index) for index in range(LOWEST_BIN, HIGHEST_BIN + 1)
+]
+
+_HEAD_BYTES = 4
+"""One byte would do; four keep the counts behind it aligned."""
+_KEY_TYPE = np.dtype("<u2")
+_COUNT_TYPES: dict[int, np.dtype[np.unsignedinteger[Any]]] = {
+    1: np.dtype("<u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+}
+_BASES = tuple(place * _BINS + _MIDDLE for place in range(len(RESOURCES)))
+
+
+def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers, list[int]]:
+    """Keys and counts of many histograms, each under a row's number, and how many of them are whose.
+
+    Two may have the same row; `summed` then makes one of them.
+    """
+    keys, counts, sizes = [], [], []
+    for each in packed:
+        width = each[0]
+        size = (len(each) - _HEAD_BYTES) // (width + _KEY_TYPE.itemsize)
+        counts.append(np.frombuffer(each, _COUNT_TYPES[width], size, _HEAD_BYTES))
+        keys.append(np.frombuffer(each, _KEY_TYPE, size, _HEAD_BYTES + width * size))
+        sizes.append(size)
+    if not sizes:
+        return np.empty(0, np.int64), np.empty(0, np.int64), sizes
+    bases = np.repeat(np.array(rows, np.int64) << ROW_BITS, sizes)
+    return bases + np.concatenate(keys), np.concatenate(counts).astype(np.int64), sizes
+
+
+def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[Keys, Numbers]:
+    """The same of what heartbeats say, in whatever order they say it."""
+    bins: list[int] = []
+    counts: list[int] = []
+    bases: list[int] = []
+    sizes: list[int] = []
+    for row, usage in zip(rows, usages, strict=True):
+        for base, sketch in zip(_BASES, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True):
+            if sketch is None:
+                continue
+            before = len(bins)
+            bins.append(LOWEST_BIN - 1)
+            counts.append(sketch.zeros)
+            bins += sketch.bins
+            counts += sketch.bins.values()
+            bases.append((row << ROW_BITS) + base)
+            sizes.append(len(bins) - before)
+    keys = np.array(bins, np.int64) + np.repeat(np.array(bases, np.int64), sizes)
+    tallies = np.minimum(np.array(counts, np.int64), MOST_COUNTED)
+    there = tallies > 0
+    return keys[there], tallies[there]
+
+
+def summed(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]:
+    """Sorted, with what stands under one key added up, column by column if there are several."""
+    if not keys.size:
+        return keys, amounts
+    # What is stacked consists of sorted stretches, which is what a stable sort is quick with.
+    order = np.argsort(keys, kind="stable")
+    keys, amounts = keys[order], amounts[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[starts], np.add.reduceat(amounts, starts)
+
+
+def with_usage(
+    held: Sequence[Packed | None], usages: Sequence[ContainerUsage], rows: Sequence[int]
+) -> tuple[Keys, Numbers]:
+    """What histograms hold, and the samples of a heartbeat more; `rows` says which of them are whose."""
+    known = [(packed, row) for row, packed in enumerate(held) if packed is not None]
+    held_keys, held_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
+    told_keys, told_counts = stack_usage(usages, rows)
+    return summed(np.concatenate((held_keys, told_keys)), np.concatenate((held_counts, told_counts)))
+
+
+def pack(keys: Keys, counts: Numbers, rows: int) -> list[Packed]:
+    """One packed histogram per row, of what `summed` made."""
+    counts = np.minimum(counts, MOST_COUNTED)
+    ends = np.searchsorted(keys, np.arange(rows + 1, dtype=np.int64) << ROW_BITS).tolist()
+    short = (keys & _KEY_MASK).astype(_KEY_TYPE)
+    packed = []
+    for begin, end in pairwise(ends):
+        part = counts[begin:end]
+        width = _width(int(part.max(initial=0)))
+        head = bytes((width, 0, 0, 0))
+        packed.append(head + part.astype(_COUNT_TYPES[width]).tobytes() + short[begin:end].tobytes())
+    return packed
+
+
+def _width(largest: int) -> int:
+    return 1 if largest < 1 << 8 else 2 if largest < 1 << 16 else 4
+
+
+def sketches(packed: Packed) -> tuple[Sketch, ...]:
+    """A packed histogram as agents tell theirs, one sketch per resource."""
+    keys, counts, _ = stack([packed], [0])
+    found = tuple(Sketch() for _ in RESOURCES)
+    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+        sketch, index = found[key >> BIN_BITS], (key & _BIN_MASK) - _MIDDLE
+        if index < LOWEST_BIN:
+            sketch.zeros = count
+        else:
+            sketch.bins[index] = count
+    return found
