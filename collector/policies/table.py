@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 
 from collector.policies.binpack import BINPACK
+from collector.policies.draps import DRAPS
 from collector.policies.energy4cloud import ENERGY4CLOUD
 from collector.policies.first_fit import FIRST_FIT
+from collector.policies.genpack import GENPACK
 from collector.policies.interface import Policy
 from collector.policies.kubernetes import BALANCED_ALLOCATION, LEAST_ALLOCATED, MOST_ALLOCATED
 from collector.policies.nomad import NOMAD
@@ -22,6 +24,8 @@ _TABLE: tuple[Policy, ...] = (
     MOST_ALLOCATED,
     BALANCED_ALLOCATION,
     NOMAD,
+    DRAPS,
+    GENPACK,
     ENERGY4CLOUD,
 )
 

@@ -1,9 +1,10 @@
 """The tables of a snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from wire.resources import RESOURCES
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int8]
+T = TypeVar("T")
 
 NOWHERE = -1
 """In a column of rows: none. Of a task's node: it waits for one."""
@@ -234,6 +236,15 @@ class Snapshot:
     """Placements decided so far: what takes turns, or chances, goes on from here."""
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
+
+    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What a policy works out of this snapshot whoever asks, made when it is first asked for."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
 
     @cached_property
     def _by_node(self) -> tuple[Rows, Rows]:

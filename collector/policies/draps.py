@@ -1,0 +1,212 @@
+"""DRAPS: give a container the node with the most left of what it needs most, and heal bottlenecks.
+
+Placing (algorithm 1): of the nodes that pass every filter, a known service goes to the one with the most
+available of its dominant resource, an unknown one to the one with the most available on average.
+
+A bottleneck (algorithm 2): the container that takes the most of the short resource moves away from the node,
+to one that does not run its service yet, unless all do; again by availability of the service's dominant
+resource, or of the short one. Availability is a share of what a node has: small nodes are not drowned so.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
+from collector.policies.interface import Plan, Policy, Ranking, Request, Stability, ranked
+from collector.policies.outcome import watts
+from collector.policies.scoring import each_percent, instances_near, percent, share
+from collector.policies.stability import Moves, move_joules
+from collector.snapshot.power import Floats
+from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from wire.resources import RESOURCES
+
+_APART = 10.0
+"""More than availability can differ by."""
+_ROUNDING = 1e-9
+
+
+def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
+    """Nodes by what they have available."""
+    nodes = snapshot.nodes
+    room = free_of_load(snapshot) - nodes.capacity * (1.0 - settings.fill_ratio)
+    refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
+    refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
+    refused = without_room(refused, room, request.demand)
+    free = share(free_of_load(snapshot), nodes.capacity)
+    dominant = _dominant(snapshot, request)
+    available = _mean(free) if dominant == NOWHERE else _available(free, dominant)
+    near = instances_near(snapshot, request.service) if request.spread else np.zeros_like(available)
+    scores = available - _APART * near
+    rows = ranked(scores, refused)
+    what = "on average, as the service is not known" if dominant == NOWHERE else f"of {RESOURCES[dominant]}"
+
+    def explain(row: int) -> tuple[str, ...]:
+        counted = (
+            f"{percent(available[row] if dominant == NOWHERE else free[row, dominant])} is available {what}"
+        )
+        if dominant != NOWHERE:
+            counted += ", the service's dominant resource"
+        beside = f"available beside its load: {each_percent(free[row])}"
+        together = f"{near[row]:g} tasks of this service would fail together with it"
+        return (counted, beside, together) if near[row] else (counted, beside)
+
+    return Ranking(
+        rows=rows,
+        scores=scores[rows],
+        score_is=f"the share available {what}, less {_APART:g} per task of a service that is kept apart",
+        refused=refused,
+        explain=explain,
+    )
+
+
+def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
+    """Answer every bottleneck there is, the node with the highest use of a short resource first."""
+    healing = _Healing(snapshot, settings)
+    for node, resource in _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio):
+        healing.answer(node, resource)
+    before, after = watts(snapshot, healing.moves.actions)
+    return Plan(
+        actions=tuple(healing.moves.actions),
+        left=tuple(healing.moves.left),
+        watts_before=before,
+        watts_after=after,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Who could take a container, and by which resource they are compared."""
+
+    nodes: Flags
+    resource: int
+    among: str
+
+
+class _Healing:
+    """A plan while it is made."""
+
+    def __init__(self, snapshot: Snapshot, settings: Stability) -> None:
+        self._snapshot, self._settings = snapshot, settings
+        self.moves = Moves(snapshot, settings)
+        self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
+        # Each answer shows in the next one: two alerts must not send their containers to the same gap.
+        self._home = snapshot.tasks.node.copy()
+
+    def answer(self, node: int, resource: int) -> None:
+        """One alert: move the costliest container, or say why nothing moves."""
+        nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
+        alert = f"{RESOURCES[resource]} on {nodes.names[node]}"
+        if self.moves.room == 0:
+            self.moves.left.append(f"{alert} waits: a plan has {self._settings.moves} moves at most")
+            return
+        there = self._snapshot.tasks_on(node)
+        there = there[self._home[there] == node]
+        leaving = there[self.moves.may_leave[there]]
+        if not leaving.size:
+            self.moves.left.append(
+                f"{alert} stays short: none of its {there.size} containers may be moved now"
+            )
+            return
+        takes = self._takes(resource)
+        task = int(leaving[np.argmax(takes[leaving])])
+        choice = self._candidates(node, task, resource)
+        target = self._best(choice, task, node, resource)
+        if target == NOWHERE:
+            self.moves.left.append(
+                f"{alert} stays short: no node {choice.among} has room for {tasks.names[task]}"
+            )
+            return
+        cost = float(move_joules(self._snapshot, np.array([task]))[0])
+        self.moves.add(task, target, self._reasons(task, target, resource, choice), cost_joules=cost)
+        self._load[node] -= tasks.mean[task]
+        self._load[target] += tasks.mean[task]
+        self._home[task] = target
+
+    def _takes(self, resource: int) -> Floats:
+        tasks = self._snapshot.tasks
+        used = tasks.used[:, resource]
+        return np.where(np.isnan(used), tasks.mean[:, resource], used)
+
+    def _candidates(self, node: int, task: int, resource: int) -> _Choice:
+        """Lines 1 to 5 and 13 of algorithm 2: all others that run, less those that run the service."""
+        running = self.moves.may_receive.copy()
+        running[node] = False
+        service = int(self._snapshot.tasks.service[task])
+        if service == NOWHERE:
+            return _Choice(running, resource, "that may be given more")
+        by = resource
+        if self._snapshot.services.known[service] and self._snapshot.services.dominant[service] != NOWHERE:
+            by = int(self._snapshot.services.dominant[service])
+        of_service = self._home[self._snapshot.tasks_of(service)]
+        has = np.bincount(of_service[of_service != NOWHERE], minlength=running.size) > 0
+        if not (running & ~has).any():
+            return _Choice(running, by, "(all run the service already)")
+        return _Choice(running & ~has, by, "without the service")
+
+    def _best(self, choice: _Choice, task: int, node: int, resource: int) -> int:
+        """The candidate with the most available: where it fits, helps, and makes no new bottleneck."""
+        nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
+        after = share(self._load + tasks.envelope[task], nodes.capacity)
+        known = np.nan_to_num(after, nan=0.0)
+        fits = (known <= self._settings.fill_ratio + _ROUNDING).all(axis=1)
+        promised = nodes.capacity - nodes.allocated
+        fits &= ~(promised < np.nan_to_num(tasks.allocated[task], nan=0.0)).any(axis=1)
+        before = share(self._load[node], nodes.capacity[node])[resource]
+        helps = ~(known[:, resource] >= before)
+        candidates = choice.nodes & fits & helps & ~nodes.bottleneck.any(axis=1)
+        if self.moves.barred[task] != NOWHERE:
+            candidates[self.moves.barred[task]] = False
+        if not candidates.any():
+            return NOWHERE
+        free = _available(1.0 - share(self._load, nodes.capacity), choice.resource)
+        return int(np.where(candidates, free, -np.inf).argmax())
+
+    def _reasons(self, task: int, target: int, resource: int, choice: _Choice) -> tuple[str, ...]:
+        nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
+        source = int(tasks.node[task])
+        part = share(self._takes(resource)[[task]], nodes.capacity[[source], resource])[0]
+        free = share(nodes.capacity[target] - self._load[target], nodes.capacity[target])
+        used = percent(nodes.used_ratio[source, resource])
+        short = f"{RESOURCES[resource]} is short on {nodes.names[source]} ({used} used)"
+        best = f"{nodes.names[target]} has the most {RESOURCES[choice.resource]} available"
+        return (
+            f"{short}, and of those that may be moved it takes the most ({percent(part)})",
+            f"of the nodes {choice.among}, {best} ({percent(free[choice.resource])})",
+        )
+
+
+def _dominant(snapshot: Snapshot, request: Request) -> int:
+    if request.dominant is not None:
+        return RESOURCES.index(request.dominant)
+    row = NOWHERE if request.service is None else snapshot.services.index.get(request.service, NOWHERE)
+    if row == NOWHERE or not snapshot.services.known[row]:
+        return NOWHERE
+    return int(snapshot.services.dominant[row])
+
+
+def _mean(free: Floats) -> Floats:
+    """Over the resources that are known of each node."""
+    known = ~np.isnan(free)
+    mean: Floats = np.nan_to_num(free, nan=0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return mean
+
+
+def _available(free: Floats, resource: int) -> Floats:
+    """What is available of one resource. Where that is not known, a node comes after all where it is."""
+    return np.where(np.isnan(free[:, resource]), _mean(free) - 1.0, free[:, resource])
+
+
+def _worst_first(short: Flags, used_ratio: Floats) -> list[tuple[int, int]]:
+    alerts = np.argwhere(short)
+    severity = np.nan_to_num(used_ratio[short], nan=0.0)
+    return [(int(node), int(resource)) for node, resource in alerts[np.argsort(-severity, kind="stable")]]
+
+
+DRAPS = Policy(
+    name="draps",
+    summary="the most left of the service's dominant resource; bottlenecks are healed by one move each",
+    settings=Stability,
+    place=place,
+    rebalance=rebalance,
+)
