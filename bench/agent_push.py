@@ -20,7 +20,7 @@ from bench import push_traffic
 from bench.bitbrains import SLOT_SECONDS, Machine, read_machines
 from bench.frame import Figure, Progress, Result
 from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
-from collector.config import Liveness
+from collector.config import CollectorConfig
 from collector.registry import Registry
 from collector.usage import slot_of
 from wire.complaint import Complaint
@@ -117,7 +117,7 @@ class _Trial:
         limits = {machine.name: machine.limit for machine in machines}
         self._node = SimulatedNode(limits, capacity, _SAMPLE_SECONDS)
         self._speaker = Speaker(name, "boot", _PUSH, _SAMPLE_SECONDS)
-        self._registry = Registry(Liveness())
+        self._registry = Registry(CollectorConfig())
         self._samples = [[array("d") for _ in RESOURCES] for _ in machines]
         self._means: list[list[float]] = []
         self._counted = 0

@@ -50,3 +50,7 @@ class Alerts:
             latest = max((key for key, said in known.items() if said.boot == boot), default=None)
             for key, said in known.items():
                 yield said, key == latest and said.alert.closed_at is None
+
+    def open_resources(self, boot: str) -> frozenset[Resource]:
+        """What the node is short of now, where `boot` is the run that counts."""
+        return frozenset(said.alert.resource for said, is_open in self.listed(boot) if is_open)

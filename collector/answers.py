@@ -17,7 +17,10 @@ class State(StrEnum):
     """Whether a node is heard of."""
 
     UP = "up"
-    SILENT = "silent"
+    SUSPECT = "suspect"
+    """It has missed some of its beacons: what it last said may no longer hold."""
+    DOWN = "down"
+    """It has missed so many that nobody should count on it."""
 
 
 class AlertState(StrEnum):
@@ -75,7 +78,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     containers: int
     """How many containers run on it."""
     mean: Mean | None
-    """Over the window asked for; null while the node is silent."""
+    """Over the window asked for; null while the node is down."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +86,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     node_state: State
-    """`silent` means that all the rest is as it last was."""
+    """Unless it is `up`, all the rest is as it last was."""
     id: str
     name: str
     runtime: str
@@ -108,7 +111,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     p90_samples: int
     """How many samples that is; 0 until the first heartbeat that brings them."""
     mean: Mean | None
-    """Over the window asked for; null while the node is silent."""
+    """Over the window asked for; null while the node is down."""
 
 
 class NodeAlert(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +178,7 @@ class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     node_state: State
-    """`silent` means that all the rest is as it last was."""
+    """Unless it is `up`, all the rest is as it last was."""
     source: PowerSource
     error_ratio: float
     """Expected relative error of the watts: 0.25 means a quarter more or less."""

@@ -40,7 +40,7 @@ async def running(
 ) -> AsyncIterator[RunningCollector]:
     """Run a collector while the block runs; raises `Complaint` when it cannot start."""
     async with open_sqlite(config.history) as history:
-        core = Core(config, Registry(config.liveness), history, clock)
+        core = Core(config, Registry(config), history, clock)
         await _remember(core)
         async with serving(make_app(core), parse_address(config.http.listen), "http.listen") as address:
             tidying = asyncio.create_task(_keep_tidy(core))
@@ -86,7 +86,8 @@ def _handler(core: Core, route: Route) -> Handler:
 async def _keep_tidy(core: Core) -> None:
     while True:
         now = core.clock()
-        core.registry.tidy(now)
+        for old, new in core.registry.tidy(now).items():
+            log.info("the node %s goes on as %s: it runs the same containers", old, new)
         try:
             await core.history.forget_old(now)
         except Unavailable as error:

@@ -6,6 +6,7 @@ tells of all containers at once: one that is not in it, and of which nothing new
 What was lost on the way is thereby healed by the next heartbeat, and what comes late harms nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -23,6 +24,20 @@ class Said(Generic[Part]):
     sequence: int
     at: float
     what: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a report changed in a picture."""
+
+    ahead: bool
+    """It is ahead of one that has not come yet."""
+    state: NodeState | None
+    """The state it brought, where that is the newest."""
+    containers: Sequence[ContainerState]
+    """Of what it said of containers, the last words on them."""
+    gone: Sequence[str]
+    """Ids of those that were there before it and are not any more."""
 
 
 @dataclass(slots=True)
@@ -43,23 +58,28 @@ class Picture:
     _heard: set[int] = field(default_factory=set)
     """The sequences after the last heartbeat's that have come."""
 
-    def merge(self, report: Report, received_at: float) -> bool:
-        """Take in a report of this run; says whether it is ahead of one that has not come yet."""
+    def merge(self, report: Report, received_at: float) -> Merged:
+        """Take in a report of this run; says what it changed."""
         ahead = bool(self.newest.sequence) and report.sequence > self.newest.sequence + 1
         self.heard_at = max(self.heard_at, received_at)
         if report.sequence > self.newest.sequence:
             self.newest = Said(report.sequence, report.at, None)
+        state = None
         if report.state is not None and (self.state is None or report.sequence > self.state.sequence):
             self.state = Said(report.sequence, report.at, report.state)
-        if report.sequence > self._complete_until():
-            if report.heartbeat is not None:
-                # Usage is added up elsewhere; kept here, it would outweigh all the rest.
-                brief = msgspec.structs.replace(report.heartbeat, usage=())
-                self._begin_anew(Said(report.sequence, report.at, brief))
-            else:
-                self._heard.add(report.sequence)
-            self._merge_containers(report)
-        return ahead
+            state = report.state
+        if report.sequence <= self._complete_until():
+            return Merged(ahead, state, (), ())
+        before = self.containers
+        if report.heartbeat is not None:
+            # Usage is added up elsewhere; kept here, it would outweigh all the rest.
+            brief = msgspec.structs.replace(report.heartbeat, usage=())
+            self._begin_anew(Said(report.sequence, report.at, brief))
+            containers, _ = self._merge_containers(report)
+            return Merged(ahead, state, containers, [name for name in before if name not in self.containers])
+        self._heard.add(report.sequence)
+        containers, gone = self._merge_containers(report)
+        return Merged(ahead, state, containers, gone)
 
     def _complete_until(self) -> int:
         """The sequence of the last heartbeat: an earlier word about containers tells nothing any more."""
@@ -75,16 +95,21 @@ class Picture:
             name: said for name, said in self.containers.items() if said.sequence > heartbeat.sequence
         }
 
-    def _merge_containers(self, report: Report) -> None:
-        # One that is both gone and there was started anew between two looks.
+    def _merge_containers(self, report: Report) -> tuple[list[ContainerState], list[str]]:
+        """Take in the last words on containers; gives those that told something, and those that went."""
+        gone, told = [], []
         for name in report.gone:
             if report.sequence >= self._last_word_on(name):
-                self.containers.pop(name, None)
+                if self.containers.pop(name, None) is not None:
+                    gone.append(name)
                 self._gone[name] = report.sequence
+        # One that is both gone and there was started anew between two looks.
         for container in report.containers:
             if report.sequence >= self._last_word_on(container.id):
                 self._gone.pop(container.id, None)
                 self.containers[container.id] = Said(report.sequence, report.at, container)
+                told.append(container)
+        return told, [name for name in gone if name not in self.containers]
 
     def _last_word_on(self, name: str) -> int:
         said = self.containers.get(name)

@@ -2,30 +2,38 @@
 
 Pure: no clock, no I/O. Reports may come twice, late and in any order. Within one run of an agent they are
 put together by `picture`; of two runs the later one counts, by the times that the node gave them. Clocks
-may lie, so a run that has gone silent yields to any other: a node that comes back with its clock reset is
-not shut out.
+may lie, so a run that has missed its beacons yields to any other: a node that comes back with its clock reset
+is not shut out.
 
 A new run starts with an empty picture: what an earlier one said of the node's containers is not believed,
 since nobody watched them in between. The first word of a run is a heartbeat, so this lasts for a moment;
 should that word be lost, the node is listed as not complete until the next. Usage outlives the runs: it is
 about the containers, and adds up whoever counted it.
+
+A machine that was given another name is known by its containers, whose ids no other machine has: once the
+old name is down and most of its containers are told of under a new one, the old is dropped, and what was
+learnt under it goes on. Without containers it is a stranger, and the old name goes after a long silence.
+
+What changes is written on the `board` at once, in columns, for those that decide.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collector.alerts import Alerts, AlertSaid
-from collector.answers import AlertState, Container, Node, NodeAlert, Ratios, State
-from collector.config import Liveness
+from collector.answers import AlertState, Container, Node, NodeAlert, State
+from collector.board.board import Board
+from collector.board.facts import Change, Flags
+from collector.config import CollectorConfig
 from collector.history.interface import Standing, Used
-from collector.picture import Picture, Said
+from collector.listing import listed_alert, listed_container, listed_node
+from collector.picture import Picture
 from collector.usage import PLAIN_RECKONING, Reckoning, Ring, count, settle, slot_at
-from wire.messages import ContainerState, ContainerUsage, NodeState, PowerCurve, Report
-from wire.resources import RESOURCES, Quantities, ratio
+from wire.messages import ContainerUsage, EventKind, PowerCurve, Report
+from wire.resources import RESOURCES
 
-_MISSED_BEACONS = 3
-_NOTHING_SAID = NodeState(used=Quantities(), capacity=Quantities())
 _NOTHING_COUNTED = Ring()
+_FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
 
 
 @dataclass(slots=True)
@@ -33,6 +41,7 @@ class _Entry:
     """What is known of one node."""
 
     picture: Picture
+    first_heard_at: float
     heard_at: float
     """When any report of this node last came in."""
     beacon_seconds: float = 0.0
@@ -44,11 +53,12 @@ class _Entry:
 class Registry:
     """Nodes, their containers and their alerts."""
 
-    def __init__(self, liveness: Liveness, reckoning: Reckoning = PLAIN_RECKONING) -> None:
-        self._silent_after_seconds = liveness.silent_after_seconds
-        self._forget_after_seconds = liveness.forget_after_hours * 3600
+    def __init__(self, config: CollectorConfig, reckoning: Reckoning = PLAIN_RECKONING) -> None:
+        self._liveness = config.liveness
+        self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._reckoning = reckoning
         self._entries: dict[str, _Entry] = {}
+        self.board = Board(config)
 
     def apply(self, report: Report, received_at: float) -> bool:
         """Take in a report that is new; says whether it is ahead of one of its run that has not come yet.
@@ -57,19 +67,50 @@ class Registry:
         """
         entry = self._entries.get(report.node)
         if entry is None:
-            entry = _Entry(Picture(report.boot, received_at), received_at)
+            entry = _Entry(Picture(report.boot, received_at), received_at, received_at)
             self._entries[report.node] = entry
         entry.heard_at = max(entry.heard_at, received_at)
         for alert in report.alerts:
             entry.alerts.take(AlertSaid(report.node, report.boot, report.sequence, alert))
-        if report.boot != entry.picture.boot:
+        failures = sum(event.kind in _FAILURES for event in report.events)
+        before = entry.picture
+        if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
+                self.board.take(
+                    Change(
+                        node=report.node,
+                        heard_at=entry.heard_at,
+                        beacon_seconds=entry.beacon_seconds,
+                        failures=failures,
+                    )
+                )
                 return False
             entry.picture = Picture(report.boot, received_at)
-        ahead = entry.picture.merge(report, received_at)
-        if entry.picture.heartbeat is not None:
-            entry.beacon_seconds = entry.picture.heartbeat.what.beacon_seconds
-        return ahead
+        picture = entry.picture
+        merged = picture.merge(report, received_at)
+        if picture.heartbeat is not None:
+            entry.beacon_seconds = picture.heartbeat.what.beacon_seconds
+        is_new_run = picture is not before
+        gone = (
+            [name for name in before.containers if name not in picture.containers]
+            if is_new_run
+            else merged.gone
+        )
+        self.board.take(
+            Change(
+                node=report.node,
+                heard_at=entry.heard_at,
+                beacon_seconds=entry.beacon_seconds,
+                state=merged.state,
+                containers=merged.containers,
+                gone=gone,
+                curve=None if picture.heartbeat is None else picture.heartbeat.what.power_curve,
+                bottleneck=_open(entry) if report.alerts or is_new_run else None,
+                failures=failures,
+                is_new_run=is_new_run,
+            )
+        )
+        return merged.ahead
 
     def count_usage(self, node: str, slot: int, usage: Sequence[ContainerUsage]) -> None:
         """Add up what containers of a node that is already here used."""
@@ -77,9 +118,21 @@ class Registry:
 
     def restore(self, alerts: Iterable[AlertSaid], usage: Iterable[Used]) -> None:
         """Know again what the nodes that are already here said before."""
+        alarmed = set()
         for said in alerts:
             if entry := self._entries.get(said.node):
                 entry.alerts.take(said)
+                alarmed.add(said.node)
+        for node in alarmed:
+            entry = self._entries[node]
+            self.board.take(
+                Change(
+                    node=node,
+                    heard_at=entry.heard_at,
+                    beacon_seconds=entry.beacon_seconds,
+                    bottleneck=_open(entry),
+                )
+            )
         rings: dict[tuple[str, str], Ring] = {}
         for used in usage:
             if entry := self._entries.get(used.node):
@@ -90,28 +143,55 @@ class Registry:
 
     def _replaces(self, report: Report, received_at: float, entry: _Entry) -> bool:
         current = entry.picture
-        if received_at - current.heard_at > self._patience_seconds(entry):
+        if self._state_after(received_at - current.heard_at, entry) is not State.UP:
             return True
         # Two runs at the very same time: any order will do, as long as it is always the same.
         return (report.at, report.boot) > (current.newest.at, current.boot)
 
-    def tidy(self, now: float) -> None:
-        """Drop the nodes silent for too long to be listed, and the usage of containers long gone."""
-        self._entries = {
-            name: entry
-            for name, entry in self._entries.items()
-            if now - entry.heard_at <= self._forget_after_seconds
-        }
+    def tidy(self, now: float) -> dict[str, str]:
+        """Drop the nodes not heard of for too long, or renamed, and the usage of containers long gone.
+
+        Gives the new names of those that were renamed, by their old ones.
+        """
+        for name, entry in list(self._entries.items()):
+            # One that was switched off is silent on purpose: it waits to be woken.
+            if now - entry.heard_at > self._forget_after_seconds and not self.board.is_off(name):
+                self._forget(name)
+        renamed = self._renamed(now)
+        for old, new in renamed.items():
+            self._entries[new].usage = self._entries[old].usage | self._entries[new].usage
+            self._forget(old)
         slot = slot_at(now)
         for entry in self._entries.values():
             running = entry.picture.containers
             entry.usage = {
                 name: ring for name, ring in entry.usage.items() if name in running or ring.newest >= slot
             }
+        return renamed
+
+    def _forget(self, name: str) -> None:
+        del self._entries[name]
+        self.board.forget(name)
+
+    def _renamed(self, now: float) -> dict[str, str]:
+        """The nodes that go on under another name, with that name."""
+        renamed = {}
+        for name, entry in self._entries.items():
+            if not entry.picture.containers or self._state(entry, now) is not State.DOWN:
+                continue
+            for rival, shared in self.board.rivals(name).items():
+                other = self._entries[rival]
+                is_later = other.first_heard_at > entry.heard_at
+                if is_later and 2 * shared > len(entry.picture.containers):
+                    renamed[name] = rival
+        return renamed
 
     def nodes(self, now: float, *, node: str | None = None) -> list[Node]:
         """Nodes by name; all, or one."""
-        return [self._node(name, entry, now) for name, entry in sorted(self._asked(node))]
+        return [
+            listed_node(name, entry.picture, self._state(entry, now), max(0.0, now - entry.heard_at))
+            for name, entry in sorted(self._asked(node))
+        ]
 
     def power_curve(self, node: str) -> PowerCurve | None:
         """How a node that is here answers to load, as its last heartbeat said; None if it did not."""
@@ -121,7 +201,9 @@ class Registry:
     def containers(self, now: float, *, node: str | None = None, name: str | None = None) -> list[Container]:
         """Containers by name, then by node and id; all, or those of one node or of one name."""
         found = [
-            _container(said, host, self._state(entry, now), entry.usage.get(said.what.id, _NOTHING_COUNTED))
+            listed_container(
+                said, host, self._state(entry, now), entry.usage.get(said.what.id, _NOTHING_COUNTED)
+            )
             for host, entry in self._asked(node)
             for said in entry.picture.containers.values()
             if name is None or said.what.name == name
@@ -131,7 +213,7 @@ class Registry:
     def alerts(self, now: float, *, state: AlertState | None = None) -> list[NodeAlert]:
         """Alerts in one state, or all: the open ones first, then the latest first."""
         found = [
-            _alert(said, AlertState.OPEN if is_open else AlertState.CLOSED, self._state(entry, now))
+            listed_alert(said, AlertState.OPEN if is_open else AlertState.CLOSED, self._state(entry, now))
             for entry in self._entries.values()
             for said, is_open in entry.alerts.listed(entry.picture.boot)
         ]
@@ -142,11 +224,11 @@ class Registry:
         return listed
 
     def standings(self, now: float, *, node: str | None = None) -> list[Standing]:
-        """Where the nodes that are up stand; all, or one."""
+        """Where the nodes that are not down stand; all, or one."""
         return [
             Standing(name, entry.picture.boot, entry.picture.newest.at)
             for name, entry in self._asked(node)
-            if self._state(entry, now) is State.UP
+            if self._state(entry, now) is not State.DOWN
         ]
 
     def count(self, now: float) -> dict[State, int]:
@@ -173,87 +255,22 @@ class Registry:
             yield node, entry
 
     def _state(self, entry: _Entry, now: float) -> State:
-        return State.SILENT if now - entry.heard_at > self._patience_seconds(entry) else State.UP
+        return self._state_after(now - entry.heard_at, entry)
 
-    def _patience_seconds(self, entry: _Entry) -> float:
-        """A node that was told to speak seldom is not silent between two of its words."""
-        return max(self._silent_after_seconds, _MISSED_BEACONS * entry.beacon_seconds)
-
-    def _node(self, name: str, entry: _Entry, now: float) -> Node:
-        picture = entry.picture
-        state = _NOTHING_SAID if picture.state is None else picture.state.what
-        heartbeat = None if picture.heartbeat is None else picture.heartbeat.what
-        return Node(
-            name=name,
-            state=self._state(entry, now),
-            boot=picture.boot,
-            complete=picture.is_complete,
-            sampled_at=None if picture.state is None else picture.state.at,
-            window_seconds=None if picture.state is None else state.window_seconds,
-            last_seen_seconds_ago=max(0.0, now - entry.heard_at),
-            agent_version=None if heartbeat is None else heartbeat.agent_version,
-            sample_seconds=None if heartbeat is None else heartbeat.sample_seconds,
-            beacon_seconds=None if heartbeat is None else heartbeat.beacon_seconds,
-            used=state.used,
-            capacity=state.capacity,
-            learned_capacities=state.learned_capacities,
-            used_ratio=Ratios(*(ratio(state.used, state.capacity, resource) for resource in RESOURCES)),
-            pressure=state.pressure,
-            power=state.power,
-            load_1m=state.load_1m,
-            frequency_hertz=state.frequency_hertz,
-            iowait_ratio=state.iowait_ratio,
-            steal_ratio=state.steal_ratio,
-            swap_used_bytes=state.swap_used_bytes,
-            disk_busy_ratio=state.disk_busy_ratio,
-            oom_kills_total=state.oom_kills_total,
-            gaps=state.gaps,
-            top={} if heartbeat is None else heartbeat.top,
-            containers=len(picture.containers),
-            mean=None,
+    def _state_after(self, silent_seconds: float, entry: _Entry) -> State:
+        """As `board.nodes.liveness_of` has it, for one."""
+        beacon_seconds = max(entry.beacon_seconds, self._liveness.shortest_beacon_seconds)
+        if silent_seconds > self._liveness.down_after_beacons * beacon_seconds:
+            return State.DOWN
+        return (
+            State.SUSPECT
+            if silent_seconds > self._liveness.suspect_after_beacons * beacon_seconds
+            else State.UP
         )
 
 
-def _container(said: Said[ContainerState], node: str, node_state: State, ring: Ring) -> Container:
-    container = said.what
-    return Container(
-        node=node,
-        node_state=node_state,
-        id=container.id,
-        name=container.name,
-        runtime=container.runtime,
-        image=container.image,
-        service=container.service,
-        labels=container.labels,
-        cpu_seconds_total=container.cpu_seconds_total,
-        cpu_throttled_seconds_total=container.cpu_throttled_seconds_total,
-        oom_kills_total=container.oom_kills_total,
-        restarts=container.restarts,
-        used=container.used,
-        limit=container.limit,
-        pressure=container.pressure,
-        power=container.power,
-        started_at=container.started_at,
-        sampled_at=said.at,
-        window_seconds=container.window_seconds,
-        p90=ring.p90,
-        p90_samples=ring.samples,
-        mean=None,
-    )
-
-
-def _alert(said: AlertSaid, state: AlertState, node_state: State) -> NodeAlert:
-    alert = said.alert
-    return NodeAlert(
-        node=said.node,
-        node_state=node_state,
-        state=state,
-        resource=alert.resource,
-        opened_at=alert.opened_at,
-        closed_at=alert.closed_at,
-        evidence=alert.evidence,
-        ratio=alert.ratio,
-        pressure_ratio=alert.pressure_ratio,
-        container=alert.container,
-        name=alert.name,
-    )
+def _open(entry: _Entry) -> Flags:
+    """Which resources the node is short of."""
+    short = entry.alerts.open_resources(entry.picture.boot)
+    cpu, memory, disk, network = (resource in short for resource in RESOURCES)
+    return cpu, memory, disk, network

@@ -1,7 +1,7 @@
 """What more load would draw: each node's own power model, asked on top of what the node does now.
 
 The nodes tell their models as points with every heartbeat. How busy a node is comes from its last state, so
-a node that is silent is not guessed at.
+a node that is down is not guessed at.
 """
 
 from http import HTTPStatus
@@ -20,7 +20,7 @@ from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities, ratio
 
 _NO_CURVE = "it has told no power curve yet; agents of this version do so with their heartbeats"
-_SILENT = "it is silent: nobody knows what runs on it now"
+_DOWN = "it is down: nobody knows what runs on it now"
 _NO_LOAD = "it has not said yet how busy its CPU is"
 
 
@@ -64,8 +64,8 @@ async def what_if(core: Core, question: WhatIf) -> WhatIfAnswers:
     answers, unknown = [], []
     for node in nodes:
         curve = core.registry.power_curve(node.name)
-        if node.state is State.SILENT:
-            unknown.append(Unanswered(node.name, _SILENT))
+        if node.state is State.DOWN:
+            unknown.append(Unanswered(node.name, _DOWN))
         elif curve is None:
             unknown.append(Unanswered(node.name, _NO_CURVE))
         elif node.used_ratio.cpu_ratio is None:

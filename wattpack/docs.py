@@ -78,7 +78,7 @@ def _bounds(key: Key) -> str:
         if bound is not None
     ]
     kinds = {bool: "true, false", str: "text", int: "whole number", float: "number"}
-    return f"{kinds[key.type]} {', '.join(parts)}".strip()
+    return f"{kinds.get(key.type, 'tables')} {', '.join(parts)}".strip()
 
 
 def metrics_markdown() -> str:

@@ -207,7 +207,8 @@ def _put(tree: dict[str, Any], key: Key, text: str, where: str) -> None:
     try:
         value = text if key.type is str else msgspec.convert(text, key.type, strict=False)
     except msgspec.ValidationError:
-        raise Complaint(f"{where}: {key.dotted} must be {_KINDS[key.type]}, not {text!r}") from None
+        wanted = _KINDS.get(key.type, "tables, which only the file can hold")
+        raise Complaint(f"{where}: {key.dotted} must be {wanted}, not {text!r}") from None
     for table in key.path[:-1]:
         tree = tree.setdefault(table, {})
     tree[key.path[-1]] = value
@@ -220,6 +221,9 @@ _EXPECTED = re.compile(r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<rest>.*)")
 def _explained(error: msgspec.ValidationError, tree: Mapping[str, Any], origin: _Origin) -> str:
     message, _, at = str(error).partition(" - at `$")
     path = tuple(at.strip("`.").split(".")) if at else ()
+    if "[" in at:
+        # Of the tables of one kind, msgspec does not say which.
+        return f"{origin.of(path[:1])}: {'.'.join(path)}: {message[:1].lower()}{message[1:]}"
     value: Any = tree
     for part in path:
         value = value[part]

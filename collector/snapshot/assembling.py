@@ -119,7 +119,7 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
         at=at,
         nodes=_nodes(nodes, task_table, domain_names),
         tasks=task_table,
-        services=_services([named[name] for name in sorted(named)]),
+        services=service_table([named[name] for name in sorted(named)]),
         turn=turn,
         seed=seed,
         domain_names=domain_names,
@@ -179,7 +179,8 @@ def best_guess(*columns: Floats) -> Floats:
     return np.nan_to_num(guess, nan=0.0)
 
 
-def _services(services: Sequence[ServiceFacts]) -> Services:
+def service_table(services: Sequence[ServiceFacts]) -> Services:
+    """Services in the order in which they are given, which is that of their names."""
     return Services(
         names=tuple(each.name for each in services),
         known=np.array([each.known for each in services], dtype=np.bool_),

@@ -131,11 +131,11 @@ async def test_a_backlog_delivered_at_once_is_not_averaged_into_the_present(coll
     assert (one["mean"]["seconds"], one["mean"]["cpu_cores"]) == (27.0, pytest.approx(1.0))
 
 
-async def test_a_node_long_silent_has_no_mean(collector: Client) -> None:
+async def test_a_node_that_is_down_has_no_mean(collector: Client) -> None:
     await collector.send(report(containers=[container()]))
     collector.clock.now += 100
-    assert [(each["node_state"], each["mean"]) for each in await collector.containers()] == [("silent", None)]
-    assert [(each["state"], each["mean"]) for each in await collector.nodes()] == [("silent", None)]
+    assert [(each["node_state"], each["mean"]) for each in await collector.containers()] == [("down", None)]
+    assert [(each["state"], each["mean"]) for each in await collector.nodes()] == [("down", None)]
 
 
 async def test_what_was_said_once_holds_until_the_node_says_otherwise(collector: Client) -> None:

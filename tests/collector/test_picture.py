@@ -112,5 +112,5 @@ def test_before_its_first_heartbeat_a_run_is_not_complete() -> None:
 
 def test_a_report_ahead_of_its_time_is_noticed_once() -> None:
     whole = Picture("first", START)
-    ahead = [whole.merge(said(sequence=number), START) for number in (7, 8, 11, 9, 10, 12)]
+    ahead = [whole.merge(said(sequence=number), START).ahead for number in (7, 8, 11, 9, 10, 12)]
     assert ahead == [False, False, True, False, False, False]

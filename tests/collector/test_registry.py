@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from collector.answers import AlertState, State
-from collector.config import Liveness
+from collector.config import CollectorConfig, Liveness
 from collector.registry import Registry
 from tests.collector.making import HEARTBEAT, START, container, report, said, take_in
 from wire.messages import Alert, ContainerUsage, Report
@@ -11,7 +11,8 @@ from wire.sketch import Sketch
 
 
 def registry() -> Registry:
-    return Registry(Liveness(silent_after_seconds=15.0, forget_after_hours=1.0))
+    patience = Liveness(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=1.0)
+    return Registry(CollectorConfig(liveness=patience))
 
 
 def test_a_container_that_stopped_is_gone_at_once() -> None:
@@ -58,12 +59,13 @@ def test_a_clock_stepped_back_within_one_run_does_not_freeze_the_node() -> None:
     assert known.nodes(START + 3)[0].sampled_at == START - 3600
 
 
-def test_a_silent_node_and_its_containers_are_listed_as_silent_then_forgotten() -> None:
+def test_a_node_that_falls_silent_is_suspect_then_down_then_forgotten() -> None:
     known = registry()
     known.apply(report("quiet", containers=[container()]), START)
-    assert known.count(START + 15) == {State.UP: 1, State.SILENT: 0}
-    assert known.count(START + 16) == {State.UP: 0, State.SILENT: 1}
-    assert known.containers(START + 16)[0].node_state is State.SILENT
+    assert known.count(START + 15) == {State.UP: 1, State.SUSPECT: 0, State.DOWN: 0}
+    assert known.count(START + 16) == {State.UP: 0, State.SUSPECT: 1, State.DOWN: 0}
+    assert known.count(START + 31) == {State.UP: 0, State.SUSPECT: 0, State.DOWN: 1}
+    assert known.containers(START + 31)[0].node_state is State.DOWN
     known.tidy(START + 3600)
     assert len(known.nodes(START + 3600)) == 1
     known.tidy(START + 3601)
@@ -71,12 +73,12 @@ def test_a_silent_node_and_its_containers_are_listed_as_silent_then_forgotten() 
     assert known.container_count() == 0
 
 
-def test_a_node_told_to_speak_seldom_is_not_silent_in_between() -> None:
+def test_a_node_told_to_speak_seldom_is_not_suspect_in_between() -> None:
     known = registry()
     seldom = msgspec.structs.replace(HEARTBEAT, beacon_seconds=60.0)
     known.apply(said(heartbeat=seldom), START)
     assert known.nodes(START + 180)[0].state is State.UP
-    assert known.nodes(START + 181)[0].state is State.SILENT
+    assert known.nodes(START + 181)[0].state is State.SUSPECT
     # Until a new run says how often it speaks, it is taken to do as the one before.
     known.apply(said(boot="second", at=START + 200), START + 200)
     assert known.nodes(START + 380)[0].state is State.UP
@@ -134,7 +136,7 @@ def test_usage_adds_up_over_heartbeats_and_runs() -> None:
 
 
 def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_its_end() -> None:
-    known = Registry(Liveness(forget_after_hours=24.0))
+    known = Registry(CollectorConfig(liveness=Liveness(forget_after_hours=24.0)))
     take_in(known, heartbeat_with(1.0), START)
     known.apply(said(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
     known.tidy(START + 60)

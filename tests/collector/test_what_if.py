@@ -134,14 +134,14 @@ async def test_every_node_is_asked_and_the_cheapest_comes_first(collector: Clien
     assert "no power curve" in why["mute"]
 
 
-async def test_a_silent_node_is_not_guessed_at(collector: Client) -> None:
+async def test_a_node_that_is_down_is_not_guessed_at(collector: Client) -> None:
     await collector.send(telling())
     collector.clock.now += 100
     _, answer = await what_if(collector, QUARTER)
     assert answer["answers"] == []
-    assert [(each["node"], "silent" in each["why"]) for each in answer["unknown"]] == [("alpha", True)]
+    assert [(each["node"], "down" in each["why"]) for each in answer["unknown"]] == [("alpha", True)]
     status, curve = await collector.ask("/v1/power-curve?node=alpha")
-    assert (status, curve["node_state"]) == (200, "silent")
+    assert (status, curve["node_state"]) == (200, "down")
 
 
 async def test_a_node_that_is_not_there_is_refused(collector: Client) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config import AgentConfig
-from collector.config import CollectorConfig
+from collector.config import CollectorConfig, NodeRule
 from wattpack.settings import Given, keys, load
 from wire.complaint import Complaint
 
@@ -90,6 +90,18 @@ def test_overrides_are_named_as_what_they_are() -> None:
     assert complaint(environment={"WATTPACK_AGENT_HTTP_LISTEN": "x"}).startswith(
         "environment variable WATTPACK_AGENT_HTTP_LISTEN: http: 'x' is not an address"
     )
+
+
+def test_tables_by_pattern_are_read_and_what_is_wrong_in_one_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "collector.toml"
+    file.write_text('[nodes."rack1-*"]\ngeneration = "old"\nlabels = {zone = "a"}\n')
+    config = load(CollectorConfig, "collector", Given(file=file))
+    assert config.nodes == {"rack1-*": NodeRule(labels={"zone": "a"}, generation="old")}
+    file.write_text('[nodes."rack1-*"]\ngeneration = "ancient"\n')
+    with pytest.raises(Complaint, match=r"nodes\[\.\.\.\]\.generation: invalid enum value 'ancient'"):
+        load(CollectorConfig, "collector", Given(file=file))
+    with pytest.raises(Complaint, match="WATTPACK_COLLECTOR_NODES: nodes must be tables"):
+        load(CollectorConfig, "collector", Given(environment={"WATTPACK_COLLECTOR_NODES": "rack1"}))
 
 
 def test_other_roles_variables_are_none_of_our_business() -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from wattpack.show import bytes_text, watts_text
-from wattpack.top.scene import SILENT, Node, Scene
+from wattpack.top.scene import DOWN, SUSPECT, Node, Scene
 from wattpack.top.spans import Line, Style, bar, printable, shortened, style_of
 from wire.messages import NodePower, Pressure
 from wire.resources import Quantities, Resource, ratio
@@ -91,18 +91,18 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 def heard(nodes: Iterable[Node]) -> list[Node]:
-    """Nodes of which the last word is not an old one."""
-    return [node for node in nodes if node.state != SILENT]
+    """Nodes whose last word may still hold."""
+    return [node for node in nodes if node.state != DOWN]
 
 
 def together(nodes: Sequence[Node]) -> Node:
     """The one node there is, or all that are heard of as if they were one: sums, and the worst pressure."""
     up = heard(nodes)
-    silent = len(nodes) - len(up)
-    if len(nodes) == 1 and not silent:
+    if len(nodes) == len(up) == 1:
         return nodes[0]
+    ailing = [(state, sum(node.state == state for node in nodes)) for state in (SUSPECT, DOWN)]
     return Node(
-        name=", ".join((_count(len(nodes), "node"), *([f"{silent} silent"] if silent else []))),
+        name=", ".join((_count(len(nodes), "node"), *(f"{many} {state}" for state, many in ailing if many))),
         used=Quantities(
             cpu_cores=_sum(node.used.cpu_cores for node in up),
             memory_bytes=_whole(_sum(node.used.memory_bytes for node in up)),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from wattpack.show import bytes_text, watts_text
-from wattpack.top.scene import SILENT, Scene
+from wattpack.top.scene import UP, Scene
 from wattpack.top.spans import bar, printable, shortened
 from wattpack.top.view import View
 from wire.messages import ContainerPower, NodePower, Pressure
@@ -26,7 +26,8 @@ class Row:
     """Its node's."""
     pressure: Pressure
     power: NodePower | ContainerPower | None
-    silent: bool
+    is_old: bool
+    """Its node has missed its beacons: it may no longer be so."""
     """Nothing was heard of its node lately: these are the last values known."""
 
     @property
@@ -142,7 +143,7 @@ def _shortened_inside(name: str, width: int) -> str:
 def rows_of(scene: Scene, view: View) -> list[Row]:
     """All rows that the view asks for, in its order; what is not known comes last either way."""
     capacities = {node.name: node.capacity for node in scene.nodes}
-    silent = {node.name for node in scene.nodes if node.state == SILENT}
+    quiet = {node.name for node in scene.nodes if node.state != UP}
     if view.nodes:
         rows = [
             Row(
@@ -153,7 +154,7 @@ def rows_of(scene: Scene, view: View) -> list[Row]:
                 capacity=node.capacity,
                 pressure=node.pressure,
                 power=node.power,
-                silent=node.name in silent,
+                is_old=node.name in quiet,
             )
             for node in scene.nodes
         ]
@@ -167,7 +168,7 @@ def rows_of(scene: Scene, view: View) -> list[Row]:
                 capacity=capacities.get(each.node, Quantities()),
                 pressure=each.pressure,
                 power=each.power,
-                silent=each.node in silent,
+                is_old=each.node in quiet,
             )
             for each in scene.containers
         ]

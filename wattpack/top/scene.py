@@ -5,7 +5,7 @@ import msgspec
 from wire.messages import ContainerPower, Gap, NodePower, Pressure
 from wire.resources import Quantities, Resource
 
-SILENT = "silent"
+UP, SUSPECT, DOWN = "up", "suspect", "down"
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,7 +16,7 @@ class Node(_Seen, frozen=True):
     """A host."""
 
     name: str
-    state: str = "up"
+    state: str = UP
     used: Quantities = Quantities()
     capacity: Quantities = Quantities()
     learned_capacities: tuple[Resource, ...] = ()

@@ -81,7 +81,7 @@ def _nothing(scene: Scene, view: View) -> str:
 
 def _line(row: Row, columns: Sequence[Shown]) -> Line:
     cells = (shown.fit(shown.column.cell(row)) for shown in columns)
-    return ((" ".join(cells), Style.FAINT if row.silent else Style.PLAIN),)
+    return ((" ".join(cells), Style.FAINT if row.is_old else Style.PLAIN),)
 
 
 def _footer(view: View, room: Room, width: int) -> Line:

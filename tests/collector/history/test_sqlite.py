@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from collector import config
 from collector.answers import Container, Node, NodeAlert
-from collector.config import Liveness
+from collector.config import CollectorConfig
 from collector.history.opening import open_for_writing
 from collector.history.reading import Reader
 from collector.history.sqlite import open_sqlite
@@ -49,13 +49,13 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
     """What is known after some requests; what a restart would know; and what is stored."""
     now = START + 1000
     with closing(open_for_writing(":memory:")) as connection:
-        writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(Liveness())
+        writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(CollectorConfig())
         for reports in requests:
             (new,) = writer.add([Submission(reports, now)])
             for each, is_new in zip(reports, new, strict=True):
                 if is_new:
                     take_in(registry, each, now)
-        restored = Registry(Liveness())
+        restored = Registry(CollectorConfig())
         recollection = reader.recall()
         for received in recollection.reports:
             restored.apply(received.report, received.received_at)

@@ -65,10 +65,10 @@ def test_what_is_not_known_is_a_dash_and_not_a_zero() -> None:
     assert shown[7].split() == ["new", "-", "0", "B", "-", "-", "-", "-"]
 
 
-def test_several_nodes_are_one_sum_and_silent_ones_are_left_out_of_it() -> None:
-    three = (node("web1"), node("web2", cores=2.5), node("web3", state="silent"))
+def test_several_nodes_are_one_sum_and_those_that_are_down_are_left_out_of_it() -> None:
+    three = (node("web1"), node("web2", cores=2.5), node("web3", state="down"))
     shown = lines(scene(nodes=three))
-    assert shown[0].startswith("3 nodes, 1 silent: 8 cores, 16.0 GiB, no containers")
+    assert shown[0].startswith("3 nodes, 1 down: 8 cores, 16.0 GiB, no containers")
     assert "4.00 of 8 cores" in shown[1]
     assert "82.40 W ±41.20 by prior = idle 76.00 + system 4.00" in shown[5]
 
@@ -162,9 +162,10 @@ def test_the_node_stands_beside_the_container_only_where_there_are_several() -> 
     assert re.search(r"^c +web1 +0\.50", draw(two, View(), 100, 24).text, re.MULTILINE)
 
 
-def test_containers_of_a_silent_node_are_faint() -> None:
-    silent = scene(container("old"), nodes=(node(state="silent"),))
-    assert style_of(silent, "old ") is Style.FAINT
+@pytest.mark.parametrize("state", ["suspect", "down"])
+def test_containers_of_a_node_that_missed_its_beacons_are_faint(state: str) -> None:
+    quiet = scene(container("old"), nodes=(node(state=state),))
+    assert style_of(quiet, "old ") is Style.FAINT
     assert style_of(scene(container("new")), "new ") is Style.PLAIN
 
 

@@ -1,0 +1,123 @@
+"""The board itself: one lock, its writers, and the snapshot."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+
+from collector.board.facts import Allocation, Change, Host, TaskRef
+from collector.board.nodes import NodeTable
+from collector.board.picturing import Picturing
+from collector.board.tasks import TaskTable
+from collector.config import CollectorConfig
+from collector.snapshot.assembling import Four, ServiceFacts
+from collector.snapshot.tables import NOWHERE, Snapshot
+
+
+class Board:
+    """Nodes and tasks now. Every method may be called from any thread; none waits for more than a copy."""
+
+    def __init__(self, config: CollectorConfig) -> None:
+        placement = config.placement
+        self._nodes = NodeTable(config)
+        self._tasks = TaskTable(placement.default_class)
+        self._picturing = Picturing(config)
+        self._snapshot_seconds = placement.snapshot_seconds
+        self._last: Snapshot | None = None
+        self._writing = Lock()
+        self._picture_taking = Lock()
+
+    # --- The registry -------------------------------------------------------------------------
+
+    def take(self, change: Change) -> None:
+        """Take in what a report changed."""
+        with self._writing:
+            row = self._nodes.take(change)
+            self._tasks.drop(change.node, change.gone)
+            self._tasks.put(change.node, row, change.containers, change.heard_at)
+
+    def forget(self, node: str) -> None:
+        """Let a node go, with all that ran on it."""
+        with self._writing:
+            self._tasks.drop_node(node)
+            row = self._nodes.drop(node)
+            came_from = self._tasks.table.columns.came_from
+            came_from[came_from == row] = NOWHERE
+
+    def rivals(self, node: str) -> Counter[str]:
+        """The nodes that tell of the same containers as this one, and of how many."""
+        with self._writing:
+            return self._tasks.rivals(node)
+
+    def is_off(self, node: str) -> bool:
+        """Whether a node is known to be switched off."""
+        with self._writing:
+            row = self._nodes.row(node)
+            return row is not None and not self._nodes.table.columns.on[row]
+
+    # --- Those that learn ---------------------------------------------------------------------
+
+    def tasks(self) -> list[TaskRef]:
+        """Every container that runs, in no particular order."""
+        with self._writing:
+            return list(self._tasks.refs())
+
+    def put_envelope(  # noqa: PLR0913, PLR0917 - whose, and the columns
+        self, node: str, container: str, envelope: Four, mean: Four, variance: Four, samples: int
+    ) -> bool:
+        """What a container is reckoned to need; NaN where it is not known. False if it does not run."""
+        with self._writing:
+            row = self._tasks.row(node, container)
+            if row is None:
+                return False
+            columns = self._tasks.table.columns
+            columns.envelope[row], columns.mean[row] = envelope, mean
+            columns.variance[row], columns.samples[row] = variance, samples
+            return True
+
+    def put_groups(self, groups: Mapping[tuple[str, str], int]) -> None:
+        """The class that each container's envelope falls into, by node and id; one not named has none."""
+        with self._writing:
+            column = self._tasks.table.columns.group
+            column[:] = NOWHERE
+            for (node, container), group in groups.items():
+                row = self._tasks.row(node, container)
+                if row is not None:
+                    column[row] = group
+
+    def put_services(self, services: Sequence[ServiceFacts]) -> None:
+        """All that is known of services, in place of what was."""
+        with self._writing:
+            self._picturing.put_services(services)
+
+    # --- Drivers ------------------------------------------------------------------------------
+
+    def put_allocations(self, allocations: Iterable[Allocation]) -> None:
+        """What an orchestrator promised containers; it holds until they are gone."""
+        with self._writing:
+            columns = self._tasks.table.columns
+            for each in allocations:
+                row = self._tasks.row(each.node, each.container)
+                if row is None:
+                    continue
+                columns.requested[row], columns.allocated[row] = each.requested, each.allocated
+                columns.is_promised[row] = True
+                came_from = None if each.came_from is None else self._nodes.row(each.came_from)
+                columns.came_from[row] = NOWHERE if came_from is None else came_from
+
+    def put_host(self, host: Host) -> None:
+        """What an orchestrator, or whoever switches nodes, knows of one, in place of what was."""
+        with self._writing:
+            self._nodes.put_host(host)
+
+    # --- Readers ------------------------------------------------------------------------------
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The cluster as it is, or as it was at most `snapshot_seconds` ago; nobody changes it any more."""
+        with self._picture_taking:
+            last = self._last
+            if last is not None and 0 <= now - last.at < self._snapshot_seconds:
+                return last
+            with self._writing:
+                taken = self._picturing.copy(self._nodes, self._tasks, now)
+            self._last = self._picturing.snapshot(taken, now)
+            return self._last

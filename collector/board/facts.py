@@ -1,0 +1,71 @@
+"""What the board is told, and what it tells those that learn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from collector.snapshot.assembling import Four
+from wire.messages import ContainerState, NodeState, PowerCurve
+
+Flags = tuple[bool, bool, bool, bool]
+"""One per resource."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a report changed in the picture of its node."""
+
+    node: str
+    heard_at: float
+    """When the node was last heard of, by the collector's clock."""
+    beacon_seconds: float
+    state: NodeState | None = None
+    """None means as before."""
+    containers: Sequence[ContainerState] = ()
+    """Those that are new or said something."""
+    gone: Sequence[str] = ()
+    """Ids of those that were there and are not any more."""
+    curve: PowerCurve | None = None
+    """None means as before."""
+    bottleneck: Flags | None = None
+    """None means as before."""
+    failures: int = 0
+    """Containers that died, or ran out of memory, as this report says."""
+    is_new_run: bool = False
+    """Nothing that an earlier run said of the node holds any more."""
+
+
+class TaskRef(NamedTuple):
+    """Who runs where."""
+
+    node: str
+    container: str
+    """The id that its node gave it."""
+    service: str | None
+    image: str | None
+    samples: int
+    """How many its envelope was learnt from; 0 before `put_envelope`, and again once it was gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """What an orchestrator promised a container: it counts more than the limits that the node sees."""
+
+    node: str
+    container: str
+    requested: Four
+    """What it was promised at first; NaN for a resource that nothing was said of."""
+    allocated: Four
+    """What it is promised now, after cuts."""
+    came_from: str | None = None
+    """The node it was moved away from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What an orchestrator, or whoever switches nodes, knows of one; None means not told."""
+
+    node: str
+    on: bool | None = None
+    accepts: bool | None = None
+    labels: tuple[tuple[str, str], ...] | None = None

@@ -1,0 +1,113 @@
+"""Tables that grow: columns of numpy, rows that are used again, and the order of their names.
+
+A table's columns are a dataclass of arrays. One of a single row, the *blank*, says how an unused row looks;
+everything else follows from it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from collector.snapshot.power import Rows
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Columns = TypeVar("Columns", bound="DataclassInstance")
+else:
+    Columns = TypeVar("Columns")
+_FIRST_SIZE = 64
+
+
+class Table(Generic[Columns]):
+    """Columns with a name for each row that is in use. Not for several threads at once."""
+
+    def __init__(self, blank: Columns) -> None:
+        self._blank = blank
+        self._free: list[int] = []
+        self._touched: set[int] = set()
+        self._order: Rows = np.zeros(0, dtype=np.intp)
+        self._names: list[str | None] = []
+        self.size = 0
+        self.version = 0
+        """Grows whenever a row comes, goes or is renamed."""
+        self.columns = blank
+        self._grow(_FIRST_SIZE)
+
+    def __len__(self) -> int:
+        return self.size - len(self._free)
+
+    def enter(self, name: str) -> int:
+        """A blank row for a name that is not there yet."""
+        if not self._free:
+            self._grow(2 * self.size)
+        row = self._free.pop()
+        self.rename(row, name)
+        return row
+
+    def rename(self, row: int, name: str) -> None:
+        """Let a row stand where another name belongs."""
+        self._names[row] = name
+        self._touched.add(row)
+        self.version += 1
+
+    def leave(self, row: int) -> None:
+        """Give a row back, blank."""
+        for name, column in _arrays(self.columns):
+            column[row] = getattr(self._blank, name)[0]
+        self._names[row] = None
+        self._touched.add(row)
+        self._free.append(row)
+        self.version += 1
+
+    def order(self) -> Rows:
+        """The rows in use by name.
+
+        Costs what came and went, and one pass of numpy over the rest.
+        """
+        if self._touched:
+            left = self._order[~np.isin(self._order, list(self._touched))]
+            new = sorted((name, row) for row in self._touched if (name := self._names[row]) is not None)
+            names = self._names
+            places = [bisect_left(left, name, key=lambda row: names[row] or "") for name, _ in new]
+            self._order = np.insert(left, places, [row for _, row in new])
+            self._touched.clear()
+        return self._order
+
+    def names(self, rows: Rows) -> tuple[str, ...]:
+        """What rows in use are called."""
+        return tuple(self._names[row] or "" for row in rows.tolist())
+
+    def _grow(self, size: int) -> None:
+        self.columns = grown(self.columns, self._blank, self.size, size)
+        self._names += [None] * (size - self.size)
+        self._free += range(size - 1, self.size - 1, -1)
+        self.size = size
+
+
+def grown(columns: Columns, blank: Columns, size: int, new_size: int) -> Columns:
+    """The same first rows, and blank ones after them."""
+    more = {
+        name: np.concatenate([column[:size], np.repeat(getattr(blank, name), new_size - size, axis=0)])
+        for name, column in _arrays(columns)
+    }
+    return type(columns)(**more)
+
+
+def gather(columns: Columns, rows: Rows) -> Columns:
+    """A copy of some rows, in this order."""
+    return type(columns)(**{name: column.take(rows, axis=0) for name, column in _arrays(columns)})
+
+
+def places(order: Rows, size: int) -> Rows:
+    """Where each of a table's rows stands in an order; -1 where it does not."""
+    found = np.full(size, -1, dtype=np.intp)
+    found[order] = np.arange(order.size)
+    return found
+
+
+def _arrays(columns: "DataclassInstance") -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
+    return ((field.name, getattr(columns, field.name)) for field in fields(columns))

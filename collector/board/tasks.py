@@ -1,0 +1,244 @@
+"""Containers in columns."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.board.facts import TaskRef
+from collector.board.table import Table
+from collector.board.traits import task_traits
+from collector.snapshot.power import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Kind
+from wire.messages import ContainerState
+from wire.resources import RESOURCES, Quantities
+
+Amounts = tuple[float | None, int | None, float | None, float | None]
+"""A row as it is told: numpy makes NaN of None."""
+
+
+def amounts(quantities: Quantities) -> Amounts:
+    """Quantities in the order of `RESOURCES`."""
+    return (
+        quantities.cpu_cores,
+        quantities.memory_bytes,
+        quantities.disk_bytes_per_second,
+        quantities.network_bytes_per_second,
+    )
+
+
+def blank_resources(value: float = np.nan) -> Floats:
+    """One row of a column of resources."""
+    return np.full((1, len(RESOURCES)), value)
+
+
+@dataclass(slots=True)
+class TaskColumns:
+    """One row per container; rows of other tables where something else is meant."""
+
+    node: Rows
+    service: Rows
+    came_from: Rows
+    used: Floats
+    mean: Floats
+    variance: Floats
+    envelope: Floats
+    samples: NDArray[np.int64]
+    requested: Floats
+    allocated: Floats
+    is_promised: Flags
+    """Whether an orchestrator said what it promised; else it is what the node sees as limits."""
+    task_class: Codes
+    kind: Codes
+    group: Codes
+    started_at: Floats
+    """NaN where its node does not know."""
+    seen_at: Floats
+    """When it was first heard of, by the collector's clock."""
+    movable: Flags
+    label: NDArray[Any]
+    """The name that its runtime gave it."""
+
+
+def _blank() -> TaskColumns:
+    return TaskColumns(
+        node=np.full(1, NOWHERE, dtype=np.intp),
+        service=np.full(1, NOWHERE, dtype=np.intp),
+        came_from=np.full(1, NOWHERE, dtype=np.intp),
+        used=blank_resources(),
+        mean=blank_resources(),
+        variance=blank_resources(0.0),
+        envelope=blank_resources(),
+        samples=np.zeros(1, dtype=np.int64),
+        requested=blank_resources(),
+        allocated=blank_resources(),
+        is_promised=np.zeros(1, dtype=np.bool_),
+        task_class=np.ones(1, dtype=np.int8),
+        kind=np.full(1, Kind.SERVICE, dtype=np.int8),
+        group=np.full(1, NOWHERE, dtype=np.int8),
+        started_at=np.full(1, np.nan),
+        seen_at=np.full(1, np.nan),
+        movable=np.ones(1, dtype=np.bool_),
+        label=np.full(1, "", dtype=np.object_),
+    )
+
+
+class _Named:
+    """The services that containers name: a row for each while any of them does."""
+
+    def __init__(self) -> None:
+        self.table = Table(_Count(np.zeros(1, dtype=np.int64)))
+        self._rows: dict[str, int] = {}
+
+    def take(self, name: str | None) -> int:
+        if name is None:
+            return NOWHERE
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = self.table.enter(name)
+        self.table.columns.tasks[row] += 1
+        return row
+
+    def give_back(self, name: str | None) -> None:
+        if name is None:
+            return
+        row = self._rows[name]
+        self.table.columns.tasks[row] -= 1
+        if not self.table.columns.tasks[row]:
+            del self._rows[name]
+            self.table.leave(row)
+
+
+@dataclass(slots=True)
+class _Count:
+    tasks: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Whose row it is, and what was last told of it."""
+
+    node: str
+    state: ContainerState
+
+
+class TaskTable:
+    """Every container that runs, by its node and its id there."""
+
+    def __init__(self, default_class: int) -> None:
+        self._default_class = default_class
+        self._rows: dict[str, dict[str, int]] = {}
+        self._told: dict[int, _Told] = {}
+        self._sole: dict[str, int] = {}
+        self._disputed: dict[str, set[int]] = {}
+        """Ids that more than one node claims, against all custom: there, both are called node/id."""
+        self._named = _Named()
+        self.table = Table(_blank())
+
+    @property
+    def services(self) -> Table[_Count]:
+        return self._named.table
+
+    def row(self, node: str, container: str) -> int | None:
+        """Where a container stands."""
+        return self._rows.get(node, {}).get(container)
+
+    def put(self, node: str, node_row: int, containers: Sequence[ContainerState], at: float) -> list[int]:
+        """Take in what a node said of containers; gives their rows."""
+        of_node = self._rows.setdefault(node, {})
+        rows = []
+        for state in containers:
+            row = of_node.get(state.id)
+            if row is None:
+                row = of_node[state.id] = self._enter(node, node_row, state.id, at)
+                self._describe(row, node, state, None)
+            else:
+                told = self._told[row].state
+                if told is not state:
+                    self._describe(row, node, state, told)
+            rows.append(row)
+        if rows:
+            self.table.columns.used[rows] = np.array(
+                [amounts(state.used) for state in containers], dtype=float
+            )
+        return rows
+
+    def drop(self, node: str, containers: Iterable[str]) -> list[int]:
+        """Let containers go; gives the rows that were theirs."""
+        of_node = self._rows.get(node, {})
+        dropped = []
+        for container in containers:
+            row = of_node.pop(container, None)
+            if row is not None:
+                self._leave(row, container)
+                dropped.append(row)
+        return dropped
+
+    def drop_node(self, node: str) -> list[int]:
+        """Let all containers of a node go."""
+        dropped = self.drop(node, list(self._rows.get(node, ())))
+        self._rows.pop(node, None)
+        return dropped
+
+    def rivals(self, node: str) -> Counter[str]:
+        """The nodes that claim the same containers as this one, and how many."""
+        disputed = self._rows.get(node, {}).keys() & self._disputed.keys() if self._disputed else ()
+        claims = (self._told[row].node for container in disputed for row in self._disputed[container])
+        return Counter(other for other in claims if other != node)
+
+    def refs(self) -> Iterator[TaskRef]:
+        """Everyone, in no particular order."""
+        samples = self.table.columns.samples
+        for row, told in self._told.items():
+            state = told.state
+            yield TaskRef(told.node, state.id, state.service, state.image, int(samples[row]))
+
+    def _enter(self, node: str, node_row: int, container: str, at: float) -> int:
+        sole = self._sole.get(container)
+        if sole is None and container not in self._disputed:
+            row = self.table.enter(container)
+            self._sole[container] = row
+        else:
+            row = self.table.enter(f"{node}/{container}")
+            self._disputed.setdefault(container, set()).add(row)
+            if sole is not None:
+                del self._sole[container]
+                self._disputed[container].add(sole)
+                self.table.rename(sole, f"{self._told[sole].node}/{container}")
+        self.table.columns.node[row] = node_row
+        self.table.columns.seen_at[row] = at
+        return row
+
+    def _leave(self, row: int, container: str) -> None:
+        rivals = self._disputed.get(container)
+        if rivals is None:
+            del self._sole[container]
+        else:
+            rivals.remove(row)
+            if len(rivals) == 1:
+                del self._disputed[container]
+                (self._sole[container],) = rivals
+                self.table.rename(self._sole[container], container)
+        self._named.give_back(self._told.pop(row).state.service)
+        self.table.leave(row)
+
+    def _describe(self, row: int, node: str, state: ContainerState, before: ContainerState | None) -> None:
+        """Write what seldom changes, where it did."""
+        columns = self.table.columns
+        if (before is None or state.limit != before.limit) and not columns.is_promised[row]:
+            columns.requested[row] = columns.allocated[row] = amounts(state.limit)
+        if before is None or state.labels != before.labels:
+            traits = task_traits(state.labels, self._default_class)
+            columns.task_class[row], columns.kind[row], columns.movable[row] = traits
+        if before is None or state.started_at != before.started_at:
+            columns.started_at[row] = np.nan if state.started_at is None else state.started_at
+        if before is None or state.service != before.service:
+            columns.service[row] = self._named.take(state.service)
+            if before is not None:
+                self._named.give_back(before.service)
+        if before is None or state.name != before.name:
+            columns.label[row] = state.name
+        self._told[row] = _Told(node, state)
