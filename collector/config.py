@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from wire.address import COLLECTOR_DEFAULT, parse_address
 from wire.complaint import Complaint
+from wire.resources import Resource
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -18,61 +19,98 @@ class Http(_Section, frozen=True):
 
     listen: Annotated[
         str,
-        Meta(description="Address to serve on, host:port; loopback only, as there are no tokens yet."),
+        Meta(
+            description="Address to serve on, host:port; one that other machines can reach needs tokens, and"
+            " TLS."
+        ),
     ] = COLLECTOR_DEFAULT
+    names: Annotated[
+        str,
+        Meta(
+            description="Names by which other machines call the collector, separated by commas; a request by"
+            " any other name is refused. Addresses need not be listed."
+        ),
+    ] = ""
+    insecure_plaintext: Annotated[
+        bool,
+        Meta(
+            description="Listen where other machines can reach it even without TLS: whoever can listen on the"
+            " way can read every token."
+        ),
+    ] = False
     max_body_bytes: Annotated[
         int,
         Meta(ge=1024, le=1 << 30, description="Largest request body, unpacked; above it the answer is 413."),
     ] = 8 << 20
 
+    body_timeout_seconds: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="A body that takes longer to arrive is given up; the answer is 408."),
+    ] = 20.0
+
     def __post_init__(self) -> None:
-        if not parse_address(self.listen).is_loopback:
+        parse_address(self.listen)
+
+    @property
+    def other_names(self) -> frozenset[str]:
+        """`names` one by one, in small letters."""
+        return frozenset(name for each in self.names.split(",") if (name := each.strip().lower()))
+
+
+class Tls(_Section, frozen=True):
+    """Encryption of what is served. A renewed file is used from the next connection on."""
+
+    certificate: Annotated[
+        str, Meta(description="The certificate, with those that lead to its root, in PEM; empty is no TLS.")
+    ] = ""
+    key: Annotated[str, Meta(description="Its key, in PEM, without a password.")] = ""
+    client_ca: Annotated[
+        str,
+        Meta(
+            description="Who signs the nodes' certificates, in PEM. A node that shows one, with its name in"
+            " it, needs no token; empty asks for none."
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.certificate) != bool(self.key):
+            raise Complaint("tls.certificate and tls.key belong together: set both, or none")
+        if self.client_ca and not self.certificate:
             raise Complaint(
-                f"the collector does not listen on {self.listen}, which other machines can reach, as it has "
-                f"no way yet to tell who may: choose a loopback address such as {COLLECTOR_DEFAULT}"
+                "tls.client_ca needs TLS to ask for certificates: set tls.certificate and tls.key"
             )
+
+
+class Access(_Section, frozen=True):
+    """Who may report and ask."""
+
+    tokens: Annotated[
+        str,
+        Meta(
+            description="The file of tokens, kept by `wattpack token`. Where it exists, everything but"
+            " `/healthz` and `/readyz` needs one; empty never asks for any."
+        ),
+    ] = "/var/lib/wattpack/tokens.jsonl"
+
+
+class Ingest(_Section, frozen=True):
+    """How much may wait to be kept; beyond, the answer is 429, and agents send it again later."""
+
+    max_waiting_reports: Annotated[
+        int, Meta(ge=100, le=1_000_000, description="Reports of all nodes that wait for the history.")
+    ] = 5000
+    max_waiting_reports_per_node: Annotated[
+        int, Meta(ge=100, le=1_000_000, description="Reports of one node, so that it leaves room for others.")
+    ] = 300
+    max_waiting_bytes: Annotated[
+        int,
+        Meta(ge=1 << 20, le=1 << 40, description="Bodies that are being read or wait, unpacked, together."),
+    ] = 64 << 20
 
 
 class History(_Section, frozen=True):
     """What is kept on disk."""
 
-    path: Annotated[
-        str,
-        Meta(description="The SQLite file; `:memory:` keeps nothing. Its folder is made if it is missing."),
-    ] = "/var/lib/wattpack/collector.db"
-    retention_hours: Annotated[float, Meta(gt=0, le=24 * 366, description="How long samples are kept.")] = 6.0
-
-
-class Liveness(_Section, frozen=True):
-    """When a node counts as suspect, as down, as gone."""
-
-    suspect_after_beacons: Annotated[
-        float,
-        Meta(gt=0, le=1000, description="A node not heard of for so many of its own beacons is suspect."),
-    ] = 2.0
-    down_after_beacons: Annotated[
-        float,
-        Meta(gt=0, le=1000, description="A node not heard of for so many of its own beacons is down."),
-    ] = 4.0
-    shortest_beacon_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=3600,
-            description="Beacons count as no closer than this, also while a node has not told its own.",
-        ),
-    ] = 5.0
-    forget_after_hours: Annotated[
-        float, Meta(gt=0, le=24 * 366, description="A node not heard of for so long is no longer listed.")
-    ] = 6.0
-
-
-class CollectorConfig(_Section, frozen=True):
-    """The collector's file, `collector.toml`."""
-
-    http: Http = Http()
-    history: History = History()
-    liveness: Liveness = Liveness()
     store: Annotated[
         Literal["sqlite", "prometheus"],
         Meta(
@@ -80,6 +118,13 @@ class CollectorConfig(_Section, frozen=True):
             " `[store]` as well; the SQLite file then holds the last hours, and what is no series."
         ),
     ] = "sqlite"
+    path: Annotated[
+        str,
+        Meta(description="The SQLite file; `:memory:` keeps nothing. Its folder is made if it is missing."),
+    ] = "/var/lib/wattpack/collector.db"
+    retention_hours: Annotated[float, Meta(gt=0, le=24 * 366, description="How long samples are kept.")] = 6.0
+
+
 class Endpoint(_Section, frozen=True):
     """A server that is spoken to over HTTP, and who the collector is there."""
 
@@ -131,6 +176,29 @@ class Pull(Endpoint, frozen=True):
         Meta(ge=0, le=24 * 31, description="How much of the past is read where nothing is known yet."),
     ] = 24.0
 
+
+class Liveness(_Section, frozen=True):
+    """When a node counts as suspect, as down, as gone."""
+
+    suspect_after_beacons: Annotated[
+        float,
+        Meta(gt=0, le=1000, description="A node not heard of for so many of its own beacons is suspect."),
+    ] = 2.0
+    down_after_beacons: Annotated[
+        float,
+        Meta(gt=0, le=1000, description="A node not heard of for so many of its own beacons is down."),
+    ] = 4.0
+    shortest_beacon_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="Beacons count as no closer than this, also while a node has not told its own.",
+        ),
+    ] = 5.0
+    forget_after_hours: Annotated[
+        float, Meta(gt=0, le=24 * 366, description="A node not heard of for so long is no longer listed.")
+    ] = 6.0
 
     def __post_init__(self) -> None:
         if self.down_after_beacons < self.suspect_after_beacons:
@@ -237,6 +305,18 @@ class NodeRule(_Section, frozen=True):
     accepts: bool | None = None
     """Whether it may be given containers."""
 
+
+class CollectorConfig(_Section, frozen=True):
+    """The collector's file, `collector.toml`."""
+
+    http: Http = Http()
+    tls: Tls = Tls()
+    access: Access = Access()
+    ingest: Ingest = Ingest()
+    history: History = History()
+    store: Store = Store()
+    pull: Pull = Pull()
+    liveness: Liveness = Liveness()
     envelopes: Envelopes = Envelopes()
     understanding: Understanding = Understanding()
     placement: Placement = Placement()
