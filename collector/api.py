@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
+from collector.access.scopes import Scope
 from collector.answers import (
     AlertState,
     Containers,
@@ -21,7 +22,7 @@ from collector.answers import (
 )
 from collector.body import JSON_TYPE
 from collector.core import Core
-from collector.ingest import take_reports
+from collector.ingest import TYPES, take_reports
 from collector.metrics import scrape
 from collector.openapi import document
 from collector.page import page
@@ -132,11 +133,18 @@ ROUTES: tuple[Route, ...] = (
         summary="Hand over reports of agents; one that is already here is acknowledged and changes nothing.",
         serve=take_reports,
         body=Batch,
+        body_types=TYPES,
+        needs=Scope.NODE,
         answers={
             HTTPStatus.OK: Answer("Every report is on disk.", Receipt),
             **refused(HTTPStatus.BAD_REQUEST, "Something in the batch is wrong; none of it was kept."),
             **REFUSED_BODY,
-            **REFUSED_HOST,
+            **refused(
+                HTTPStatus.FORBIDDEN,
+                "What was shown does not allow to speak for a node in the batch, or the Host header is not a"
+                " name of the collector.",
+            ),
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too much is waiting; come back after Retry-After."),
             **NO_HISTORY,
         },
     ),
@@ -187,8 +195,16 @@ ROUTES: tuple[Route, ...] = (
         body=WhatIf,
         refusals=NO_NODE,
     ),
-    get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery),
-    get("/readyz", "Whether reports can be kept now.", Health, ready, query=NoQuery, refusals=NO_HISTORY),
+    get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
+    get(
+        "/readyz",
+        "Whether reports can be kept now.",
+        Health,
+        ready,
+        query=NoQuery,
+        refusals=NO_HISTORY,
+        scope=Scope.OPEN,
+    ),
     Route(
         method="GET",
         path="/openapi.json",

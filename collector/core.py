@@ -24,6 +24,7 @@ class Outcome(StrEnum):
     TAKEN = "taken"
     KNOWN = "known"
     REFUSED = "refused"
+    DELAYED = "delayed"
 
 
 class Kind(StrEnum):

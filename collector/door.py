@@ -1,4 +1,4 @@
-"""What every request passes: only neighbours get in, and every refusal is a problem document."""
+"""What every request passes: it calls us by our name, and every refusal is a problem document."""
 
 import difflib
 import ipaddress
@@ -9,8 +9,10 @@ from http import HTTPStatus
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
+from collector.config import Http
 from collector.history.interface import Unavailable
 from collector.refusal import Refusal
+from wire.address import parse_address
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +31,8 @@ def problems(paths: Iterable[str]) -> Middleware:
             response = refusal.response()
         except Unavailable as error:
             detail = f"the history cannot be used now: {error}"
-            response = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, detail).response(
-                {hdrs.RETRY_AFTER: _RETRY_AFTER_SECONDS}
-            )
+            later = {"Retry-After": _RETRY_AFTER_SECONDS}
+            response = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=later).response()
         except web.HTTPException as error:
             response = _explained(error, request, known)
         except Exception:
@@ -54,33 +55,48 @@ def _explained(error: web.HTTPException, request: web.Request, known: list[str])
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(error.allowed_methods))
             detail = f"{request.path} takes {allowed}, not {request.method}"
-            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, detail).response({hdrs.ALLOW: allowed})
+            headers = {"Allow": allowed}
+            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers=headers).response()
         case _:
             return Refusal(HTTPStatus(error.status), error.text or error.reason).response()
 
 
-@web.middleware
-async def neighbours_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+def called_by_name(http: Http) -> Middleware:
     """Refuse names that merely point here.
 
-    A page from elsewhere can have its own name resolve to 127.0.0.1 and so make a browser on this host
-    talk to us (DNS rebinding); the Host header gives it away.
+    A page from elsewhere can have its own name resolve to an address of ours, and so make a browser talk to
+    us as if we were where the page came from (DNS rebinding); the Host header gives it away. An address in
+    that header is no name that could be made to point anywhere, so it is taken where others may call at all.
     """
-    host = request.headers.get(hdrs.HOST, "")
-    if not _is_local(host):
-        raise Refusal(
-            HTTPStatus.FORBIDDEN,
-            f"{host!r} is not a name of this host: use 127.0.0.1, [::1] or localhost",
-            "Host",
-        )
-    return await handler(request)
+    is_local = parse_address(http.listen).is_loopback
+    names = http.other_names | {"localhost"}
+    others = "" if is_local else ", any address, or a name that is listed in http.names"
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host = request.headers.get(hdrs.HOST, "")
+        name = _name_in(host)
+        if name not in names and not _is_address(name, loopback_only=is_local):
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                f"{host!r} is not a name of the collector: use 127.0.0.1, [::1] or localhost{others}",
+                "Host",
+            )
+        return await handler(request)
+
+    return middleware
 
 
-def _is_local(host: str) -> bool:
-    name = host[1 : host.index("]")] if host.startswith("[") and "]" in host else host.partition(":")[0]
-    if name.lower() == "localhost":
-        return True
+def _name_in(host: str) -> str:
+    """The Host header without its port."""
+    if host.startswith("[") and "]" in host:
+        return host[1 : host.index("]")]
+    return host.partition(":")[0].lower()
+
+
+def _is_address(name: str, *, loopback_only: bool) -> bool:
     try:
-        return ipaddress.ip_address(name).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
+    return address.is_loopback or not loopback_only

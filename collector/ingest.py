@@ -7,15 +7,20 @@ to keep, goes by the collector's clock.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from http import HTTPStatus
 
 from aiohttp import web
 
-from collector.body import JSON_TYPE, parse_body, read_body
+from collector.access.scopes import CALLER, Caller
+from collector.body import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
 from collector.core import Core, Kind, Outcome
 from collector.refusal import Refusal
 from collector.usage import slot_of
-from wire.messages import Receipt, Report, encode, parse_batch
+from collector.waiting import WAITING
+from wire.messages import Receipt, Report, encode, parse_batch, parse_packed_batch
+
+TYPES = (JSON_TYPE, MSGPACK_TYPE)
 
 _BITE = 20
 
@@ -23,21 +28,36 @@ _BITE = 20
 async def take_reports(core: Core, request: web.Request) -> web.Response:
     """Keep a batch of reports for good, then say how many of them were new."""
     with core.tally.ingest_duration.time():
-        received_at = core.clock()
-        try:
-            reports = parse_reports(await read_body(core, request))
-        except (Refusal, web.HTTPException):
-            core.tally.reports[Outcome.REFUSED] += 1
-            raise
-        new = await core.history.add(reports, received_at)
-        for report, is_new in zip(reports, new, strict=True):
-            core.tally.reports[Outcome.TAKEN if is_new else Outcome.KNOWN] += 1
-            if is_new:
-                core.tally.taken[_kind(report)] += 1
-                core.tally.sequence_gaps += core.registry.apply(report, received_at)
-                await _count_usage(core, report, received_at)
-        receipt = Receipt(taken=sum(new), known=len(new) - sum(new), server_time=core.clock())
+        caller, waiting = request[CALLER], request.app[WAITING]
+        with ExitStack() as held:
+            try:
+                grown = held.enter_context(waiting.request(caller))
+                body = await read_body(core, request, types=TYPES, grown=grown)
+                reports = parse_reports(body, request.content_type)
+                check_speaker(reports, caller)
+                held.enter_context(waiting.room_for(reports))
+            except Refusal as refusal:
+                core.tally.reports[_outcome(refusal)] += 1
+                raise
+            receipt = await _keep(core, reports)
         return web.Response(body=encode(receipt), content_type=JSON_TYPE)
+
+
+def _outcome(refusal: Refusal) -> Outcome:
+    delayed = refusal.problem.status == HTTPStatus.TOO_MANY_REQUESTS
+    return Outcome.DELAYED if delayed else Outcome.REFUSED
+
+
+async def _keep(core: Core, reports: Sequence[Report]) -> Receipt:
+    received_at = core.clock()
+    new = await core.history.add(reports, received_at)
+    for report, is_new in zip(reports, new, strict=True):
+        core.tally.reports[Outcome.TAKEN if is_new else Outcome.KNOWN] += 1
+        if is_new:
+            core.tally.taken[_kind(report)] += 1
+            core.tally.sequence_gaps += core.registry.apply(report, received_at)
+            await _count_usage(core, report, received_at)
+    return Receipt(taken=sum(new), known=len(new) - sum(new), refused=0, server_time=core.clock())
 
 
 async def _count_usage(core: Core, report: Report, received_at: float) -> None:
@@ -57,9 +77,24 @@ def _kind(report: Report) -> Kind:
     return Kind.NEWS if any(parts) else Kind.BEACON
 
 
-def parse_reports(body: bytes) -> Sequence[Report]:
+def check_speaker(reports: Sequence[Report], caller: Caller) -> None:
+    """Refuse a batch in which somebody speaks for a node that is not theirs."""
+    for number, report in enumerate(reports):
+        if not caller.may_speak_for(report.node):
+            where = f"$[{number}].node"
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                f"what was shown does not allow to speak for {report.node!r} - at `{where}`",
+                where,
+            )
+
+
+def parse_reports(body: bytes, content_type: str = JSON_TYPE) -> Sequence[Report]:
     """The reports of a request; raises `Refusal` naming the field that is wrong."""
-    reports = parse_body(body, parse_batch)
+    if content_type == MSGPACK_TYPE:
+        reports = parse_body(body, parse_packed_batch, "MessagePack")
+    else:
+        reports = parse_body(body, parse_batch)
     for number, report in enumerate(reports):
         seen: set[str] = set()
         for place, container in enumerate(report.containers):

@@ -9,15 +9,19 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from collector.access.guard import guarded
+from collector.access.opening import opening
+from collector.access.tokenfile import TokenFile
 from collector.api import ROUTES
 from collector.config import CollectorConfig
 from collector.core import Core
-from collector.door import neighbours_only, problems
+from collector.door import called_by_name, problems
 from collector.history.interface import Unavailable
 from collector.history.sqlite import open_sqlite
 from collector.metrics import REGISTRY, registry_of
 from collector.registry import Registry
 from collector.routes import Route
+from collector.waiting import WAITING, Waiting
 from wire.address import Address, parse_address
 from wire.serving import Handler, serving
 
@@ -39,10 +43,12 @@ async def running(
     config: CollectorConfig, *, clock: Callable[[], float] = time.time
 ) -> AsyncIterator[RunningCollector]:
     """Run a collector while the block runs; raises `Complaint` when it cannot start."""
+    opened = opening(config)
     async with open_sqlite(config.history) as history:
-        core = Core(config, Registry(config), history, clock)
+        core = Core(config, Registry(config.liveness), history, clock)
         await _remember(core)
-        async with serving(make_app(core), parse_address(config.http.listen), "http.listen") as address:
+        app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)
+        async with serving(app, listen, "http.listen", tls=opened.tls) as address:
             tidying = asyncio.create_task(_keep_tidy(core))
             try:
                 yield RunningCollector(address, core)
@@ -60,13 +66,18 @@ async def _remember(core: Core) -> None:
     core.registry.tidy(core.clock())
 
 
-def make_app(core: Core) -> web.Application:
+def make_app(core: Core, tokens: TokenFile | None = None) -> web.Application:
     """The web application of a collector: its routes behind its door."""
+    scopes = {(route.method, route.path): route.scope for route in ROUTES}
     app = web.Application(
-        middlewares=[problems(route.path for route in ROUTES), neighbours_only],
-        client_max_size=core.config.http.max_body_bytes,
+        middlewares=[
+            problems(route.path for route in ROUTES),
+            called_by_name(core.config.http),
+            guarded(scopes, tokens, core.clock),
+        ]
     )
     app[REGISTRY] = registry_of(core)
+    app[WAITING] = Waiting(core.config.ingest)
     for route in ROUTES:
         handler = _handler(core, route)
         if route.method == "GET":
@@ -86,8 +97,7 @@ def _handler(core: Core, route: Route) -> Handler:
 async def _keep_tidy(core: Core) -> None:
     while True:
         now = core.clock()
-        for old, new in core.registry.tidy(now).items():
-            log.info("the node %s goes on as %s: it runs the same containers", old, new)
+        core.registry.tidy(now)
         try:
             await core.history.forget_old(now)
         except Unavailable as error:

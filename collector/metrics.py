@@ -39,7 +39,7 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
     MetricSpec(
         name="wattpack_collector_containers",
         kind="gauge",
-        help="Containers that are listed, those of nodes that are down included.",
+        help="Containers that are listed, those of silent nodes included.",
         value=lambda now: now.containers,
     ),
     MetricSpec(
@@ -86,7 +86,7 @@ _REPORT_METRICS: tuple[MetricSpec[tuple[Outcome, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_reports_total",
         kind="counter",
-        help="Reports by what became of them; a request that was refused counts as one.",
+        help="Reports by what became of them; a request refused, or put off (delayed), counts as one.",
         value=lambda counted: counted[1],
         labels={"outcome": lambda counted: counted[0].value},
     ),

@@ -1,13 +1,14 @@
 """The OpenAPI 3.1 document, made from the table of routes and the types that travel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from inspect import cleandoc
 from typing import Any
 
 import msgspec
 
-from collector.body import JSON_TYPE
-from collector.routes import Route
+from collector.access.scopes import Scope
+from collector.routes import NO_TOKEN, Answer, Route
 from wire.version import __version__
 
 Json = dict[str, Any]
@@ -27,11 +28,12 @@ def document(routes: Sequence[Route]) -> Json:
                     "description": answer.description,
                     "content": {answer.content_type: {"schema": _schema(answer.type, schemas)}},
                 }
-                for status, answer in route.answers.items()
+                for status, answer in _answers(route).items()
             },
+            "security": _security(route),
         }
         if route.body is not None:
-            body = {JSON_TYPE: {"schema": _schema(route.body, schemas)}}
+            body = {kind: {"schema": _schema(route.body, schemas)} for kind in route.body_types}
             operation["requestBody"] = {"required": True, "content": body}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
@@ -43,8 +45,34 @@ def document(routes: Sequence[Route]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES},
     }
+
+
+_SECURITY_SCHEMES: Json = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token of `wattpack token add`."},
+    "password": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The same token as the password of any user, which is how a browser can send it.",
+    },
+    "certificate": {
+        "type": "mutualTLS",
+        "description": "A certificate with the node's name in it, by the authority in `tls.client_ca`.",
+    },
+}
+
+
+def _answers(route: Route) -> Mapping[HTTPStatus, Answer]:
+    return route.answers if route.scope is Scope.OPEN else {**route.answers, **NO_TOKEN}
+
+
+def _security(route: Route) -> list[Json]:
+    """What opens a route; a collector on loopback may have no tokens, and then nothing is needed."""
+    if route.scope is Scope.OPEN:
+        return []
+    tokens: list[Json] = [{"token": [route.scope.value]}, {"password": [route.scope.value]}]
+    return [*tokens, *([{"certificate": []}] if route.scope is Scope.NODE else []), {}]
 
 
 def _operation_id(route: Route) -> str:

@@ -8,9 +8,10 @@ from collector.openapi import document
 
 _HEAD = """# The collector's API
 
-Served on loopback, in JSON; `GET /openapi.json` says the same to programs. A refusal is a problem
-document (RFC 9457) of type `application/problem+json`. Times are Unix seconds; a quantity that is not
-known is left out or null, never zero.
+Served in JSON; `GET /openapi.json` says the same to programs. A refusal is a problem document (RFC 9457) of
+type `application/problem+json`. Times are Unix seconds; a quantity that is not known is left out or null,
+never zero. Where the collector has tokens, `Authorization: Bearer TOKEN` shows one; an admin's opens
+everything.
 """
 
 
@@ -24,7 +25,7 @@ def _routes(described: dict[str, Any]) -> Iterator[str]:
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             yield f"## `{method.upper()} {path}`\n"
-            yield f"{operation['summary']}\n"
+            yield f"{operation['summary']}{_needs(operation['security'])}\n"
             if body := operation.get("requestBody"):
                 yield f"Takes {_kind(body['content']['application/json']['schema'])}.\n"
             if parameters := operation["parameters"]:
@@ -41,6 +42,11 @@ def _routes(described: dict[str, Any]) -> Iterator[str]:
                 shown = kind if content_type.endswith("json") else f"`{content_type}`"
                 yield f"| {status} | {shown} | {response['description']} |"
             yield ""
+
+
+def _needs(security: list[dict[str, list[str]]]) -> str:
+    scopes = [scope for way in security for scope in way.get("token", ())]
+    return f" Needs a token for {scopes[0]}." if scopes else ""
 
 
 def _types(described: dict[str, Any]) -> Iterator[str]:

@@ -13,14 +13,25 @@ from wire.problem import PROBLEM_TYPE, problem
 class Refusal(Exception):  # noqa: N818 - an answer to the client, not an error of ours
     """A request that is not served, and why."""
 
-    def __init__(self, status: HTTPStatus, detail: str, field: str | None = None) -> None:
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        field: str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.problem = problem(status, detail, field)
+        self._headers = headers
 
-    def response(self, headers: Mapping[str, str] | None = None) -> web.Response:
+    def response(self) -> web.Response:
         """The refusal as the client sees it."""
         return web.Response(
-            status=self.problem.status, body=encode(self.problem), content_type=PROBLEM_TYPE, headers=headers
+            status=self.problem.status,
+            body=encode(self.problem),
+            content_type=PROBLEM_TYPE,
+            headers=self._headers,
         )
 
 

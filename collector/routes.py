@@ -7,8 +7,9 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
+from collector.access.scopes import Scope
 from collector.body import JSON_TYPE, parse_body, read_body
 from collector.core import Core
 from collector.refusal import Refusal, what_and_where
@@ -44,7 +45,17 @@ class Route:
     answers: Mapping[HTTPStatus, Answer]
     query: type[msgspec.Struct] = NoQuery
     body: Any = None
-    """The type of the JSON in the request, where there is one."""
+    """The type of what comes in the request, where there is something."""
+    body_types: tuple[str, ...] = (JSON_TYPE,)
+    """How that may be written."""
+    needs: Scope | None = None
+    """What the caller must be allowed; if not said, to read for a GET, and to change things for the rest."""
+
+    @property
+    def scope(self) -> Scope:
+        if self.needs is not None:
+            return self.needs
+        return Scope.READ if self.method == hdrs.METH_GET else Scope.ADMIN
 
 
 def refused(status: HTTPStatus, description: str) -> dict[HTTPStatus, Answer]:
@@ -52,11 +63,18 @@ def refused(status: HTTPStatus, description: str) -> dict[HTTPStatus, Answer]:
     return {status: Answer(description, Problem, PROBLEM_TYPE)}
 
 
-REFUSED_HOST = refused(HTTPStatus.FORBIDDEN, "The Host header is not a name of this host.")
+REFUSED_HOST = refused(
+    HTTPStatus.FORBIDDEN, "The Host header is not a name of the collector, or the token is not for this."
+)
+NO_TOKEN = refused(HTTPStatus.UNAUTHORIZED, "A token is needed, and none that is valid was sent.")
 REFUSED_QUERY = refused(HTTPStatus.BAD_REQUEST, "A parameter is unknown or impossible.")
 REFUSED_BODY = {
     **refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large, unpacked."),
-    **refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON, or not packed with gzip."),
+    **refused(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "The body is of another type, or packed with neither gzip nor zstd.",
+    ),
+    **refused(HTTPStatus.REQUEST_TIMEOUT, "The body took too long to arrive."),
 }
 NO_NODE = refused(HTTPStatus.NOT_FOUND, "There is no node of this name.")
 NO_HISTORY = refused(HTTPStatus.SERVICE_UNAVAILABLE, "The history cannot be used now; try later.")
@@ -70,6 +88,7 @@ def get(  # noqa: PLR0913 - one argument per column of the table
     *,
     query: type[Query],
     refusals: Mapping[HTTPStatus, Answer] | None = None,
+    scope: Scope = Scope.READ,
 ) -> Route:
     """A question with typed parameters and a typed answer in JSON."""
 
@@ -78,7 +97,9 @@ def get(  # noqa: PLR0913 - one argument per column of the table
         return web.Response(body=encode(await handler(core, asked)), content_type=JSON_TYPE)
 
     answers = _found(answer) | REFUSED_QUERY | REFUSED_HOST | dict(refusals or {})
-    return Route(method="GET", path=path, summary=summary, serve=serve, answers=answers, query=query)
+    return Route(
+        method="GET", path=path, summary=summary, serve=serve, answers=answers, query=query, needs=scope
+    )
 
 
 def post(  # noqa: PLR0913 - one argument per column of the table
@@ -89,6 +110,7 @@ def post(  # noqa: PLR0913 - one argument per column of the table
     *,
     body: type[Body],
     refusals: Mapping[HTTPStatus, Answer] | None = None,
+    scope: Scope = Scope.READ,
 ) -> Route:
     """A question in JSON, with a typed answer in JSON; asking changes nothing."""
     decoder = msgspec.json.Decoder(body)
@@ -100,7 +122,9 @@ def post(  # noqa: PLR0913 - one argument per column of the table
 
     wrong = refused(HTTPStatus.BAD_REQUEST, "Something in the body is wrong.")
     answers = _found(answer) | wrong | REFUSED_BODY | REFUSED_HOST | dict(refusals or {})
-    return Route(method="POST", path=path, summary=summary, serve=serve, answers=answers, body=body)
+    return Route(
+        method="POST", path=path, summary=summary, serve=serve, answers=answers, body=body, needs=scope
+    )
 
 
 def _found(answer: type[msgspec.Struct]) -> dict[HTTPStatus, Answer]:

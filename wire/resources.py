@@ -6,7 +6,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-Amount = Annotated[float, Meta(ge=0)]
+LARGEST = 1e300
+"""Above any quantity, and far enough below infinity, which msgpack can say, that no sum gets there."""
+Amount = Annotated[float, Meta(ge=0, le=LARGEST)]
 Bytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 

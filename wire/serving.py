@@ -4,6 +4,7 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from ssl import SSLContext
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -13,6 +14,10 @@ from wire.address import Address
 from wire.complaint import Complaint
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_IDLE_SECONDS = 150.0
+"""Longer than an agent keeps its connection; whoever is silent for so long, or half-way into a request's
+head, is cut off."""
 
 
 def metrics_handler(registry: CollectorRegistry) -> Handler:
@@ -27,21 +32,26 @@ def metrics_handler(registry: CollectorRegistry) -> Handler:
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, address: Address, key: str, web_config: str = ""
+    app: web.Application, address: Address, key: str, web_config: str = "", tls: SSLContext | None = None
 ) -> AsyncIterator[Address]:
     """Serve `app` while the block runs; yields the address really bound (port 0 takes a free one).
 
     `key` is the configuration key that names the address, for the sentence when it cannot be had.
-    `web_config` is the path of a Prometheus web configuration file; empty serves plainly.
+    `web_config` is the path of a Prometheus web configuration file, which may ask for TLS as well; empty and
+    without a context for TLS it serves plainly.
     """
-    tls = None
     if web_config:
         from wire.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
 
         tls = protect(app, Path(web_config))
     # Bodies are unpacked by who reads them, who knows how large they may become.
     runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, shutdown_timeout=2.0, auto_decompress=False
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=2.0,
+        auto_decompress=False,
+        keepalive_timeout=_IDLE_SECONDS,
     )
     await runner.setup()
     try:

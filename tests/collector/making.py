@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from collector.config import CollectorConfig, History, Http, Liveness
+from collector.config import Access, CollectorConfig, History, Http, Liveness
 from collector.main import running
 from collector.registry import Registry
 from collector.usage import slot_of
@@ -166,11 +166,14 @@ class Client:
         return list(answer["containers"])
 
 
-def settings(path: Path | str = ":memory:", *, retention_hours: float = 6.0, **http: Any) -> CollectorConfig:
+def settings(
+    path: Path | str = ":memory:", *, retention_hours: float = 6.0, tokens: Path | str = "", **http: Any
+) -> CollectorConfig:
     return CollectorConfig(
         http=Http(listen="127.0.0.1:0", **http),
+        access=Access(tokens=str(tokens)),
         history=History(path=str(path), retention_hours=retention_hours),
-        liveness=Liveness(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=6.0),
+        liveness=Liveness(silent_after_seconds=15.0, forget_after_hours=6.0),
     )
 
 

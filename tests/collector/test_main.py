@@ -32,12 +32,6 @@ from wire.resources import Resource
 from wire.sketch import Sketch
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:8640", "[::]:8640", "192.0.2.1:8640", "example.org:80"])
-def test_it_refuses_to_be_reached_by_other_machines(listen: str) -> None:
-    with pytest.raises(Complaint, match="loopback"):
-        Http(listen=listen)
-
-
 async def test_a_restarted_collector_is_useful_at_once(tmp_path: Path) -> None:
     config = settings(tmp_path / "made" / "on" / "the" / "way" / "history.db")
     clock = Clock()

@@ -59,7 +59,8 @@ async def _up(data: Path, assignments: list[str]) -> None:
         CollectorConfig,
         "collector",
         Given(
-            base={"history": {"path": str(data / "collector.db")}},
+            # Both in one process and on loopback: nobody to ask for a token.
+            base={"history": {"path": str(data / "collector.db")}, "access": {"tokens": ""}},
             environment=os.environ,
             assignments=settings["collector"],
         ),

@@ -88,12 +88,12 @@ def _check_readable(path: Path) -> None:
             pass
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Complaint(f"cannot read {path} ({reason}), which the web configuration names") from error
+        raise Complaint(f"cannot read {path} ({reason}), which TLS needs") from error
 
 
 def _refuse_password() -> str:
     """Else OpenSSL would ask on the terminal, and wait."""
-    raise Complaint("the key_file of the web configuration is encrypted: store it without a password")
+    raise Complaint("the key of the certificate is encrypted: store it without a password")
 
 
 def _stamp(settings: Tls) -> tuple[tuple[int, int, int] | None, ...]:

@@ -1,7 +1,6 @@
 """Basic authentication against bcrypt hashes, without paying for bcrypt at every scrape."""
 
 import asyncio
-import base64
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,6 +9,8 @@ from hashlib import blake2b
 import bcrypt
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
+
+from wire.authorization import parse_basic
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -62,15 +63,3 @@ def only_for(users: Users) -> Middleware:
         return web.Response(status=401, text="Unauthorized\n", headers={hdrs.WWW_AUTHENTICATE: _CHALLENGE})
 
     return guard
-
-
-def parse_basic(header: str) -> tuple[str, bytes] | None:
-    """Read the name and the password from an Authorization header; None if it holds none."""
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        name, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
-        return (name.decode(), password) if colon else None
-    except ValueError:
-        return None

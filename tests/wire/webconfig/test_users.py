@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.webconfig.users import Users, parse_basic
+from wire.authorization import parse_basic
+from wire.webconfig.users import Users
 
 
 def hashed(password: str) -> str:
