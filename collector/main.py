@@ -45,7 +45,7 @@ async def running(
     """Run a collector while the block runs; raises `Complaint` when it cannot start."""
     opened = opening(config)
     async with open_sqlite(config.history) as history:
-        core = Core(config, Registry(config.liveness), history, clock)
+        core = Core(config, Registry(config), history, clock)
         await _remember(core)
         app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)
         async with serving(app, listen, "http.listen", tls=opened.tls) as address:
@@ -97,7 +97,8 @@ def _handler(core: Core, route: Route) -> Handler:
 async def _keep_tidy(core: Core) -> None:
     while True:
         now = core.clock()
-        core.registry.tidy(now)
+        for old, new in core.registry.tidy(now).items():
+            log.info("the node %s goes on as %s: it runs the same containers", old, new)
         try:
             await core.history.forget_old(now)
         except Unavailable as error:

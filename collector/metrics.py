@@ -39,7 +39,7 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
     MetricSpec(
         name="wattpack_collector_containers",
         kind="gauge",
-        help="Containers that are listed, those of silent nodes included.",
+        help="Containers that are listed, those of nodes that are down included.",
         value=lambda now: now.containers,
     ),
     MetricSpec(

@@ -173,7 +173,7 @@ def settings(
         http=Http(listen="127.0.0.1:0", **http),
         access=Access(tokens=str(tokens)),
         history=History(path=str(path), retention_hours=retention_hours),
-        liveness=Liveness(silent_after_seconds=15.0, forget_after_hours=6.0),
+        liveness=Liveness(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=6.0),
     )
 
 
