@@ -31,6 +31,7 @@ COMMANDS = (
     Command("doctor", "say what this host can measure, and how to open what it cannot"),
     Command("calibrate", "fit a power model to this host, with its own meter or a recording"),
     Command("evaluate", "say how far off the power models are on recordings of metered machines"),
+    Command("replay", "say what policies would have made of a recorded time: energy, moves, overload"),
     Command("check-config", "say whether a configuration file is right"),
     Command("version", "print the version"),
 )

@@ -1,0 +1,25 @@
+"""The lines of a trace, packed or not."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+from wire.complaint import Complaint
+
+_GZIP = b"\x1f\x8b"
+
+
+def open_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line with its number, counted from 1; packed files are known by how they begin."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(_GZIP)) == _GZIP
+        with gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8") as lines:
+            yield from enumerate(lines, start=1)
+    except UnicodeDecodeError:
+        raise Complaint(f"{path} is not text: give a trace, plain or packed with gzip") from None
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Complaint(
+            f"cannot read the trace {path} ({reason}): check its name and that it is whole"
+        ) from None

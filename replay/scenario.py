@@ -1,0 +1,216 @@
+"""The words of a scenario file: what there is, what runs on it, and what is asked.
+
+Strict: a key that is not known is a mistake that is named. A file that only tells the hosts and how they are
+simulated is a scenario too; the trace then comes from the command line.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from collector.snapshot.tables import Generation
+from wire.complaint import Complaint
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+MIPS_PER_CORE = 1000.0
+"""Policies count CPU in cores. Where a set-up counts it in MIPS or MHz, a core is a thousand of them."""
+_FEWEST_WATTS = 2
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the file."""
+
+
+class Host(_Table, frozen=True, kw_only=True):
+    """Hosts of one kind."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    count: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    cpu_cores: Positive | None = None
+    cpu_mips: Positive | None = None
+    """Instead of `cpu_cores`: all cores together, a thousand being one core."""
+    memory_mb: Positive
+    disk_mb_per_second: Positive | None = None
+    network_mb_per_second: Positive | None = None
+    watts: Annotated[tuple[NotNegative, ...], Meta(min_length=_FEWEST_WATTS, max_length=101)]
+    """What one draws from idle to full use of its CPU, at points that lie equally far apart."""
+    memory_watts: NotNegative = 0.0
+    """What full use of its memory adds; so do the next two."""
+    disk_watts: NotNegative = 0.0
+    network_watts: NotNegative = 0.0
+    boot_seconds: NotNegative = 0.0
+    boot_joules: NotNegative = 0.0
+    on: bool = True
+    """Whether it has power at the beginning."""
+    generation: str = "any"
+    domain: str | None = None
+    labels: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if (self.cpu_cores is None) == (self.cpu_mips is None):
+            raise ValueError(f"host {self.name!r} needs cpu_cores or cpu_mips, and not both")
+        if self.generation.upper() not in Generation.__members__:
+            known = ", ".join(member.lower() for member in Generation.__members__)
+            raise ValueError(f"generation of host {self.name!r} must be one of {known}")
+
+
+class Machines(_Table, frozen=True, kw_only=True):
+    """How large the virtual machines of a trace are that tells only shares of a machine."""
+
+    cpu_mips: Positive
+    memory_mb: NotNegative
+    labels: dict[str, str] = {}
+    """What the host that it is first put on must carry."""
+
+
+class Learning(_Table, frozen=True, kw_only=True):
+    """What the policies' numbers are made of."""
+
+    percentiles: tuple[Share, Share, Share, Share] = (0.9, 0.99, 0.99, 0.99)
+    """Of what a container used, per resource: its envelope."""
+    fewest_samples: Annotated[int, Meta(ge=1)] = 12
+    """Before a container has so many, its envelope is what it asks for, or what others like it used."""
+
+
+class Simulation(_Table, frozen=True, kw_only=True):
+    """What holds for the whole run."""
+
+    seed: int = 0
+    decide_seconds: Positive = 300.0
+    """How often a policy is asked what should be elsewhere."""
+    observe_seconds: Positive | None = None
+    """How often the agents' windows end; without it, as often as the trace has something new."""
+    delay_seconds: NotNegative = 1.0
+    """How long it takes from the end of a window to a decision that knows of it."""
+    threshold_points: NotNegative = 10.0
+    """How far a resource must have moved before its node says so."""
+    heartbeat_seconds: Positive = 300.0
+    """How often everything is said, moved or not."""
+    exact: bool = False
+    """Policies see what containers want now, without windows, thresholds and delays, as in CloudSim."""
+    idle_is_off: bool = False
+    """A host that begins an interval unused draws nothing in it and is not counted as on, as in CloudSim."""
+    zero_is_the_end: bool = False
+    """A container that wants no CPU at an event has ended and does not come back, as in CloudSim."""
+    start_seconds: NotNegative = 0.0
+    """The moment of the trace at which the run begins: a tenth of a second in CloudSim."""
+    warm_up_seconds: NotNegative = 0.0
+    """What is drawn before this moment of the trace is not counted."""
+    when_full: Annotated[str, Meta(pattern="^(refuse|wait)$")] = "refuse"
+    """What becomes of a container that no host has room for."""
+    out_of_memory: Annotated[str, Meta(pattern="^(count|kill)$")] = "count"
+    """Whether all containers of a host die when it has no memory left, or the time is only counted."""
+    migration_mb_per_second: Positive = 62.5
+    """What a move has of the network: half of a gigabit per second."""
+    migration_use_ratio: Share = 1.0
+    """How much of its use a container causes at its target while it still runs at its source."""
+
+
+class Trace(_Table, frozen=True, kw_only=True):
+    """Where the containers come from: a file in a known format, or a generator."""
+
+    format: Annotated[str, Meta(min_length=1)] | None = None
+    file: str | None = None
+    learn: str | None = None
+    """A file of an earlier time: what a collector that has been running would know."""
+    generator: Annotated[str, Meta(min_length=1)] | None = None
+    settings: dict[str, Any] = {}
+    """Of the generator."""
+
+    def __post_init__(self) -> None:
+        if (self.file is None) == (self.generator is None):
+            raise ValueError("a trace needs a file or a generator, and not both")
+        if self.file is not None and self.format is None:
+            raise ValueError("a trace from a file needs its format")
+
+
+class Choice(_Table, frozen=True, kw_only=True):
+    """A policy under a name of its own."""
+
+    policy: Annotated[str, Meta(min_length=1)]
+    settings: dict[str, Any] = {}
+    percentiles: tuple[Share, Share, Share, Share] | None = None
+    """Instead of those under `[learning]`."""
+    simulation: dict[str, Any] = {}
+    """What holds for this policy instead of what `[simulation]` says."""
+    note: str = ""
+
+
+class Expected(_Table, frozen=True, kw_only=True):
+    """What a paper or a peer has for the same, to be shown beside."""
+
+    policy: str
+    figure: str
+    value: float
+    source: str
+    note: str = ""
+    """What explains a difference."""
+
+
+class Scenario(_Table, frozen=True, kw_only=True):
+    """A whole file."""
+
+    title: str = ""
+    about: str = ""
+    hosts_file: str | None = None
+    """Another file to take hosts, machines, learning and simulation from."""
+    interleave: bool = False
+    """Whether kinds of hosts take turns, instead of standing one kind after the other."""
+    hosts: tuple[Host, ...] = ()
+    machines: tuple[Machines, ...] = ()
+    """The machines of a trace come in as many blocks of equal size, in the order of the file."""
+    trace: Trace | None = None
+    learning: Learning = Learning()
+    simulation: Simulation = Simulation()
+    policies: dict[str, Choice] = {}
+    run: tuple[str, ...] = ()
+    """The policies that are compared when nobody names any."""
+    expected: tuple[Expected, ...] = ()
+
+
+def read_scenario(path: Path) -> Scenario:
+    """A scenario from its file, with what it takes from another."""
+    scenario = parse_scenario(_text(path), str(path))
+    if scenario.hosts_file is not None:
+        other = path.parent / scenario.hosts_file
+        below = parse_scenario(_text(other), str(other))
+        if scenario.hosts:
+            raise Complaint(f"{path}: give hosts, or a hosts_file, and not both")
+        scenario = msgspec.structs.replace(
+            scenario,
+            hosts=below.hosts,
+            interleave=below.interleave,
+            machines=scenario.machines or below.machines,
+            learning=_either(scenario.learning, below.learning),
+            simulation=_either(scenario.simulation, below.simulation),
+            policies={**below.policies, **scenario.policies},
+        )
+    if not scenario.hosts:
+        raise Complaint(f"{path} has no hosts: add a [[hosts]] table, or hosts_file")
+    return scenario
+
+
+def parse_scenario(text: str, name: str) -> Scenario:
+    """A scenario from TOML; a mistake is named with its place."""
+    try:
+        return msgspec.convert(tomllib.loads(text), Scenario)
+    except tomllib.TOMLDecodeError as error:
+        raise Complaint(f"{name} is not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise Complaint(f"{name}: {error}: docs/replay.md tells what a scenario has") from None
+
+
+def _either(above: Any, below: Any) -> Any:  # noqa: ANN401 - both are of one table's type
+    return below if above == type(above)() else above
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Complaint(f"cannot read the scenario {path}: {error}") from None

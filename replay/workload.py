@@ -1,0 +1,128 @@
+"""What runs: containers with their arrivals, lifetimes and promises, and what each uses over time.
+
+Every reader and generator makes one of these; the simulation knows nothing else of a trace.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.policies.interface import Constraint
+from collector.snapshot.power import Floats, Rows
+from collector.snapshot.tables import Codes
+from wire.resources import RESOURCES
+
+
+class Use(Protocol):
+    """What containers want to use at any moment."""
+
+    def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
+        """Four columns for these containers, each of which has run since its own moment."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A recording: one value per step of time, for the clock that all containers share."""
+
+    step_seconds: float
+    values: NDArray[np.float32]
+    """Steps, containers, resources; resources that were not recorded may be left off at the end."""
+    interpolates: bool = True
+    """Whether use moves in a straight line from one step to the next, or holds until it."""
+
+    def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
+        del since  # a recording goes by the clock, not by when its containers came
+        place = min(seconds / self.step_seconds, len(self.values) - 1.0)
+        step = int(place)
+        part = place - step
+        found = np.zeros((rows.size, len(RESOURCES)))
+        known = found[:, : self.values.shape[2]]
+        known[:] = self.values[step, rows]
+        if self.interpolates and part > 0:
+            known *= 1 - part
+            known += part * self.values[step + 1, rows]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Steady:
+    """Generated use: each container's own level, reached by a ramp, with waves of its own around it."""
+
+    level: Floats
+    ramp_seconds: Floats
+    wave_ratio: Floats
+    """How far the waves go to either side, per resource."""
+    wave_seconds: Floats
+    phase: Floats
+
+    def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
+        ramp = self.ramp_seconds[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = np.where(ramp > 0, np.clip((seconds - since) / ramp, 0.0, 1.0), 1.0)
+        swing = np.sin(2 * np.pi * (seconds / self.wave_seconds[rows] + self.phase[rows]))
+        found: Floats = self.level[rows] * grown[:, None] * (1 + self.wave_ratio[rows] * swing[:, None])
+        return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Workload:
+    """Containers in columns, in the order of their ids."""
+
+    ids: tuple[str, ...]
+    services: tuple[str, ...]
+    """What each is an instance of."""
+    requested: Floats
+    """What each asks to be promised, in four columns; NaN where it asks for nothing."""
+    use: Use
+    duration_seconds: float
+    """When the recording, or the observation, ends."""
+    step_seconds: float
+    """How often there is something new to see."""
+    arrival_seconds: Floats
+    lifetime_seconds: Floats
+    """How long each runs when it gets all that it wants; infinite for those that stay."""
+    task_class: Codes
+    kind: Codes
+    constraints: tuple[tuple[Constraint, ...], ...] = ()
+    """Per container; none at all where this is empty."""
+    started_on: tuple[str | None, ...] = field(default=())
+    """The node each ran on when the recording began, for a history; none at all where this is empty."""
+
+    def __post_init__(self) -> None:
+        if any(first >= second for first, second in zip(self.ids, self.ids[1:], strict=False)):
+            raise ValueError("containers must be in the order of their ids, each of which is there once")
+
+    @property
+    def size(self) -> int:
+        """How many containers there are."""
+        return len(self.ids)
+
+
+def always_running(
+    ids: Sequence[str],
+    requested: Floats,
+    use: Recorded,
+    constraints: tuple[tuple[Constraint, ...], ...] = (),
+) -> Workload:
+    """Containers that run from the beginning to the end of a recording, as virtual machines do.
+
+    Each is the only instance of itself.
+    """
+    count = len(ids)
+    return Workload(
+        ids=tuple(ids),
+        services=tuple(ids),
+        requested=requested,
+        use=use,
+        duration_seconds=(len(use.values) - 1) * use.step_seconds,
+        step_seconds=use.step_seconds,
+        arrival_seconds=np.zeros(count),
+        lifetime_seconds=np.full(count, inf),
+        task_class=np.ones(count, dtype=np.int8),
+        kind=np.zeros(count, dtype=np.int8),
+        constraints=constraints,
+    )

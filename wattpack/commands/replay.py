@@ -1,0 +1,91 @@
+"""`wattpack replay`: what would policies have made of a recorded time, side by side."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from replay.comparing import Comparison, compare
+from replay.formats import FORMATS, read_trace
+from replay.results import HEADER, rows_of, write_csv
+from replay.scenario import Scenario, read_scenario
+from replay.workload import Workload
+from wattpack.show import table
+from wire.complaint import Complaint
+
+_BAR_CELLS = 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="what to replay")
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="a trace instead of a scenario; needs --hosts"
+    )
+    parser.add_argument("--format", choices=tuple(FORMATS), help="of the trace")
+    parser.add_argument("--learn", type=Path, metavar="FILE", help="an earlier trace that policies know of")
+    parser.add_argument("--hosts", type=Path, metavar="FILE.toml", help="the hosts to replay a trace on")
+    parser.add_argument(
+        "--policies", metavar="A,B", help="the policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
+    )
+    parser.add_argument("--seed", type=int, help="instead of the scenario's own")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the results as CSV too")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    scenario, workload, earlier = _what(arguments)
+    if arguments.seed is not None:
+        simulation = msgspec.structs.replace(scenario.simulation, seed=arguments.seed)
+        scenario = msgspec.structs.replace(scenario, simulation=simulation)
+    names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
+    if not names:
+        raise Complaint("name the policies to compare with --policies A,B")
+    comparison = compare(names, scenario, workload, earlier, _progress)
+    if arguments.csv:
+        with arguments.csv.open("w", encoding="utf-8", newline="") as stream:
+            write_csv(comparison.results, stream)
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(comparison.results)).decode())
+    else:
+        print("\n".join(_shown(comparison)))
+    return 0
+
+
+def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
+    if arguments.trace is None:
+        raise Complaint("give a scenario, or --trace with --format and --hosts")
+    if arguments.hosts is None or arguments.format is None:
+        raise Complaint(
+            "--trace needs --format and --hosts: scenarios/planetlab-hosts.toml is a set of hosts"
+        )
+    scenario = read_scenario(arguments.hosts)
+    earlier = None
+    if arguments.learn is not None:
+        earlier = read_trace(arguments.learn, arguments.format, scenario.machines)
+    return scenario, read_trace(arguments.trace, arguments.format, scenario.machines), earlier
+
+
+def _shown(comparison: Comparison) -> Iterator[str]:
+    yield from table(HEADER, list(rows_of(comparison.results)))
+
+
+@contextmanager
+def _progress(name: str, total: float) -> Iterator[Callable[[float], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+
+    def show(done: float) -> None:
+        filled = round(_BAR_CELLS * min(1.0, done / total))
+        bar = "#" * filled + "." * (_BAR_CELLS - filled)
+        print(f"\r\033[K[{bar}] {name}", end="", file=sys.stderr, flush=True)
+
+    show(0.0)
+    try:
+        yield show
+    finally:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
