@@ -1,0 +1,152 @@
+"""Random clusters, and what becomes of one when a plan is carried out."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Request, Start
+from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.tables import Generation, Liveness, Snapshot
+from wire.messages import PowerCurve, PowerSource
+from wire.resources import Quantities
+
+GIB = 1 << 30
+CURVE = PowerCurve(
+    source=PowerSource.MODEL,
+    error_ratio=0.1,
+    idle_watts=20.0,
+    cpu_ratios=(0.0, 0.5, 1.0),
+    cpu_watts=(0.0, 30.0, 40.0),
+    memory_watts=8.0,
+    disk_watts=3.0,
+    network_watts=2.0,
+)
+SERVICES = ("api", "batch", "cache", "db")
+_LONG, _SHORT = 90_000.0, 60.0
+
+
+def amount(cores: float, gibibytes: float, disk: float = 0.0, network: float = 0.0) -> Quantities:
+    return Quantities(cores, round(gibibytes * GIB), disk, network)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Facts that a snapshot is made of."""
+
+    nodes: Sequence[NodeFacts]
+    tasks: Sequence[TaskFacts]
+    services: Sequence[ServiceFacts] = ()
+    turn: int = 0
+
+    def snapshot(self) -> Snapshot:
+        return assemble(self.nodes, self.tasks, self.services, turn=self.turn)
+
+    def shuffled(self, seed: int) -> "Cluster":
+        generator = np.random.default_rng(seed)
+        nodes = [self.nodes[row] for row in generator.permutation(len(self.nodes))]
+        tasks = [self.tasks[row] for row in generator.permutation(len(self.tasks))]
+        services = [self.services[row] for row in generator.permutation(len(self.services))]
+        return replace(self, nodes=nodes, tasks=tasks, services=services)
+
+    def after(self, actions: Iterable[Action], *, settled_seconds: float = 0.0) -> "Cluster":
+        """The same cluster once a plan is carried out, and some time has passed."""
+        tasks = {each.id: each for each in self.tasks}
+        nodes = {each.name: each for each in self.nodes}
+        for action in actions:
+            match action:
+                case Move():
+                    tasks[action.task] = replace(
+                        tasks[action.task],
+                        node=action.target,
+                        came_from=action.source,
+                        settled_seconds=settled_seconds,
+                    )
+                case Kill() | Start():
+                    task = tasks[action.task]
+                    tasks[action.task] = replace(task, node=action.target, allocated=task.requested)
+                case Cut():
+                    tasks[action.task] = replace(tasks[action.task], allocated=action.allocated)
+                case Power():
+                    nodes[action.node] = replace(nodes[action.node], on=action.on, heard_seconds_ago=0.0)
+        return replace(self, nodes=list(nodes.values()), tasks=list(tasks.values()))
+
+
+def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster:
+    """What every task is promised is what it needs and uses, and it all fits: so no policy starts in the red.
+
+    In a cluster that is not calm, nodes are off, silent, closed or short of something, and tasks have come
+    lately or may not be moved.
+    """
+    generator = np.random.default_rng(seed)
+    names = [f"node-{number:02}" for number in range(generator.integers(1, 9))]
+    room = {name: generator.choice([4.0, 8.0, 16.0], size=2) for name in names}
+    left = {name: capacity.copy() for name, capacity in room.items()}
+    off = set() if calm else {name for name in names if generator.random() < 0.2}
+    tasks = []
+    for number in range(generator.integers(0, 25)):
+        size = np.round(generator.uniform(0.1, 3.0, size=2), 2)
+        fits = [name for name in names if name not in off and (left[name] >= size).all()]
+        if not fits:
+            continue
+        node = str(generator.choice(fits))
+        left[node] -= size
+        need = amount(*size)
+        came_from = None if calm or generator.random() < 0.7 else str(generator.choice(names))
+        tasks.append(
+            TaskFacts(
+                id=f"task-{number:02}",
+                node=node,
+                service=str(generator.choice(SERVICES)),
+                used=need,
+                mean=need,
+                envelope=need,
+                samples=100,
+                requested=need,
+                task_class=int(generator.integers(1, classes + 1)),
+                age_seconds=float(generator.choice([_SHORT, 1000.0, _LONG])),
+                settled_seconds=_LONG if calm else float(generator.choice([_SHORT, 1000.0, _LONG])),
+                came_from=None if came_from == node else came_from,
+                movable=calm or bool(generator.random() < 0.8),
+            )
+        )
+    nodes = [
+        NodeFacts(
+            name=name,
+            capacity=amount(float(room[name][0]), float(room[name][1]), 1e9, 1e9),
+            used=amount(*(room[name] - left[name])),
+            on=name not in off,
+            liveness=Liveness.DOWN if name in off else Liveness.UP,
+            accepts=calm or bool(generator.random() < 0.9),
+            heard_seconds_ago=1e6 if name in off or (not calm and generator.random() < 0.2) else 1.0,
+            generation=Generation(int(generator.integers(0, 4))),
+            bottleneck=_short_of(generator) if not calm else (False,) * 4,
+            domain=str(generator.choice(["east", "west"])),
+            curve=CURVE if generator.random() < 0.8 else None,
+            labels={"disk": str(generator.choice(["ssd", "hdd"]))},
+        )
+        for name in names
+    ]
+    known = [ServiceFacts(name=name, known=bool(generator.random() < 0.5), dominant=0) for name in SERVICES]
+    return Cluster(nodes, tasks, known, turn=seed)
+
+
+def random_request(seed: int, *, task_class: int = 1) -> Request:
+    generator = np.random.default_rng(seed)
+    need = amount(*np.round(generator.uniform(0.1, 4.0, size=2), 2))
+    return Request(
+        demand=need,
+        mean=need,
+        reserve=need,
+        known=bool(generator.random() < 0.5),
+        service=str(generator.choice([*SERVICES, "new"])),
+        task_class=task_class,
+        avoid=("cache",) if generator.random() < 0.2 else (),
+        exclude=frozenset({"node-00"}) if generator.random() < 0.2 else frozenset(),
+        spread=bool(generator.random() < 0.3),
+    )
+
+
+def _short_of(generator: np.random.Generator) -> tuple[bool, bool, bool, bool]:
+    cpu, memory = (bool(generator.random() < 0.3) for _ in range(2))
+    return cpu, memory, False, False

@@ -1,0 +1,108 @@
+"""The rules that keep plans calm."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from collector.policies.interface import Move, Stability
+from collector.policies.stability import Moves, above, barred, heard, may_leave, may_receive, move_joules
+from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import NOWHERE, Liveness
+from tests.collector.policies.clusters import CURVE, amount
+from wire.complaint import Complaint
+from wire.resources import Quantities
+
+RULES = Stability()
+
+
+def node(name: str = "a", **facts: Any) -> NodeFacts:
+    return NodeFacts(**{"name": name, "capacity": amount(4, 4), **facts})
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_heard", "receives"),
+    [
+        ({}, True, True),
+        ({"heard_seconds_ago": 121.0}, False, False),
+        ({"liveness": Liveness.SUSPECT}, False, False),
+        ({"on": False}, False, False),
+        ({"accepts": False}, True, False),
+        ({"capacity": Quantities()}, True, False),
+    ],
+)
+def test_only_what_is_surely_known_is_touched(facts: dict[str, Any], is_heard: bool, receives: bool) -> None:  # noqa: FBT001 - a column of the table
+    snapshot = assemble([node(**facts)], [TaskFacts(id="1", node="a")])
+    assert heard(snapshot, RULES).tolist() == [is_heard]
+    assert may_receive(snapshot, RULES).tolist() == [receives]
+    assert may_leave(snapshot, RULES).tolist() == [is_heard]
+
+
+@pytest.mark.parametrize(
+    ("facts", "leaves"),
+    [({"settled_seconds": 599.0}, False), ({"settled_seconds": 600.0}, True), ({"movable": False}, False)],
+)
+def test_a_container_settles_before_it_is_moved_again(facts: dict[str, Any], leaves: bool) -> None:  # noqa: FBT001 - a column of the table
+    snapshot = assemble([node()], [TaskFacts(id="1", node="a", **facts)])
+    assert may_leave(snapshot, RULES).tolist() == [leaves]
+
+
+def test_a_container_that_waits_has_nothing_to_leave() -> None:
+    assert may_leave(assemble([node()], [TaskFacts(id="1", node=None)]), RULES).tolist() == [False]
+    assert may_leave(assemble([], [TaskFacts(id="1", node=None)]), RULES).tolist() == [False]
+
+
+def test_the_way_back_is_barred_for_a_while() -> None:
+    tasks = [
+        TaskFacts(id="1", node="b", came_from="a", settled_seconds=3599.0),
+        TaskFacts(id="2", node="b", came_from="a", settled_seconds=3600.0),
+        TaskFacts(id="3", node="b"),
+    ]
+    snapshot = assemble([node("a"), node("b"), node("c")], tasks)
+    assert barred(snapshot, RULES).tolist() == [0, NOWHERE, NOWHERE]
+    moves = Moves(snapshot, RULES)
+    assert [moves.allows(0, target) for target in range(3)] == [False, False, True]
+    assert [moves.allows(1, target) for target in range(3)] == [True, False, True]
+
+
+def test_a_plan_runs_out_of_moves_and_moves_nothing_twice() -> None:
+    snapshot = assemble([node("a"), node("b")], [TaskFacts(id=str(number), node="a") for number in range(3)])
+    moves = Moves(snapshot, Stability(moves=2))
+    moves.add(0, 1, ["why"], gain_watts=1.0, cost_joules=2.0)
+    assert not moves.allows(0, 1)
+    assert moves.allows(1, 1)
+    moves.add(1, 1, ["why"])
+    assert not moves.allows(2, 1)
+    assert moves.actions[0] == Move(
+        task="0", source="a", target="b", reasons=("why",), gain_watts=1.0, cost_joules=2.0
+    )
+
+
+def test_a_move_must_earn_its_cost_in_time() -> None:
+    moves = Moves(assemble([node()]), Stability(payback_seconds=100.0))
+    assert moves.pays(gain_watts=1.0, cost_joules=99.0)
+    assert not moves.pays(gain_watts=1.0, cost_joules=100.0)
+    assert not moves.pays(gain_watts=0.0, cost_joules=0.0)
+
+
+def test_a_node_just_filled_is_not_relieved_at_once() -> None:
+    with pytest.raises(Complaint, match="go round in circles"):
+        Stability(fill_ratio=0.9, relieve_ratio=0.9)
+    with pytest.raises((Complaint, msgspec.ValidationError), match="go round in circles"):
+        msgspec.convert({"fill_ratio": 0.95}, Stability)
+
+
+def test_one_resource_beyond_the_level_is_enough() -> None:
+    taken = np.array([[0.5, 0.91, np.nan, 0.0], [0.9, 0.9, np.nan, 0.9]])
+    assert above(taken, RULES.relieve_ratio).tolist() == [True, False]
+
+
+def test_a_move_costs_what_the_container_draws_while_it_runs_twice() -> None:
+    """A core of four, on a curve of 15 W for the first quarter, for as long as 1 GB takes at 125 MB/s."""
+    need = Quantities(1.0, 10**9)
+    facts = TaskFacts(id="1", node="a", used=need, envelope=need)
+    metered = node(capacity=Quantities(4.0, 10**12), used=Quantities(1.0, 10**9), curve=CURVE)
+    expected = 8.0 * (15.0 + 8.0 * 10**9 / 10**12)
+    assert move_joules(assemble([metered], [facts]), np.array([0])) == pytest.approx([expected])
+    assert move_joules(assemble([node()], [facts]), np.array([0])).tolist() == [0.0]
