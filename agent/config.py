@@ -201,6 +201,26 @@ class Collector(_Section, frozen=True):
         f"http://{COLLECTOR_DEFAULT}"
     )
     timeout_seconds: Annotated[float, Meta(gt=0, le=120, description="Patience with one request.")] = 10.0
+    token_file: Annotated[
+        str,
+        Meta(
+            description="A file that holds this node's token, as `wattpack token add node NAME` showed it on"
+            " the collector's host; read at every request. Empty shows none."
+        ),
+    ] = ""
+    ca_file: Annotated[
+        str,
+        Meta(
+            description="Who signs the collector's certificate, in PEM; empty trusts whom this host trusts."
+        ),
+    ] = ""
+    certificate_file: Annotated[
+        str,
+        Meta(description="A certificate with this node's name in it, in PEM, instead of a token."),
+    ] = ""
+    key_file: Annotated[
+        str, Meta(description="Its key, in PEM, without a password; empty if it stands in the same file.")
+    ] = ""
 
 
 class AgentConfig(_Section, frozen=True):

@@ -32,6 +32,7 @@ COMMANDS = (
     Command("calibrate", "fit a power model to this host, with its own meter or a recording"),
     Command("evaluate", "say how far off the power models are on recordings of metered machines"),
     Command("replay", "say what policies would have made of a recorded time: energy, moves, overload"),
+    Command("token", "make, list and revoke tokens: who may report to the collector, and ask it"),
     Command("check-config", "say whether a configuration file is right"),
     Command("version", "print the version"),
 )

@@ -13,7 +13,14 @@ from wattpack.settings import Config, Given, keys, load
 ETC = Path("/etc/wattpack")
 WEB_CONFIG = ("http", "web_config")
 """The key for a web configuration, where a role has one."""
-_WEB_CONFIG_CREDENTIAL = "web.yml"
+_CREDENTIALS = {
+    WEB_CONFIG: "web.yml",
+    ("collector", "token_file"): "token",
+    ("tls", "certificate"): "tls.crt",
+    ("tls", "key"): "tls.key",
+    ("tls", "client_ca"): "client-ca.crt",
+}
+"""What a credential is called that stands in for the default of a key."""
 
 
 def add_config_options(parser: argparse.ArgumentParser, role: str) -> None:
@@ -50,12 +57,14 @@ def load_config(config: type[Config], role: str, arguments: argparse.Namespace) 
 
 
 def from_credentials(config: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Give the defaults that credentials stand for: a web configuration that systemd handed over is used."""
+    """Give the defaults that credentials stand for: what systemd handed over under a known name is used."""
     folder = environment.get("CREDENTIALS_DIRECTORY")
-    if not folder or WEB_CONFIG not in {key.path for key in keys(config)}:
-        return {}
-    file = Path(folder, _WEB_CONFIG_CREDENTIAL)
-    return {"http": {"web_config": str(file)}} if file.exists() else {}
+    base: dict[str, Any] = {}
+    for key in keys(config):
+        if folder and key.path in _CREDENTIALS and (file := Path(folder, _CREDENTIALS[key.path])).exists():
+            table, name = key.path
+            base.setdefault(table, {})[name] = str(file)
+    return base
 
 
 def config_class(role: str) -> type[msgspec.Struct]:

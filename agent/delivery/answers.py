@@ -22,8 +22,8 @@ _QUICK_SECONDS = 1.0
 _OFFSETS = 5
 
 _MISCONFIGURED = {
-    HTTPStatus.UNAUTHORIZED: "it does not know this node: check what the agent shows it",
-    HTTPStatus.FORBIDDEN: "it does not let this node in: check what the collector allows",
+    HTTPStatus.UNAUTHORIZED: "it does not know this node: check collector.token_file",
+    HTTPStatus.FORBIDDEN: "it does not let this node in: check that its token or certificate is for its name",
     HTTPStatus.NOT_FOUND: "nothing takes reports there: check collector.url",
     HTTPStatus.METHOD_NOT_ALLOWED: "nothing takes reports there: check collector.url",
 }

@@ -22,8 +22,10 @@ from aiohttp import hdrs
 from agent.config import Collector
 from agent.config import Spool as SpoolSettings
 from agent.delivery.answers import Answer, ClockOffset, Later, Patience, Refused, Taken, parse_answer
+from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
 from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spoolfile import Entry
+from wire.complaint import Complaint
 from wire.messages import MAX_BATCH, Gap, Report, encode
 from wire.version import __version__
 
@@ -41,7 +43,7 @@ Result = TypeVar("Result")
 class _Batch:
     entries: list[Entry]
     body: bytes
-    is_packed: bool
+    headers: dict[str, str]
 
 
 class Outbox:
@@ -57,6 +59,11 @@ class Outbox:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._settings = collector
+        self._tls = tls_context(collector) if collector.enabled else None
+        if collector.enabled:
+            read_token(collector)
+            if is_told_in_the_open(collector):
+                log.warning("this node's token goes to %s as plain text: use https://", collector.url)
         self._wall = wall
         self._monotonic = monotonic
         self._sleep = sleep
@@ -167,7 +174,12 @@ class Outbox:
 
     async def _send_next(self, session: aiohttp.ClientSession) -> Answer | None:
         """Send the oldest reports and act on the answer; None when none waits."""
-        batch = await self._on_disk(self._next_batch)
+        try:
+            batch = await self._on_disk(self._next_batch)
+        except Complaint as complaint:
+            later = Later(str(complaint), needs_attention=True)
+            self._say_it_takes_none(later)
+            return later
         if batch is None:
             return None
         answer = await self._post(session, batch)
@@ -193,9 +205,14 @@ class Outbox:
         if not entries:
             return None
         body = b"[" + b",".join(entry.body for entry in entries) + b"]"
+        headers = {}
+        # Read each time, so that a new token needs no restart.
+        if (token := read_token(self._settings)) is not None:
+            headers["Authorization"] = f"Bearer {token}"
         packed = gzip.compress(body, mtime=0)
-        is_packed = len(packed) < len(body)
-        return _Batch(entries, packed if is_packed else body, is_packed)
+        if len(packed) < len(body):
+            headers["Content-Encoding"], body = "gzip", packed
+        return _Batch(entries, body, headers)
 
     async def _on_disk(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work)
@@ -206,7 +223,9 @@ class Outbox:
     async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
         # One connection, kept open between beacons; and no header that nobody asked for.
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=1, keepalive_timeout=_KEEPALIVE_SECONDS),
+            connector=aiohttp.TCPConnector(
+                limit=1, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._tls or True
+            ),
             timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds),
             headers={
                 hdrs.CONTENT_TYPE: "application/json",
@@ -223,14 +242,18 @@ class Outbox:
             except (aiohttp.ServerDisconnectedError, ConnectionResetError):
                 # A kept connection that the other side closed meanwhile: not worth a word.
                 return await self._post_once(session, batch)
+        except aiohttp.ClientSSLError as error:
+            return Later(_why_not_trusted(error), needs_attention=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return Later(_reason(error))
 
     async def _post_once(self, session: aiohttp.ClientSession, batch: _Batch) -> Answer:
         url = self._settings.url.rstrip("/") + "/v1/reports"
-        headers = {hdrs.CONTENT_ENCODING: "gzip"} if batch.is_packed else {}
         began = self._monotonic()
-        async with session.post(url, data=batch.body, headers=headers, allow_redirects=False) as response:
+        # Nowhere else than where the token belongs.
+        async with session.post(
+            url, data=batch.body, headers=batch.headers, allow_redirects=False
+        ) as response:
             said = await response.read()
             took_seconds, answered_at = self._monotonic() - began, self._wall()
         answer = parse_answer(response.status, response.headers, said, answered_at)
@@ -258,6 +281,15 @@ class Outbox:
         if self._refusal is None:
             log.error("the collector refused a report for good, which is dropped: %s", why)
         self._refusal = why
+
+
+def _why_not_trusted(error: aiohttp.ClientSSLError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        why = getattr(cause, "verify_message", "") or str(cause)
+        return f"its certificate is not to be trusted ({why}): check collector.url and collector.ca_file"
+    reason = getattr(error.os_error, "reason", None) or str(error)
+    return f"no TLS with it ({reason}): check collector.url"
 
 
 def _reason(error: Exception) -> str:

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from agent.config import AgentConfig
+from agent.delivery.credentials import read_token, tls_context
+from collector.access.opening import opening
+from collector.config import CollectorConfig
 from wattpack.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wattpack.settings import Given, keys, load
 from wire.webconfig import check_web_config
@@ -25,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     for key in keys(config):
         if key.path == WEB_CONFIG and (file := _value(loaded, key.path)):
             check_web_config(Path(str(file)))
+    _check_access(loaded)
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(loaded)).decode())
         return 0
@@ -35,6 +40,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not changed:
         print("  Every key has its default.")
     return 0
+
+
+def _check_access(loaded: object) -> None:
+    """Raise the `Complaint` that the role would raise over its tokens and certificates, if any."""
+    if isinstance(loaded, AgentConfig):
+        if loaded.collector.enabled:
+            read_token(loaded.collector)
+            tls_context(loaded.collector)
+    elif isinstance(loaded, CollectorConfig):
+        opening(loaded)
 
 
 def _value(config: object, path: tuple[str, ...]) -> object:

@@ -1,0 +1,129 @@
+"""What an agent shows, to a collector that is real."""
+
+import logging
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.config import Collector
+from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
+from agent.delivery.deliver import Outbox
+from collector.access.scopes import Scope
+from collector.config import Tls
+from tests.agent.delivery.test_deliver import MEMORY, Waits, lines, report, sending
+from tests.agent.receiver import Receiver, receiving, status
+from tests.certificates import Authority
+from tests.collector.access.test_guard import add
+from tests.collector.making import collecting, settings
+from tests.waiting import until
+from wire.complaint import Complaint
+
+
+def written(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_token_is_read_as_it_was_shown(tmp_path: Path) -> None:
+    assert read_token(Collector()) is None
+    assert read_token(Collector(token_file=written(tmp_path / "token", " abc-DEF_1\n"))) == "abc-DEF_1"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "two words", "a\nb", "ä", "a\x00b"])
+def test_what_is_no_token_is_one_clear_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "token"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(Complaint, match="holds no token"):
+        Outbox(Collector(token_file=str(path)), MEMORY)
+    with pytest.raises(Complaint, match=r"cannot read .*: check collector\.token_file"):
+        Outbox(Collector(token_file=str(tmp_path / "missing")), MEMORY)
+    Outbox(Collector(enabled=False, token_file=str(tmp_path / "missing")), MEMORY)
+
+
+@pytest.mark.parametrize(
+    ("url", "warns"),
+    [
+        ("https://watts.example:8640", False),
+        ("http://127.0.0.1:8640", False),
+        ("http://[::1]:8640", False),
+        ("http://localhost:8640", False),
+        ("http://watts.example:8640", True),
+        ("http://10.0.0.1:8640", True),
+    ],
+)
+def test_a_token_in_the_open_is_warned_of(url: str, *, warns: bool) -> None:
+    assert is_told_in_the_open(Collector(url=url, token_file="/some/token")) == warns  # noqa: S106 - a path
+    assert not is_told_in_the_open(Collector(url=url))
+
+
+def test_certificates_without_tls_or_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Complaint, match="write https://"):
+        tls_context(Collector(ca_file="ca.crt"))
+    for wrong in ({"ca_file": str(tmp_path / "x")}, {"certificate_file": str(tmp_path / "x")}):
+        with pytest.raises(Complaint, match=r"no such file or directory.*check collector\."):
+            tls_context(Collector(url="https://watts.example", **wrong))  # type: ignore[arg-type]  # texts
+    letter = written(tmp_path / "letter", "Dear reader")
+    with pytest.raises(Complaint, match="not in PEM"):
+        tls_context(Collector(url="https://watts.example", ca_file=letter))
+
+
+async def test_a_collector_that_asks_for_tokens_takes_the_right_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens, file, waits = tmp_path / "tokens.jsonl", tmp_path / "token", Waits()
+    written(file, add(tokens, Scope.NODE, "other"))
+    right = add(tokens, Scope.NODE, "n")
+    async with collecting(settings(tokens=tokens)) as client:
+        outbox = Outbox(Collector(url=client.url, token_file=str(file)), MEMORY, sleep=waits)
+        async with sending(outbox):
+            outbox.offer(report(1))
+            await until(
+                lambda: any("its token or certificate is for its name" in each for each in lines(caplog))
+            )
+            assert outbox.dropped == 0
+            file.unlink()
+            tried = len(waits.seconds)
+            await until(lambda: len(waits.seconds) > tried + 1)
+            written(file, right)
+            await until(lambda: outbox.delivered == 1)
+    assert right not in caplog.text
+
+
+async def test_too_many_requests_are_waited_out_as_long_as_asked() -> None:
+    receiver, waits = Receiver(), Waits()
+    receiver.answers = [status(429, **{"Retry-After": "40"}), status(408)]
+    async with receiving(receiver) as collector:
+        outbox = Outbox(collector, MEMORY, sleep=waits)
+        async with sending(outbox):
+            outbox.offer(report(1))
+            await until(lambda: outbox.delivered == 1)
+    assert 40 <= waits.seconds[0] <= 50
+    assert waits.seconds[1] < 5
+    assert outbox.dropped == 0
+
+
+@pytest.mark.lab
+async def test_over_tls_with_a_certificate_instead_of_a_token(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    authority = Authority(tmp_path)
+    server, own = authority.issue("server"), authority.issue("n")
+    trusted = str(authority.certificate)
+    tls = Tls(certificate=str(server.certificate), key=str(server.key), client_ca=trusted)
+    add(tmp_path / "tokens.jsonl", Scope.READ, "someone")
+    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), tls=tls)
+    async with collecting(config) as client:
+        believing = Collector(
+            url=client.url, ca_file=trusted, certificate_file=str(own.certificate), key_file=str(own.key)
+        )
+        outbox = Outbox(believing, MEMORY)
+        async with sending(outbox):
+            outbox.offer(report(1))
+            await until(lambda: outbox.delivered == 1)
+        doubting = Outbox(Collector(url=client.url), MEMORY, sleep=Waits())
+        async with sending(doubting):
+            doubting.offer(report(2))
+            await until(lambda: any("its certificate is not to be trusted" in each for each in lines(caplog)))
+        assert doubting.delivered == 0

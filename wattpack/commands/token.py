@@ -1,0 +1,122 @@
+"""`wattpack token`: who may report to the collector, read from it, or change things."""
+
+import argparse
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from collector.access.scopes import Scope
+from collector.access.tokenfile import changing, read_tokens
+from collector.access.tokens import KINDS, Token, make_token
+from collector.config import CollectorConfig
+from wattpack.options import add_config_options, load_config
+from wire.complaint import Complaint
+from wire.messages import LONGEST_NAME
+
+_DAY_SECONDS = 86_400
+_LONGEST_DAYS = 36_500
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(dest="what", required=True, metavar="add|list|revoke")
+    add = what.add_parser("add", help="make a token; its secret is shown this once")
+    add.add_argument(
+        "kind",
+        choices=[kind.value for kind in KINDS],
+        help="node: report for one node; read: see everything; admin: all that and change things",
+    )
+    add.add_argument("name", help="the node's name; for the other kinds, what or whom it is for")
+    add.add_argument("--days", type=float, metavar="N", help="it expires after so many days")
+    revoke = what.add_parser("revoke", help="make a token void, within a second")
+    revoke.add_argument("token", metavar="ID", help="the token's id, as list shows it; or its node or label")
+    for command in (add, what.add_parser("list", help="show all tokens; never their secrets"), revoke):
+        command.add_argument("--file", type=Path, help="the file of tokens (default: access.tokens)")
+        command.add_argument("--json", action="store_true", help="print JSON")
+        add_config_options(command, "collector")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    path = _path(arguments)
+    match arguments.what:
+        case "add":
+            shown = _add(path, Scope(arguments.kind), arguments.name, arguments.days)
+        case "revoke":
+            shown = _revoke(path, arguments.token)
+        case _:
+            shown = [_public(token) for token in read_tokens(path) or []]
+    print(msgspec.json.encode(shown).decode() if arguments.json else _table(shown, path))
+    return 0
+
+
+def _path(arguments: argparse.Namespace) -> Path:
+    if arguments.file is not None:
+        return Path(arguments.file)
+    configured = load_config(CollectorConfig, "collector", arguments).access.tokens
+    if not configured:
+        raise Complaint("access.tokens is empty, so the collector asks for none: set it, or give --file")
+    return Path(configured)
+
+
+Shown = dict[str, str | float | None]
+"""A token as people and scripts see it: without its hash."""
+
+
+def _public(token: Token, secret: str | None = None) -> Shown:
+    shown: Shown = {
+        "id": token.id,
+        "kind": token.kind.value,
+        "name": token.name,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+    }
+    return shown | ({"secret": secret} if secret is not None else {})
+
+
+def _add(path: Path, kind: Scope, name: str, days: float | None) -> list[Shown]:
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise Complaint(f"a name has 1 to {LONGEST_NAME} characters: give another")
+    if days is not None and not 0 < days <= _LONGEST_DAYS:
+        raise Complaint(f"--days {days:g}: choose a number above 0 and up to {_LONGEST_DAYS}")
+    now = time.time()
+    token, secret = make_token(kind, name, now, None if days is None else now + days * _DAY_SECONDS)
+    with changing(path) as tokens:
+        tokens.append(token)
+    return [_public(token, secret)]
+
+
+def _revoke(path: Path, which: str) -> list[Shown]:
+    with changing(path) as tokens:
+        found = [token for token in tokens if which in (token.id, token.name)]
+        if not found:
+            raise Complaint(f"there is no token {which!r} in {path}: wattpack token list shows them")
+        if len(found) > 1:
+            ids = ", ".join(token.id for token in found)
+            raise Complaint(f"{which!r} is the name of {len(found)} tokens: give one of their ids, {ids}")
+        tokens.remove(found[0])
+    return [_public(found[0])]
+
+
+def _table(shown: list[Shown], path: Path) -> str:
+    if not shown:
+        return f"There are no tokens in {path}."
+    rows = [("ID", "KIND", "NAME", "CREATED", "EXPIRES")]
+    rows += [
+        (
+            str(each["id"]),
+            str(each["kind"]),
+            str(each["name"]),
+            _day(each["created_at"]),
+            _day(each["expires_at"]),
+        )
+        for each in shown
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    secrets = [f"\n{each['secret']}" for each in shown if "secret" in each]
+    return "\n".join(lines + secrets + ["It is shown this once, and stored nowhere."] * bool(secrets))
+
+
+def _day(at: object) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" if isinstance(at, float) else "never"
