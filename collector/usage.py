@@ -8,13 +8,15 @@ a whole node: most of the cost is in starting an array operation, not in its len
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
-from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, samples, statistics
+from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, statistics, totals
 from collector.analysis.histograms import Floats, Keys, Numbers, Packed, pack, stack, summed, with_usage
+from collector.config import Envelopes
 from wire.messages import ContainerUsage
-from wire.resources import RESOURCES, Quantities
+from wire.resources import RESOURCES, Quantities, Resource
 
 SLOT_SECONDS = 8 * 3600.0
 SLOTS = 3
@@ -22,8 +24,8 @@ _WINDOW_SECONDS = SLOTS * SLOT_SECONDS
 _LARGEST = 2**63 - 1
 _AT_ONCE = 100
 """More would save little time, and take much memory meanwhile."""
-_NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
-_NOT_MEASURED.flags.writeable = False
+NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
+NOT_MEASURED.flags.writeable = False
 
 
 def slot_at(at: float) -> int:
@@ -49,6 +51,23 @@ class Reckoning:
     half_life_seconds: float = 24 * 3600.0
     need: Need = PLAIN_NEED
 
+    @classmethod
+    def of(cls, settings: Envelopes) -> "Reckoning":
+        """As the configuration has it."""
+        return cls(
+            slots=ceil(settings.window_hours * 3600 / SLOT_SECONDS),
+            half_life_seconds=settings.half_life_hours * 3600,
+            need=Need(
+                percentile=(settings.cpu, settings.memory, settings.disk, settings.network),
+                bursts=(
+                    Resource.CPU in settings.bursts,
+                    Resource.MEMORY in settings.bursts,
+                    Resource.DISK in settings.bursts,
+                    Resource.NETWORK in settings.bursts,
+                ),
+            ),
+        )
+
     def weight(self, age_slots: int) -> float:
         """How much a sample counts that is so many slots older than the newest."""
         return float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds))
@@ -62,7 +81,7 @@ class Ring:
     """One container's slots, and what follows from them."""
 
     slots: dict[int, Packed] = field(default_factory=dict)
-    statistics: Floats = field(default_factory=lambda: _NOT_MEASURED)
+    statistics: Floats = field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
     samples: int = 0
 
@@ -74,6 +93,18 @@ class Ring:
     def p90(self) -> Quantities:
         """What it did not exceed in nine tenths of the time."""
         return quantities(self.statistics[:, Statistic.P90])
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A container of a service that runs, and what it used; nobody changes it any more."""
+
+    node: str
+    service: str
+    image: str
+    sample_seconds: float
+    """What one of its samples stands for."""
+    slots: tuple[tuple[int, Packed], ...]
 
 
 def added(packed: Packed | None, usage: ContainerUsage) -> Packed:
@@ -130,7 +161,7 @@ def _note(
     rings: Sequence[Ring], keys: Keys, counts: Numbers | Floats, weights: Floats, reckoning: Reckoning
 ) -> None:
     found = statistics(keys, weights, len(rings), reckoning.need)
-    numbers = samples(keys, counts, len(rings)).tolist()
+    numbers = totals(keys, counts, len(rings)).astype(np.int64).tolist()
     for row, ring in enumerate(rings):
         # A copy, or every ring would keep alive what was found of all the others.
         ring.statistics = found[row].copy()

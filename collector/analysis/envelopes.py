@@ -88,9 +88,9 @@ def statistics(keys: Keys, weights: Floats, rows: int, need: Need) -> Floats:
     return found.reshape(rows, places, len(Statistic))
 
 
-def samples(keys: Keys, counts: Numbers | Floats, rows: int) -> Numbers:
-    """How many samples there are of each row: of the resource that was measured most often."""
+def totals(keys: Keys, amounts: Numbers | Floats, rows: int) -> Floats:
+    """What a row's samples come to: of the resource that was measured most."""
     places = len(RESOURCES)
-    sums = np.bincount(keys >> BIN_BITS, weights=counts, minlength=rows * places)
+    sums = np.bincount(keys >> BIN_BITS, weights=amounts, minlength=rows * places)
     most: Floats = sums.reshape(rows, places).max(axis=1, initial=0.0)
-    return most.astype(np.int64)
+    return most

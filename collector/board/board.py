@@ -10,7 +10,10 @@ from collector.board.picturing import Picturing
 from collector.board.tasks import TaskTable
 from collector.config import CollectorConfig
 from collector.snapshot.assembling import Four, ServiceFacts
+from collector.snapshot.power import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
+
+_GROUPS_AT_ONCE = 500
 
 
 class Board:
@@ -62,7 +65,13 @@ class Board:
             return list(self._tasks.refs())
 
     def put_envelope(  # noqa: PLR0913, PLR0917 - whose, and the columns
-        self, node: str, container: str, envelope: Four, mean: Four, variance: Four, samples: int
+        self,
+        node: str,
+        container: str,
+        envelope: Four | Floats,
+        mean: Four | Floats,
+        variance: Four | Floats,
+        samples: int,
     ) -> bool:
         """What a container is reckoned to need; NaN where it is not known. False if it does not run."""
         with self._writing:
@@ -75,14 +84,18 @@ class Board:
             return True
 
     def put_groups(self, groups: Mapping[tuple[str, str], int]) -> None:
-        """The class that each container's envelope falls into, by node and id; one not named has none."""
-        with self._writing:
-            column = self._tasks.table.columns.group
-            column[:] = NOWHERE
-            for (node, container), group in groups.items():
-                row = self._tasks.row(node, container)
-                if row is not None:
-                    column[row] = group
+        """The class that each container's envelope falls into, by node and id; one not named keeps its own.
+
+        They may be very many, so that others get their turn in between.
+        """
+        named = list(groups.items())
+        for start in range(0, len(named), _GROUPS_AT_ONCE):
+            with self._writing:
+                column = self._tasks.table.columns.group
+                for (node, container), group in named[start : start + _GROUPS_AT_ONCE]:
+                    row = self._tasks.row(node, container)
+                    if row is not None:
+                        column[row] = group
 
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
         """All that is known of services, in place of what was."""

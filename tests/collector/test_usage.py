@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from wire.sketch import RELATIVE_ERROR, Sketch
 
 NOW = 1_000 * SLOT_SECONDS + 60
 HOUR = 3600.0
-ALL_ALIKE = Reckoning(half_life_seconds=1e12)
+ALL_ALIKE = Reckoning(half_life_seconds=math.inf)
 
 values = st.floats(1e-3, 1e12)
 heartbeats = st.lists(

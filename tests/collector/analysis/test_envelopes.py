@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, samples, statistics
+from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, statistics, totals
 from collector.analysis.histograms import Floats, pack, sketches, stack, with_usage
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
@@ -96,4 +96,4 @@ def test_packing_loses_nothing(containers: list[list[float]]) -> None:
     again, counts_again, _ = stack(packed, range(len(packed)))
     np.testing.assert_array_equal(keys, again)
     np.testing.assert_array_equal(counts, counts_again)
-    assert samples(keys, counts, len(usage)).tolist() == [len(each) for each in containers]
+    assert totals(keys, counts, len(usage)).tolist() == [len(each) for each in containers]

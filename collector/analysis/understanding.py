@@ -1,0 +1,282 @@
+"""One pass over the whole cluster: services, their dominant resources, classes, what is left on each node.
+
+Pure: a snapshot, what containers used, and what was understood before come in; a value that nobody changes
+any more goes out. What was learnt of a service outlives its containers, so that the next one starts known.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import msgspec
+import numpy as np
+
+from collector.analysis.availability import Availability, availability
+from collector.analysis.bottlenecks import Bottleneck
+from collector.analysis.classes import Group, group, score
+from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of
+from collector.analysis.envelopes import Statistic
+from collector.analysis.histograms import Floats
+from collector.analysis.services import Part, pool
+from collector.config import Understanding as Settings
+from collector.snapshot.assembling import Four, ServiceFacts, assemble
+from collector.snapshot.tables import NOWHERE, Codes, Snapshot
+from collector.usage import NOT_MEASURED, Reckoning, Watched, quantities, slot_at
+from wire.resources import RESOURCES, Quantities
+
+_DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Service:
+    """What is understood of a service; the numbers are of one container."""
+
+    name: str
+    image: str
+    containers: int
+    """Those that run now."""
+    nodes: int
+    known: bool
+    """Its need was learnt from enough samples, now or earlier."""
+    watched_seconds: float
+    statistics: Floats
+    """Per resource and `Statistic`."""
+    dominant: Dominant | None
+    seen_at: float
+    """When it last ran."""
+
+    def quantities(self, statistic: Statistic) -> Quantities:
+        """One number per resource; absent where it is not known."""
+        return quantities(self.statistics[:, statistic])
+
+    def facts(self) -> ServiceFacts:
+        """What decisions go by."""
+        lead = self.dominant
+        return ServiceFacts(
+            name=self.name,
+            known=self.known,
+            dominant=NOWHERE if lead is None else RESOURCES.index(lead.resource),
+            confidence=0.0 if lead is None else lead.confidence,
+            envelope=self.quantities(Statistic.ENVELOPE),
+            mean=self.quantities(Statistic.MEAN),
+            variance=_four(np.nan_to_num(self.statistics[:, Statistic.VARIANCE], nan=0.0)),
+            image=self.image,
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Understanding:
+    """What one pass found."""
+
+    snapshot: Snapshot
+    """What it was made from; the columns below have a row for each of its tasks."""
+    services: Mapping[str, Service]
+    """By name, those too that do not run now."""
+    groups: tuple[Group, ...]
+    """The classes of containers."""
+    group_of: Codes
+    """The number of each container's class; `NOWHERE` without one."""
+    scores: Floats
+    """How large each container is, for the order within its class."""
+    availability: Availability
+    seconds: float = 0.0
+    """How long the pass took."""
+
+    @property
+    def at(self) -> float:
+        return self.snapshot.at
+
+    def groups_by_task(self) -> dict[tuple[str, str], int]:
+        """The number of each container's class, by its node and the id it has there."""
+        nodes, tasks = self.snapshot.nodes.names, self.snapshot.tasks
+        rows = zip(tasks.ids, tasks.node.tolist(), self.group_of.tolist(), strict=True)
+        return {
+            # Where two nodes claim one id, a snapshot puts the node before it.
+            (nodes[node], task.removeprefix(f"{nodes[node]}/")): number
+            for task, node, number in rows
+            if node != NOWHERE
+        }
+
+
+def _of_nothing() -> Understanding:
+    nothing = assemble(())
+    return Understanding(
+        snapshot=nothing,
+        services=MappingProxyType({}),
+        groups=(),
+        group_of=np.empty(0, np.int8),
+        scores=np.empty(0),
+        availability=availability(nothing),
+    )
+
+
+@dataclass(slots=True)
+class Understood:
+    """What is understood by now: each is replaced as a whole, and never changed."""
+
+    latest: Understanding = field(default_factory=_of_nothing)
+    bottlenecks: tuple[Bottleneck, ...] = ()
+    """What only the centre sees; nodes' own alerts are the registry's."""
+
+
+def understand(
+    snapshot: Snapshot,
+    watched: Sequence[Watched],
+    before: Understanding,
+    settings: Settings,
+    reckoning: Reckoning,
+) -> Understanding:
+    """Think the whole cluster through."""
+    services = {
+        each.name: each for each in _services(snapshot, watched, before.services, settings, reckoning)
+    }
+    tasks = snapshot.tasks
+    known = np.array(
+        [name in services and services[name].known for name in snapshot.services.names], np.bool_
+    )
+    learnt = tasks.samples > 0
+    guessed = ~learnt & (tasks.service != NOWHERE)
+    guessed[guessed] = known[tasks.service[guessed]]
+    grouping = group(tasks.envelope, learnt, guessed, count=settings.classes, last=before.groups)
+    return Understanding(
+        snapshot=snapshot,
+        services=MappingProxyType(services),
+        groups=grouping.groups,
+        group_of=grouping.of,
+        scores=score(tasks.envelope),
+        availability=availability(snapshot),
+    )
+
+
+def _services(
+    snapshot: Snapshot,
+    watched: Sequence[Watched],
+    before: Mapping[str, Service],
+    settings: Settings,
+    reckoning: Reckoning,
+) -> Iterator[Service]:
+    at = snapshot.at
+    running: dict[str, list[Watched]] = defaultdict(list)
+    for each in watched:
+        running[each.service].append(each)
+    names = sorted(running)
+    learnt = _pooled([running[name] for name in names], at, reckoning)
+    for name in names:
+        statistics, watched_seconds = learnt.get(name, (NOT_MEASURED, 0.0))
+        earlier = before.get(name)
+        known = watched_seconds >= settings.profile_seconds
+        if not known and earlier is not None and earlier.known:
+            # Its containers are new: what those before them taught holds until these have been watched.
+            known, statistics, watched_seconds = True, earlier.statistics, earlier.watched_seconds
+        shares = shares_of(statistics[None, :, Statistic.MEAN], snapshot.nodes.capacity)[0]
+        yield Service(
+            name=name,
+            image=Counter(each.image for each in running[name]).most_common(1)[0][0],
+            containers=len(running[name]),
+            nodes=len({each.node for each in running[name]}),
+            known=known,
+            watched_seconds=watched_seconds,
+            statistics=statistics,
+            dominant=dominant(
+                shares.tolist(), watched_seconds, at, None if earlier is None else earlier.dominant
+            ),
+            seen_at=at,
+        )
+    oldest = at - settings.forget_services_after_days * _DAY_SECONDS
+    for name, earlier in before.items():
+        if name not in running and earlier.known and earlier.seen_at >= oldest:
+            yield replace(earlier, containers=0, nodes=0)
+
+
+def _pooled(
+    services: Sequence[Sequence[Watched]], at: float, reckoning: Reckoning
+) -> dict[str, tuple[Floats, float]]:
+    newest = slot_at(at)
+    parts = [
+        Part(row, packed, each.sample_seconds, reckoning.weight(max(0, newest - slot)))
+        for row, containers in enumerate(services)
+        for each in containers
+        for slot, packed in each.slots
+    ]
+    return {
+        services[row][0].service: (statistics.copy(), float(seconds))
+        for pooled in pool(parts, reckoning.need)
+        for row, statistics, seconds in zip(
+            pooled.services, pooled.statistics, pooled.watched_seconds, strict=True
+        )
+    }
+
+
+def _four(row: Floats) -> Four:
+    cpu, memory, disk, network = row.tolist()
+    return cpu, memory, disk, network
+
+
+# --- Over a restart -------------------------------------------------------------------------
+
+
+class _Lesson(msgspec.Struct, frozen=True):
+    """What is remembered of a known service."""
+
+    image: str
+    watched_seconds: float
+    statistics: tuple[tuple[float, ...], ...]
+    history: tuple[Dominance, ...]
+    shares: tuple[float, float, float, float]
+    confidence: float
+    explanation: str
+    seen_at: float
+
+
+_decoder = msgspec.msgpack.Decoder(_Lesson)
+
+
+def lesson(service: Service) -> bytes:
+    """A known service, to be remembered."""
+    lead = service.dominant
+    return msgspec.msgpack.encode(
+        _Lesson(
+            image=service.image,
+            watched_seconds=service.watched_seconds,
+            statistics=tuple(tuple(row) for row in service.statistics.tolist()),
+            history=() if lead is None else lead.history,
+            shares=(0.0,) * 4 if lead is None else lead.shares,
+            confidence=0.0 if lead is None else lead.confidence,
+            explanation="" if lead is None else lead.explanation,
+            seen_at=service.seen_at,
+        )
+    )
+
+
+def learnt_before(lessons: Mapping[str, bytes]) -> Understanding:
+    """What is understood before anything was heard: the services that were known."""
+    return replace(
+        _of_nothing(), services=MappingProxyType({each.name: each for each in _recalled(lessons.items())})
+    )
+
+
+def _recalled(lessons: Iterable[tuple[str, bytes]]) -> Iterator[Service]:
+    for name, packed in lessons:
+        known = _decoder.decode(packed)
+        statistics = np.array(known.statistics, dtype=np.float64)
+        if statistics.shape != NOT_MEASURED.shape:
+            continue  # of a version that told other statistics: it is learnt again soon
+        yield Service(
+            name=name,
+            image=known.image,
+            containers=0,
+            nodes=0,
+            known=True,
+            watched_seconds=known.watched_seconds,
+            statistics=statistics,
+            dominant=Dominant(
+                history=known.history,
+                shares=known.shares,
+                confidence=known.confidence,
+                explanation=known.explanation,
+            )
+            if known.history
+            else None,
+            seen_at=known.seen_at,
+        )

@@ -1,0 +1,188 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.analysis.bottlenecks import Finding, Kind, Patience, Watch, findings
+from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import Liveness
+from tests.collector.speaking import patient
+from wire.resources import Quantities, Resource
+
+CAPACITY = Quantities(4.0, 8_000_000)
+STEP = 10.0
+PATIENCE = Patience({Kind.QUIET: 0.0, Kind.SERVICE: 60.0, Kind.OVERBOOKED: 60.0}, close_seconds=120.0)
+
+
+def node(name: str, *, cpu: float = 0.0, liveness: Liveness = Liveness.UP, on: bool = True) -> NodeFacts:
+    return NodeFacts(
+        name=name,
+        capacity=CAPACITY,
+        used=Quantities(cpu, 0),
+        liveness=liveness,
+        on=on,
+        heard_seconds_ago=0.0 if liveness is Liveness.UP else 34.0,
+    )
+
+
+def task(  # noqa: PLR0913 - one for each thing that a finding looks at
+    name: str,
+    where: str,
+    *,
+    service: str | None = None,
+    cpu: float = 0.0,
+    promised: float = 0.0,
+    task_class: int = 1,
+) -> TaskFacts:
+    return TaskFacts(
+        id=name,
+        node=where,
+        service=service,
+        used=Quantities(cpu, 0),
+        requested=Quantities(promised, 0),
+        task_class=task_class,
+    )
+
+
+def test_a_node_that_went_quiet_with_containers_on_it_is_told_of() -> None:
+    nodes = [
+        node("down", liveness=Liveness.DOWN),
+        node("empty", liveness=Liveness.DOWN),
+        node("off", liveness=Liveness.DOWN, on=False),
+        node("suspect", liveness=Liveness.SUSPECT),
+        node("up"),
+    ]
+    tasks = [task(where, where) for where in ("down", "off", "suspect", "up")]
+    found = findings(assemble(nodes, tasks))
+    assert [(each.kind, each.subject) for each in found] == [(Kind.QUIET, "down"), (Kind.QUIET, "suspect")]
+    assert found[0].evidence == "down is down: nothing was heard of it for 34 s, and it ran 1 containers"
+
+
+@pytest.mark.parametrize(
+    ("task_class", "promised", "told", "opens"),
+    [
+        (1, 4.0, False, False),
+        (1, 4.05, True, False),
+        (1, 4.2, True, True),
+        (2, 4.7, False, False),
+        (4, 9, True, True),
+    ],
+)
+def test_a_node_is_overbooked_by_the_strictest_class_on_it(
+    task_class: int, promised: float, *, told: bool, opens: bool
+) -> None:
+    tasks = [
+        task("1", "a", promised=promised - 1, task_class=task_class),
+        task("2", "a", promised=1, task_class=4),
+    ]
+    found = findings(assemble([node("a")], tasks))
+    assert bool(found) is told
+    if told:
+        assert (found[0].kind, found[0].resource, found[0].opens) == (Kind.OVERBOOKED, Resource.CPU, opens)
+        assert f"{promised / 4:.2f} times the cpu of a" in found[0].evidence
+
+
+def hot(first: float, second: float, *, own: float = 0.5, third: float | None = None) -> list[Finding]:
+    used = {"a": first, "b": second} | ({} if third is None else {"c": third})
+    nodes = [node(name, cpu=4 * ratio) for name, ratio in used.items()]
+    tasks = [task(name, name, service="web", cpu=4 * own * ratio) for name, ratio in used.items()]
+    tasks += [task(f"{name}-2", name, service="other", cpu=0.1) for name in used]
+    return [each for each in findings(assemble(nodes, tasks)) if each.kind is Kind.SERVICE]
+
+
+def test_a_service_is_hot_when_every_node_it_runs_on_is_and_it_is_why() -> None:
+    (found,) = hot(0.95, 0.97)
+    assert (found.subject, found.resource, found.opens) == ("web", Resource.CPU, True)
+    assert found.ratio == pytest.approx(0.95)
+    assert not hot(0.95, 0.97, third=0.5)
+    assert not hot(0.95, 0.97, own=0.2)
+    assert [each.opens for each in hot(0.95, 0.85)] == [False]
+
+
+def test_a_service_on_one_node_is_that_nodes_bottleneck() -> None:
+    tasks = [task("1", "a", service="web", cpu=4), task("2", "a", service="web", cpu=0)]
+    assert not findings(assemble([node("a", cpu=4)], tasks))
+
+
+def test_of_an_empty_cluster_nothing_is_found() -> None:
+    assert findings(assemble([])) == ()
+
+
+# --- The story ------------------------------------------------------------------------------
+
+
+def sign(
+    kind: Kind = Kind.OVERBOOKED, subject: str = "a", *, opens: bool = True, evidence: str = ""
+) -> Finding:
+    return Finding(kind=kind, subject=subject, opens=opens, evidence=evidence)
+
+
+def test_it_is_opened_when_it_held_for_a_while_updated_and_closed_when_it_was_gone_for_a_while() -> None:
+    watch = Watch(patience=PATIENCE)
+    assert not watch.look([sign()], 0.0)
+    assert not watch.look([sign()], 50.0)
+    (opened,) = watch.look([sign(evidence="much")], 60.0)
+    assert (opened.opened_at, opened.is_open) == (0.0, True)
+    assert not watch.look([sign(opens=False, evidence="less")], 100.0)
+    assert [(each.id, each.evidence, each.updated_at) for each in watch.listed()] == [
+        (opened.id, "less", 100.0)
+    ]
+    assert not watch.look([], 110.0)
+    assert not watch.look([], 219.0)
+    (closed,) = watch.look([], 220.0)
+    assert (closed.id, closed.closed_at, closed.evidence) == (opened.id, 220.0, "less")
+    assert watch.listed() == (closed,)
+
+
+def test_a_quiet_node_is_told_of_at_once_and_a_weak_sign_opens_nothing() -> None:
+    watch = Watch(patience=PATIENCE)
+    assert len(watch.look([sign(Kind.QUIET)], 0.0)) == 1
+    for at in range(20):
+        assert not watch.look([sign(Kind.QUIET), sign(opens=False)], STEP * at)
+
+
+def test_a_sign_that_comes_and_goes_before_its_time_is_never_told() -> None:
+    watch = Watch(patience=PATIENCE)
+    for at in range(100):
+        assert not watch.look([sign()] if at % 5 else [], STEP * at)
+
+
+def test_what_was_open_before_a_restart_goes_on_under_its_name() -> None:
+    first = Watch(patience=PATIENCE)
+    (opened,) = first.look([sign(Kind.QUIET)], 0.0)
+    again = Watch(first.listed(), now=5000.0, patience=PATIENCE)
+    assert not again.look([sign(Kind.QUIET)], 5010.0)
+    assert [each.id for each in again.listed()] == [opened.id]
+    other = Watch(first.listed(), now=5000.0, patience=PATIENCE)
+    assert not other.look([], 5010.0)
+    assert [each.closed_at for each in other.look([], 5120.0)] == [5120.0]
+
+
+signs = st.lists(
+    st.lists(st.tuples(st.sampled_from(Kind), st.sampled_from("ab"), st.booleans()), max_size=4), max_size=80
+)
+
+
+@patient
+@given(signs)
+def test_whatever_is_seen_nothing_flaps(story: list[list[tuple[Kind, str, bool]]]) -> None:
+    watch = Watch(patience=PATIENCE)
+    last_change: dict[tuple[Kind, str], float] = {}
+    last_sign: dict[tuple[Kind, str], float] = {}
+    is_open: dict[tuple[Kind, str], bool] = {}
+    for number, seen in enumerate(story):
+        at = STEP * number
+        last_sign |= {(kind, subject): at for kind, subject, _ in seen}
+        for each in watch.look([sign(kind, subject, opens=opens) for kind, subject, opens in seen], at):
+            key = each.kind, each.subject
+            assert each.is_open is not is_open.get(key, False)
+            is_open[key] = each.is_open
+            if not each.is_open:
+                # From opening to closing, and from its last sign, it took its time.
+                assert at - last_change[key] >= PATIENCE.close_seconds
+                assert at - last_sign[key] >= PATIENCE.close_seconds
+            last_change[key] = at
+        listed = watch.listed()
+        assert {(each.kind, each.subject) for each in listed if each.is_open} == {
+            key for key, value in is_open.items() if value
+        }
+        assert len({each.id for each in listed}) == len(listed)

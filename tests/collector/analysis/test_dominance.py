@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.analysis.dominance import Dominance, dominant, shares_of
+from wire.resources import RESOURCES, Resource
+
+HOUR = 3600.0
+NAN = float("nan")
+
+
+def test_the_largest_share_of_what_all_nodes_have_is_dominant() -> None:
+    capacity = np.array([[4.0, 8e9, NAN, 1e9], [8.0, 16e9, NAN, NAN]])
+    # Half a core of twelve is more than a gigabyte of twenty-four; nobody knows what disk there is.
+    shares = shares_of(np.array([[2.0, 1e9, 5e8, NAN]]), capacity)[0]
+    assert shares[:2] == pytest.approx([2 / 12, 1 / 24])
+    assert np.isnan(shares[2:]).all()
+    found = dominant(shares.tolist(), HOUR, at=5.0)
+    assert found is not None
+    assert found.history == (Dominance(Resource.CPU, 5.0),)
+    assert "16.667% of the cluster's cpu" in found.explanation
+
+
+def test_it_is_the_surer_the_further_it_leads_and_the_longer_it_was_watched() -> None:
+    def confidence(second: float, watched_seconds: float) -> float:
+        found = dominant((0.1, second, 0.0, NAN), watched_seconds, at=0.0)
+        assert found is not None
+        return found.confidence
+
+    assert 0 <= confidence(0.1, HOUR) < confidence(0.05, HOUR) < confidence(0.0, HOUR) < 1
+    assert confidence(0.05, 0.0) == 0 < confidence(0.05, 60) < confidence(0.05, HOUR)
+
+
+def test_a_change_is_remembered_with_its_time_and_a_tie_is_no_change() -> None:
+    found = dominant((0.2, 0.1, 0.0, 0.0), HOUR, at=1.0)
+    found = dominant((0.2, 0.201, 0.0, 0.0), HOUR, at=2.0, before=found)
+    assert found is not None
+    assert found.resource is Resource.CPU
+    found = dominant((0.2, 0.3, 0.0, 0.0), HOUR, at=3.0, before=found)
+    assert found is not None
+    assert found.history == (Dominance(Resource.CPU, 1.0), Dominance(Resource.MEMORY, 3.0))
+    for at in range(100):
+        shares = [0.0] * 4
+        shares[at % 4] = 1.0
+        found = dominant(shares, HOUR, at=float(at), before=found)
+        assert found is not None
+    assert len(found.history) == 20
+    assert found.history[-1] == Dominance(RESOURCES[99 % 4], 99.0)
+
+
+def test_where_nothing_is_used_nothing_dominates_and_what_did_before_still_does() -> None:
+    assert dominant((NAN, 0.0, NAN, 0.0), HOUR, at=1.0) is None
+    before = dominant((0.0, 0.0, 0.5, 0.0), HOUR, at=1.0)
+    assert dominant((0.0, NAN, 0.0, 0.0), HOUR, at=2.0, before=before) is before
+
+
+@given(st.lists(st.tuples(*(st.one_of(st.just(NAN), st.floats(0, 10)) for _ in RESOURCES)), max_size=20))
+def test_what_dominates_is_never_far_behind(times: list[tuple[float, ...]]) -> None:
+    found = None
+    for at, shares in enumerate(times):
+        found = dominant(shares, HOUR, at=float(at), before=found)
+        known = np.nan_to_num(shares, nan=0.0)
+        if known.max() > 0:
+            assert found is not None
+            assert known[RESOURCES.index(found.resource)] * 1.06 >= known.max()
+            assert 0 <= found.confidence <= 1
