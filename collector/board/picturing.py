@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from collector.board.nodes import NodeColumns, NodeTable, liveness_of
-from collector.board.table import gather, places
+from collector.board.table import Table, gather, places
 from collector.board.tasks import TaskColumns, TaskTable
 from collector.config import CollectorConfig
 from collector.snapshot.assembling import (
@@ -34,6 +34,24 @@ class _NodeWords:
 
 
 @dataclass(frozen=True, slots=True)
+class _Named:
+    """The services that tasks name, as the board has them."""
+
+    version: int
+    names: tuple[str, ...]
+    order: Rows
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """All that was learnt of services."""
+
+    version: int
+    by_name: Mapping[str, ServiceFacts]
+
+
+@dataclass(frozen=True, slots=True)
 class _Copied:
     """All that a snapshot is made of, at one moment."""
 
@@ -43,10 +61,27 @@ class _Copied:
     history: Floats
     tasks: TaskColumns
     task_ids: tuple[str, ...]
-    services: Services
     node_places: Rows
     """Where each row of the board's nodes stands in the snapshot."""
-    service_places: Rows
+    named: _Named
+    facts: _Facts
+
+
+@dataclass(frozen=True, slots=True)
+class _ServiceTable:
+    """The services, and where each row of those that the board's tasks name stands among them."""
+
+    services: Services
+    places: Rows
+
+    @classmethod
+    def of(cls, named: _Named, facts: Mapping[str, ServiceFacts]) -> "_ServiceTable":
+        names = sorted({*named.names, *facts})
+        place = {name: place for place, name in enumerate(names)}
+        places = np.full(named.size, NOWHERE, dtype=np.intp)
+        places[named.order] = [place[name] for name in named.names]
+        table = service_table([facts.get(name) or ServiceFacts(name=name) for name in names])
+        return cls(table, places)
 
 
 class _Kept(Generic[Made]):
@@ -69,24 +104,22 @@ class Picturing:
     def __init__(self, config: CollectorConfig) -> None:
         self._liveness = config.liveness
         self._domain_label = config.placement.domain_label
-        self._facts: Mapping[str, ServiceFacts] = {}
-        self._facts_version = 0
+        self._facts = _Facts(0, {})
         self._node_words: _Kept[_NodeWords] = _Kept()
         self._task_ids: _Kept[tuple[str, ...]] = _Kept()
-        self._services: _Kept[tuple[Services, Rows]] = _Kept()
+        self._named: _Kept[_Named] = _Kept()
+        self._services: _Kept[_ServiceTable] = _Kept()
         self._history: _Kept[Floats] = _Kept()
 
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
         """All that is known of services, in place of what was."""
-        self._facts = {each.name: each for each in services}
-        self._facts_version += 1
+        self._facts = _Facts(self._facts.version + 1, {each.name: each for each in services})
 
     def copy(self, nodes: NodeTable, tasks: TaskTable, now: float) -> _Copied:
         """Everything that writers may change the moment after."""
         nodes.advance(now)
         node_order, task_order = nodes.table.order(), tasks.table.order()
         node_columns = gather(nodes.table.columns, node_order)
-        service_columns, service_places = self._service_table(tasks)
         return _Copied(
             nodes=node_columns,
             node_words=self._node_words.get(
@@ -98,19 +131,23 @@ class Picturing:
             ),
             tasks=gather(tasks.table.columns, task_order),
             task_ids=self._task_ids.get((tasks.table.version,), lambda: tasks.table.names(task_order)),
-            services=service_columns,
             node_places=places(node_order, nodes.table.size),
-            service_places=service_places,
+            named=self._named.get((tasks.services.version,), lambda: _named(tasks.services)),
+            facts=self._facts,
         )
 
     def snapshot(self, copied: _Copied, now: float) -> Snapshot:
         """The tables, and what the tasks come to on each node."""
-        tasks = self._tasks(copied, now)
+        named, facts = copied.named, copied.facts
+        services = self._services.get(
+            (named.version, facts.version), lambda: _ServiceTable.of(named, facts.by_name)
+        )
+        tasks = self._tasks(copied, services, now)
         return Snapshot(
             at=now,
             nodes=self._nodes(copied, tasks, now),
             tasks=tasks,
-            services=copied.services,
+            services=services.services,
             domain_names=copied.node_words.domain_names,
         )
 
@@ -123,32 +160,28 @@ class Picturing:
         told = [NOWHERE if domain is None else number[domain] for domain in domains]
         return _NodeWords(names, labels, np.array(told, dtype=np.int32), domain_names)
 
-    def _service_table(self, tasks: TaskTable) -> tuple[Services, Rows]:
-        facts = self._facts
-
-        def make() -> tuple[Services, Rows]:
-            order = tasks.services.order()
-            named = tasks.services.names(order)
-            names = sorted({*named, *facts})
-            place = {name: place for place, name in enumerate(names)}
-            found = np.full(tasks.services.size, NOWHERE, dtype=np.intp)
-            found[order] = [place[name] for name in named]
-            return service_table([facts.get(name) or ServiceFacts(name=name) for name in names]), found
-
-        return self._services.get((tasks.services.version, self._facts_version), make)
-
-    def _tasks(self, copied: _Copied, now: float) -> Tasks:
+    def _tasks(self, copied: _Copied, named: _ServiceTable, now: float) -> Tasks:
         told = copied.tasks
         seen_seconds = np.maximum(0.0, now - told.seen_at)
         # A container that nobody knows the start of is as old as our knowing it.
         age_seconds = np.where(
             np.isnan(told.started_at), seen_seconds, np.maximum(0.0, now - told.started_at)
         )
+        services, service = named.services, _row(told.service, named.places)
+        # Until a container has samples of its own, what is known of its service stands in for them.
+        starts_known = (service != NOWHERE) & (told.samples == 0)
+        starts_known[starts_known] = services.known[service[starts_known]]
+        for column, known in (
+            (told.envelope, services.envelope),
+            (told.mean, services.mean),
+            (told.variance, services.variance),
+        ):
+            column[starts_known] = known[service[starts_known]]
         return Tasks(
             ids=copied.task_ids,
             names=tuple(told.label.tolist()),
             node=_row(told.node, copied.node_places),
-            service=_row(told.service, copied.service_places),
+            service=service,
             used=told.used,
             mean=best_guess(told.mean, told.used, told.requested),
             variance=told.variance,
@@ -191,6 +224,11 @@ class Picturing:
             variance=sum_by_node(tasks.node, tasks.variance, count),
             strictest_class=strictest_by_node(tasks, count),
         )
+
+
+def _named(table: Table[Any]) -> _Named:
+    order = table.order()
+    return _Named(table.version, table.names(order), order, table.size)
 
 
 def _row(rows: Rows, found: Rows) -> Rows:

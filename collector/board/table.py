@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.snapshot.power import Rows
 
@@ -30,7 +31,7 @@ class Table(Generic[Columns]):
         self._free: list[int] = []
         self._touched: set[int] = set()
         self._order: Rows = np.zeros(0, dtype=np.intp)
-        self._names: list[str | None] = []
+        self._names: NDArray[Any] = np.full(0, None, dtype=np.object_)
         self.size = 0
         self.version = 0
         """Grows whenever a row comes, goes or is renamed."""
@@ -69,21 +70,22 @@ class Table(Generic[Columns]):
         Costs what came and went, and one pass of numpy over the rest.
         """
         if self._touched:
-            left = self._order[~np.isin(self._order, list(self._touched))]
-            new = sorted((name, row) for row in self._touched if (name := self._names[row]) is not None)
             names = self._names
-            places = [bisect_left(left, name, key=lambda row: names[row] or "") for name, _ in new]
+            left = self._order[~np.isin(self._order, list(self._touched))]
+            new = sorted((name, row) for row in self._touched if (name := names[row]) is not None)
+            # Looking for a place among none takes no time, but doing so for everyone at first would.
+            places = [bisect_left(left, name, key=names.__getitem__) for name, _ in new] if left.size else 0
             self._order = np.insert(left, places, [row for _, row in new])
             self._touched.clear()
         return self._order
 
     def names(self, rows: Rows) -> tuple[str, ...]:
         """What rows in use are called."""
-        return tuple(self._names[row] or "" for row in rows.tolist())
+        return tuple(self._names[rows].tolist())
 
     def _grow(self, size: int) -> None:
         self.columns = grown(self.columns, self._blank, self.size, size)
-        self._names += [None] * (size - self.size)
+        self._names = np.concatenate([self._names, np.full(size - self.size, None, dtype=np.object_)])
         self._free += range(size - 1, self.size - 1, -1)
         self.size = size
 
@@ -109,5 +111,5 @@ def places(order: Rows, size: int) -> Rows:
     return found
 
 
-def _arrays(columns: "DataclassInstance") -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
+def _arrays(columns: "DataclassInstance") -> Iterable[tuple[str, NDArray[Any]]]:
     return ((field.name, getattr(columns, field.name)) for field in fields(columns))

@@ -42,6 +42,7 @@ _yes = st.booleans()
 _quarter = st.integers(0, 3)
 _cores = st.sampled_from([None, 0.1, 0.9])
 _seconds = st.sampled_from([0.5, 3.0, 100.0])
+_classes = st.sampled_from(["1", "3", "none"])
 _names = st.sampled_from(["", "a", "b", "c", "ab", "bc", "abc"])
 _resources = st.sampled_from([Resource.CPU, Resource.DISK])
 _sketches = st.sampled_from([Sketch(zeros=1), Sketch({3: 2}, zeros=1), Sketch({-5: 1, 900: 3})])
@@ -60,7 +61,7 @@ def some_container(draw: st.DrawFn, name: str, at: float) -> ContainerState:
         name,
         cpu_seconds_total=at - START,
         used=Quantities(draw(_cores), 1_000_000),
-        labels={"tier": name},
+        labels={"tier": name, "wattpack.class": draw(_classes)},
         restarts=1,
         window_seconds=3.0,
         **bare,
