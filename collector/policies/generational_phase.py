@@ -139,6 +139,8 @@ class Phase:
                 f"{self._snapshot.nodes.names[target]} is the least available of the {name} with room for it"
             )
             self._move(task, target, (why, reason), cost=float(costs[place]))
+            for each in self._rooms.values():
+                each.give_back(int(tasks.node[task]), envelope)
             moved += 1
         if without_place:
             self.moves.left.append(
@@ -166,8 +168,6 @@ class Phase:
     ) -> None:
         source, envelope = int(self._snapshot.tasks.node[task]), self._snapshot.tasks.envelope[task]
         self.moves.add(task, target, reasons, gain_watts=gain, cost_joules=cost)
-        for room in self._rooms.values():
-            room.give_back(source, envelope)
         self._reserved[source] -= envelope
         self._reserved[target] += envelope
         self._tasks[source] -= 1

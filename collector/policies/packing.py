@@ -139,28 +139,39 @@ def empty(room: Room, row: int, envelopes: Floats, barred: Rows) -> Rows | None:
             return None
         room.take(target, envelopes[container])
         targets[container] = target
+    room.give_back(row, envelopes.sum(axis=0))
     return targets
 
 
 def pack(envelopes: Floats, capacity: Floats, groups: Codes | None = None, *, fill: float = 1.0) -> Rows:
     """The node for each of these containers when all nodes are empty; `NOWHERE` for those that find none.
 
-    First the schedule, then the consolidation: nodes are emptied as long as all that one has fits elsewhere.
+    First the schedule, then the consolidation: nodes are emptied as long as all that one has fits elsewhere,
+    and may then have room for what had none.
     """
-    nodes = len(capacity)
-    everywhere = np.ones(nodes, dtype=np.bool_)
-    room = Room(np.arange(nodes), capacity, np.zeros_like(capacity), fill=fill, is_open=everywhere)
+    nodes = np.arange(len(capacity))
+    room = Room(
+        nodes, capacity, np.zeros_like(capacity), fill=fill, is_open=np.ones(nodes.size, dtype=np.bool_)
+    )
+    order = blend(dominant(envelopes) if groups is None else groups, scores(envelopes))
     targets = np.full(len(envelopes), NOWHERE, dtype=np.intp)
-    for container in blend(dominant(envelopes) if groups is None else groups, scores(envelopes)):
+    _put(room, envelopes, targets, order)
+    for row in np.setdiff1d(nodes, targets):
+        room.hide(int(row))
+    while _empty_some(room, envelopes, targets):
+        pass
+    for row in np.setdiff1d(nodes, targets):
+        room.show(int(row))
+    _put(room, envelopes, targets, order[targets[order] == NOWHERE])
+    return targets
+
+
+def _put(room: Room, envelopes: Floats, targets: Rows, order: Rows) -> None:
+    for container in order:
         row = room.first_fit(envelopes[container])
         if row != NOWHERE:
             room.take(row, envelopes[container])
         targets[container] = row
-    for row in np.setdiff1d(np.arange(nodes), targets):
-        room.hide(int(row))
-    while _empty_some(room, envelopes, targets):
-        pass
-    return targets
 
 
 def _empty_some(room: Room, envelopes: Floats, targets: Rows) -> bool:

