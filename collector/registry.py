@@ -20,7 +20,10 @@ What changes is written on the `board` at once, in columns, for those that decid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from collector.alerts import Alerts, AlertSaid
+from collector.analysis.envelopes import Statistic
 from collector.answers import AlertState, Container, Node, NodeAlert, State
 from collector.board.board import Board
 from collector.board.facts import Change, Flags
@@ -28,7 +31,7 @@ from collector.config import CollectorConfig
 from collector.history.interface import Standing, Used
 from collector.listing import listed_alert, listed_container, listed_node
 from collector.picture import Picture
-from collector.usage import PLAIN_RECKONING, Reckoning, Ring, count, settle, slot_at
+from collector.usage import Reckoning, Ring, Watched, count, settle, slot_at
 from wire.messages import ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
 
@@ -53,10 +56,10 @@ class _Entry:
 class Registry:
     """Nodes, their containers and their alerts."""
 
-    def __init__(self, config: CollectorConfig, reckoning: Reckoning = PLAIN_RECKONING) -> None:
+    def __init__(self, config: CollectorConfig) -> None:
         self._liveness = config.liveness
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
-        self._reckoning = reckoning
+        self._reckoning = Reckoning.of(config.envelopes)
         self._entries: dict[str, _Entry] = {}
         self.board = Board(config)
 
@@ -114,7 +117,9 @@ class Registry:
 
     def count_usage(self, node: str, slot: int, usage: Sequence[ContainerUsage]) -> None:
         """Add up what containers of a node that is already here used."""
-        count(self._entries[node].usage, slot, usage, self._reckoning)
+        rings = self._entries[node].usage
+        for name in count(rings, slot, usage, self._reckoning):
+            self._put_envelope(node, name, rings[name])
 
     def restore(self, alerts: Iterable[AlertSaid], usage: Iterable[Used]) -> None:
         """Know again what the nodes that are already here said before."""
@@ -140,6 +145,42 @@ class Registry:
                 ring.slots[used.slot] = used.packed
                 rings[used.node, used.container] = ring
         settle(list(rings.values()), self._reckoning)
+        for (node, container), ring in rings.items():
+            self._put_envelope(node, container, ring)
+
+    def _put_envelope(self, node: str, container: str, ring: Ring) -> None:
+        statistics = ring.statistics
+        self.board.put_envelope(
+            node,
+            container,
+            envelope=statistics[:, Statistic.ENVELOPE],
+            mean=statistics[:, Statistic.MEAN],
+            variance=np.nan_to_num(statistics[:, Statistic.VARIANCE], nan=0.0),
+            samples=ring.samples,
+        )
+
+    def names(self) -> list[str]:
+        """All nodes, in no particular order."""
+        return list(self._entries)
+
+    def watched(self, node: str) -> list[Watched]:
+        """The containers of services that run on a node, and what they used."""
+        entry = self._entries.get(node)
+        if entry is None:
+            return []
+        heartbeat = entry.picture.heartbeat
+        sample_seconds = 0.0 if heartbeat is None else heartbeat.what.sample_seconds
+        return [
+            Watched(
+                node,
+                said.what.service,
+                said.what.image or "",
+                sample_seconds or 1.0,
+                tuple(entry.usage.get(name, _NOTHING_COUNTED).slots.items()),
+            )
+            for name, said in entry.picture.containers.items()
+            if said.what.service
+        ]
 
     def _replaces(self, report: Report, received_at: float, entry: _Entry) -> bool:
         current = entry.picture

@@ -73,9 +73,6 @@ class Reckoning:
         return float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds))
 
 
-PLAIN_RECKONING = Reckoning()
-
-
 @dataclass(slots=True)
 class Ring:
     """One container's slots, and what follows from them."""
