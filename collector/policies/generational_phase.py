@@ -7,7 +7,7 @@ import numpy as np
 from collector.policies.generations import GenPackSettings, generations, watts_per_core
 from collector.policies.interface import Action, Power
 from collector.policies.packing import Room, blend, dominant, empty, scores
-from collector.policies.scoring import each_percent
+from collector.policies.scoring import each_percent, share
 from collector.policies.stability import Moves, above, heard, move_joules
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Snapshot
@@ -53,7 +53,7 @@ class Phase:
     def relieve(self) -> None:
         """Nodes that envelopes outgrew give the containers away that take the most, until the rest fits."""
         settings, nodes = self._settings, self._snapshot.nodes
-        ratio = self._reserved_ratio()
+        ratio = share(self._reserved, nodes.capacity)
         for row in np.flatnonzero(above(ratio, settings.relieve_ratio)):
             generation = Generation(self._generation[row])
             if generation not in self._rooms or not self.moves.may_receive[row]:
@@ -174,15 +174,11 @@ class Phase:
         self._tasks[target] += 1
         self._received[target] = True
 
-    def _reserved_ratio(self) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self._reserved / self._snapshot.nodes.capacity
-
     def _excess(self, row: int) -> tuple[Rows, str]:
         """The containers to give away, and the resource that is short the most."""
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
         capacity = np.where(np.isnan(nodes.capacity[row]), np.inf, nodes.capacity[row])
-        short = int(np.argmax(self._reserved[row] / capacity))
+        short = int(np.argmax(np.nan_to_num(share(self._reserved[row], capacity), nan=0.0)))
         there = self._snapshot.tasks_on(row)
         there = there[self.moves.may_leave[there]]
         biggest_first = there[np.argsort(-tasks.envelope[there, short], kind="stable")]

@@ -1,0 +1,174 @@
+"""Algorithm 1, algorithm 2, and where they keep still."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector.policies.draps import place, rebalance
+from collector.policies.interface import Move, Plan, Refused, Request, Stability
+from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.tables import Snapshot
+from tests.collector.policies.clusters import amount
+from wire.resources import Quantities, Resource
+
+SETTINGS = Stability()
+CPU_IS_SHORT, MEMORY_IS_SHORT = (True, False, False, False), (False, True, False, False)
+DISK_IS_SHORT = (False, False, True, False)
+
+
+def node(name: str, cores: float = 0.0, gibibytes: float = 0.0, **facts: Any) -> NodeFacts:
+    """A node of ten cores and ten gibibytes that uses so much of them."""
+    return NodeFacts(
+        **{"name": name, "capacity": amount(10, 10, 10, 10), "used": amount(cores, gibibytes), **facts}
+    )
+
+
+def task(name: str, on: str, cores: float, gibibytes: float = 0.1, **facts: Any) -> TaskFacts:
+    return TaskFacts(**{"id": name, "node": on, "used": amount(cores, gibibytes), "service": name, **facts})
+
+
+def order(snapshot: Snapshot, request: Request) -> list[str]:
+    return [snapshot.nodes.names[row] for row in place(snapshot, request, SETTINGS).rows]
+
+
+def moves(plan: Plan) -> dict[str, str]:
+    assert all(isinstance(action, Move) for action in plan.actions)
+    return {action.task: action.target for action in plan.actions if isinstance(action, Move)}
+
+
+def test_a_known_service_goes_where_most_of_its_dominant_resource_is_left() -> None:
+    nodes = [node("a", 1, 7), node("b", 5, 1), node("c", 4, 6)]
+    services = [
+        ServiceFacts(name="web", known=True, dominant=0),
+        ServiceFacts(name="db", known=True, dominant=1),
+    ]
+    snapshot = assemble(nodes, services=services)
+    assert order(snapshot, Request(service="web")) == ["a", "c", "b"]
+    assert order(snapshot, Request(service="db")) == ["b", "c", "a"]
+    assert order(snapshot, Request(dominant=Resource.MEMORY)) == ["b", "c", "a"]
+
+
+def test_an_unknown_service_goes_where_most_is_left_on_average() -> None:
+    nodes = [node("a", 1, 7), node("b", 5, 1), node("c", 4, 6)]
+    snapshot = assemble(nodes, services=[ServiceFacts(name="web", known=False, dominant=0)])
+    assert order(snapshot, Request(service="web")) == ["b", "a", "c"]
+    assert order(snapshot, Request(service="new")) == ["b", "a", "c"]
+
+
+def test_availability_is_a_share_so_that_large_nodes_do_not_take_all() -> None:
+    large = NodeFacts(name="large", capacity=amount(100, 100), used=amount(50, 50))
+    assert order(assemble([large, node("small", 4, 4)]), Request()) == ["small", "large"]
+
+
+def test_nodes_that_fail_a_filter_are_no_candidates() -> None:
+    nodes = [node("a", 7.5), node("b", 1), node("c", accepts=False)]
+    snapshot = assemble(nodes, [TaskFacts(id="1", node="b", requested=amount(9, 9))])
+    ranking = place(snapshot, Request(demand=amount(1, 1), reserve=amount(2, 2)), SETTINGS)
+    assert ranking.refused.tolist() == [Refused.CPU, Refused.CPU, Refused.CLOSED]
+
+
+def test_what_is_not_known_of_a_node_is_never_the_best() -> None:
+    silent = NodeFacts(name="a", capacity=Quantities(10.0, 10 * 2**30))
+    snapshot = assemble([silent, node("b", used=amount(1, 1, 9, 9))])
+    assert order(snapshot, Request(dominant=Resource.DISK)) == ["b", "a"]
+
+
+def test_a_service_can_be_kept_apart() -> None:
+    snapshot = assemble([node("a"), node("b", 5, 5)], [TaskFacts(id="1", node="a", service="web")])
+    assert order(snapshot, Request(service="web")) == ["a", "b"]
+    assert order(snapshot, Request(service="web", spread=True)) == ["b", "a"]
+
+
+def test_a_bottleneck_moves_the_costliest_container_of_its_type() -> None:
+    nodes = [node("a", 9.5, 5, bottleneck=CPU_IS_SHORT), node("b", 3, 1), node("c", 2, 5)]
+    tasks = [task("hog", "a", 5, 1), task("fat", "a", 1, 4), task("small", "a", 2, 0.1)]
+    plan = rebalance(assemble(nodes, tasks), SETTINGS)
+    assert moves(plan) == {"hog": "c"}
+    assert moves(
+        rebalance(assemble([replace(nodes[0], bottleneck=MEMORY_IS_SHORT), *nodes[1:]], tasks), SETTINGS)
+    ) == {"fat": "b"}
+
+
+def test_a_known_service_goes_by_its_dominant_resource_not_by_the_short_one() -> None:
+    nodes = [node("a", 9.5, 5, bottleneck=CPU_IS_SHORT), node("b", 3, 1), node("c", 2, 5)]
+    known = [ServiceFacts(name="hog", known=True, dominant=1)]
+    assert moves(rebalance(assemble(nodes, [task("hog", "a", 4)], known), SETTINGS)) == {"hog": "b"}
+
+
+def test_a_service_is_spread_over_nodes_that_do_not_run_it_yet() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 1), node("c", 4)]
+    tasks = [task("1", "a", 3, service="web"), task("2", "b", 0.1, service="web")]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"1": "c"}
+
+
+def test_a_global_service_goes_where_it_fits_best() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 1), node("c", 4)]
+    tasks = [task("1", "a", 3, service="web"), *(task(f"on-{on}", on, 0.1, service="web") for on in "bc")]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"1": "b"}
+
+
+def test_where_nobody_has_room_nothing_moves_and_that_is_said() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 6), node("c", accepts=False)]
+    plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
+    assert plan.actions == ()
+    assert plan.left == ("cpu on a stays short: no node without the service has room for hog",)
+
+
+def test_the_target_must_not_become_the_next_bottleneck() -> None:
+    """Neither one that has an alert itself, nor one filled beyond the level that is left for moves."""
+    short = node("a", 9.5, bottleneck=CPU_IS_SHORT)
+    hog = [task("hog", "a", 3)]
+    assert moves(rebalance(assemble([short, node("b", 4.9)], hog), SETTINGS)) == {"hog": "b"}
+    assert moves(rebalance(assemble([short, node("b", 5.1)], hog), SETTINGS)) == {}
+    assert moves(rebalance(assemble([short, node("b", bottleneck=DISK_IS_SHORT)], hog), SETTINGS)) == {}
+
+
+def test_a_move_that_only_moves_the_bottleneck_is_left() -> None:
+    nodes = [node("a", 2, bottleneck=CPU_IS_SHORT), node("b", 1)]
+    assert moves(rebalance(assemble(nodes, [task("hog", "a", 2)]), SETTINGS)) == {}
+
+
+def test_two_alerts_do_not_fill_the_same_gap() -> None:
+    nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c", 4)]
+    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), SETTINGS)
+    assert moves(plan) == {"1": "c"}
+    assert plan.left == ("cpu on b stays short: no node without the service has room for 2",)
+
+
+def test_the_costliest_that_may_move_is_moved() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b")]
+    tasks = [
+        task("pinned", "a", 5, movable=False),
+        task("new", "a", 4, settled_seconds=10.0),
+        task("c", "a", 1),
+    ]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"c": "b"}
+    plan = rebalance(assemble(nodes, tasks[:2]), SETTINGS)
+    assert plan.left == ("cpu on a stays short: none of its 2 containers may be moved now",)
+
+
+def test_a_container_is_not_sent_back() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b"), node("c", 4)]
+    moved = task("hog", "a", 3, came_from="b", settled_seconds=700.0)
+    assert moves(rebalance(assemble(nodes, [moved]), SETTINGS)) == {"hog": "c"}
+
+
+@pytest.mark.parametrize("short", [CPU_IS_SHORT, DISK_IS_SHORT])
+def test_a_resource_whose_size_nobody_told_can_still_be_relieved(
+    short: tuple[bool, bool, bool, bool],
+) -> None:
+    told = Quantities(10.0, 10 * 2**30)
+    nodes = [
+        node("a", 9.5, capacity=told, bottleneck=short),
+        node("b", 5, 5, capacity=told),
+        node("c", 1, 1, capacity=told),
+    ]
+    assert moves(rebalance(assemble(nodes, [task("hog", "a", 2)]), SETTINGS)) == {"hog": "c"}
+
+
+def test_the_budget_of_moves_is_kept_and_said() -> None:
+    nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c")]
+    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), Stability(moves=1))
+    assert moves(plan) == {"1": "c"}
+    assert plan.left == ("cpu on b waits: a plan has 1 moves at most",)
