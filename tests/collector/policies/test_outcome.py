@@ -1,0 +1,41 @@
+"""The watts before and after a plan."""
+
+import pytest
+
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.outcome import watts
+from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from tests.collector.policies.clusters import CURVE, amount
+
+HALF = amount(2, 0)
+"""Of four cores; the curve has 20 W when idle and adds 30 W for it."""
+
+
+def node(name: str, cores: float = 0.0) -> NodeFacts:
+    return NodeFacts(name=name, capacity=amount(4, 4), used=amount(cores, 0), curve=CURVE)
+
+
+@pytest.mark.parametrize(
+    ("actions", "after"),
+    [
+        ((), 50 + 20),
+        ((Move(task="1", source="a", target="b", reasons=()),), 20 + 50),
+        ((Move(task="1", source="a", target="b", reasons=()), Power(node="a", on=False, reasons=())), 50),
+        ((Kill(task="1", node="a", target=None, reasons=()),), 20 + 20),
+        ((Kill(task="1", node="a", target="b", reasons=()),), 20 + 50),
+        ((Start(task="2", target="b", reasons=()),), 50 + 50),
+        ((Power(node="c", on=True, reasons=()),), 50 + 20 + 20),
+        ((Cut(task="1", node="a", allocated=amount(1, 1), reasons=()),), 50 + 20),
+    ],
+)
+def test_watts_follow_the_containers_and_the_switches(actions: tuple[Action, ...], after: float) -> None:
+    off = NodeFacts(name="c", capacity=amount(4, 4), on=False, curve=CURVE)
+    tasks = [TaskFacts(id="1", node="a", used=HALF), TaskFacts(id="2", node=None, mean=HALF)]
+    assert watts(assemble([node("a", 2.0), node("b"), off], tasks), actions) == pytest.approx((70, after))
+
+
+def test_watts_that_nobody_can_know_are_not_made_up() -> None:
+    dark = NodeFacts(name="b", capacity=amount(4, 4))
+    snapshot = assemble([node("a"), dark])
+    assert watts(snapshot, ()) == (None, None)
+    assert watts(snapshot, (Power(node="b", on=False, reasons=()),)) == (None, 20.0)

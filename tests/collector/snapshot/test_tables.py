@@ -1,0 +1,87 @@
+"""What a snapshot answers of its columns."""
+
+import numpy as np
+import pytest
+
+from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.tables import Region, Snapshot, region_of
+from wire.messages import PowerCurve, PowerSource
+from wire.resources import Quantities
+
+CURVE = PowerCurve(
+    source=PowerSource.MODEL, error_ratio=0.1, idle_watts=10.0, cpu_ratios=(0.0, 1.0), cpu_watts=(0.0, 100.0)
+)
+
+
+def one(used: Quantities, **facts: bool) -> Snapshot:
+    return assemble(
+        [
+            NodeFacts(
+                name="a",
+                capacity=Quantities(4.0, 100, None, 0.0),
+                used=used,
+                curve=CURVE,
+                on=facts.get("on", True),
+            )
+        ]
+    )
+
+
+def test_ratios_are_of_the_capacity_where_that_is_known_and_not_nothing() -> None:
+    ratios = one(Quantities(1.0, 25, 5.0, 5.0)).nodes.used_ratio[0]
+    assert ratios[:2].tolist() == [0.25, 0.25]
+    assert np.isnan(ratios[2:]).all()
+
+
+def test_utilisation_is_the_most_used_of_cpu_and_memory() -> None:
+    assert one(Quantities(1.0, 90)).nodes.utilisation.tolist() == [0.9]
+    assert one(Quantities()).nodes.utilisation.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("utilisation", "region"),
+    [(0.0, Region.LEE), (0.499, Region.LEE), (0.5, Region.DEE), (0.85, Region.DEE), (0.851, Region.EED)],
+)
+def test_regions_begin_where_the_thesis_has_them(utilisation: float, region: Region) -> None:
+    assert region_of(np.array([utilisation])).tolist() == [region]
+
+
+def test_overbooking_is_the_most_promised() -> None:
+    tasks = [TaskFacts(id="1", node="a", requested=Quantities(2.0, 120))]
+    snapshot = assemble([NodeFacts(name="a", capacity=Quantities(4.0, 100))], tasks)
+    assert snapshot.nodes.overbooking.tolist() == [1.2]
+
+
+def test_a_node_without_power_draws_nothing() -> None:
+    assert one(Quantities(2.0)).nodes.watts == pytest.approx([60.0])
+    assert one(Quantities(2.0), on=False).nodes.watts.tolist() == [0.0]
+
+
+def test_an_image_leads_to_a_known_service() -> None:
+    services = [
+        ServiceFacts(name="a", image="web:1", known=False),
+        ServiceFacts(name="b", image="web:1", known=True),
+        ServiceFacts(name="c", known=True),
+    ]
+    assert assemble([], services=services).services.by_image == {"web:1": 1}
+
+
+def test_what_is_worked_out_once_is_kept_with_the_snapshot() -> None:
+    snapshot, other = assemble([]), assemble([])
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    assert [snapshot.once("key", make), snapshot.once("key", make)] == [1, 1]
+    assert snapshot.once("another key", make) == 2
+    assert other.once("key", make) == 3
+
+
+def test_names_and_ids_lead_to_rows() -> None:
+    snapshot = assemble(
+        [NodeFacts(name=name, capacity=Quantities()) for name in "ba"], [TaskFacts(id="x", node="b")]
+    )
+    assert snapshot.nodes.index == {"a": 0, "b": 1}
+    assert snapshot.tasks.index == {"x": 0}
