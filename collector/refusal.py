@@ -38,4 +38,5 @@ class Refusal(Exception):  # noqa: N818 - an answer to the client, not an error 
 def what_and_where(error: msgspec.ValidationError) -> tuple[str, str]:
     """What msgspec found wrong, and the path to it: `$` is the whole, `$[0].node` a part."""
     what, _, where = str(error).partition(" - at `")
-    return what, where.removesuffix("`") or "$"
+    # Of a key that is wrong, it tells where it stands: "at `key` in `$[0].labels`".
+    return what, where.removesuffix("`").removeprefix("key` in `") or "$"

@@ -15,6 +15,8 @@ from wire.complaint import Complaint
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_LINGER_SECONDS = 1.0
+"""How long a refused body is still read, so that its sender hears of the refusal; then it is cut off."""
 _IDLE_SECONDS = 150.0
 """Longer than an agent keeps its connection; whoever is silent for so long, or half-way into a request's
 head, is cut off."""
@@ -52,6 +54,7 @@ async def serving(
         shutdown_timeout=2.0,
         auto_decompress=False,
         keepalive_timeout=_IDLE_SECONDS,
+        lingering_time=_LINGER_SECONDS,
     )
     await runner.setup()
     try:
