@@ -8,7 +8,7 @@ import msgspec
 
 from collector.policies.interface import Policy
 from collector.policies.table import POLICIES
-from replay.scenario import Choice, Scenario, Simulation
+from replay.scenario import Choice, Learning, Scenario, Simulation
 from replay.simulation import Contender
 from wire.complaint import Complaint
 
@@ -26,14 +26,15 @@ def _contender(text: str, scenario: Scenario) -> Contender:
     choice = scenario.policies.get(name, Choice(policy=name))
     policy = _policy(choice.policy, scenario.policies)
     given = {**choice.settings, **dict(_assigned(text, each) for each in assignments)}
-    learning = scenario.learning
-    if choice.percentiles is not None:
-        learning = msgspec.structs.replace(learning, percentiles=choice.percentiles)
     return Contender(
         name=text,
         policy=policy,
         settings=_converted(given, policy.settings, f"the settings of {text}"),
-        learning=learning,
+        learning=_converted(
+            {**msgspec.structs.asdict(scenario.learning), **choice.learning},
+            Learning,
+            f"the learning of {text}",
+        ),
         simulation=_converted(
             {**msgspec.structs.asdict(scenario.simulation), **choice.simulation},
             Simulation,

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from replay.choosing import contenders
-from replay.hosts import build_hosts
+from replay.hosts import Hosts, build_hosts
 from replay.prior import Prior
 from replay.results import Point, Results, points_of, result_of
 from replay.scenario import Scenario
@@ -30,6 +32,7 @@ def compare(
     """Replay the workload with each of these."""
     chosen = contenders(names, scenario)
     hosts = build_hosts(scenario.hosts, interleave=scenario.interleave)
+    workload = fitted(workload, hosts)
     results, points = {}, {}
     for contender in chosen:
         prior = Prior(earlier, contender.learning)
@@ -38,3 +41,14 @@ def compare(
         results[contender.name] = result_of(outcome)
         points[contender.name] = points_of(outcome)
     return Comparison(Results(results), points)
+
+
+def fitted(workload: Workload, hosts: Hosts) -> Workload:
+    """The same, with no container asking for more than the largest host has.
+
+    A trace may come from larger hosts. A machine that was given more than there is here asks for a whole
+    host, else no policy that goes by promises could place it at all.
+    """
+    largest = np.nan_to_num(hosts.capacity, nan=np.inf).max(axis=0)
+    # A promise of NaN is none, and stays none.
+    return replace(workload, requested=np.minimum(workload.requested, largest))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from replay.readers import planetlab
+from replay.readers import bitbrains, planetlab
 from replay.scenario import Machines
 from replay.workload import Workload
 from wire.complaint import Complaint
@@ -12,6 +12,7 @@ Read = Callable[[Path, Sequence[Machines]], Workload]
 
 FORMATS: Mapping[str, Read] = {
     "planetlab": planetlab.read,
+    "bitbrains": bitbrains.read,
 }
 
 

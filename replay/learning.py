@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.analysis.envelopes import Need
 from collector.snapshot.power import Floats, Rows
 from wire.resources import RESOURCES
 
@@ -39,12 +40,17 @@ def values_of(bins: NDArray[np.intp]) -> Floats:
     return np.where(bins == 0, 0.0, _FLOORS * np.exp((bins - 0.5) * _GROWTH))
 
 
+_VALUES = values_of(np.repeat(np.arange(_BINS)[:, None], _WIDTH, axis=1)).T
+"""What stands for each bin of each resource."""
+
+
 class Learner:
     """Statistics of many containers. A container has a row here only while it runs."""
 
-    def __init__(self, containers: int, percentiles: tuple[float, float, float, float]) -> None:
+    def __init__(self, containers: int, need: Need) -> None:
         self._row = np.full(containers, _NO_ROW, dtype=np.intp)
-        self._percentiles = np.array(percentiles)
+        self._percentiles = np.array(need.percentile)
+        self._bursts = np.array(need.bursts)
         self._free = list(range(_FIRST_ROWS - 1, _NO_ROW, -1))
         self._slot = 0
         self._allocate(_FIRST_ROWS)
@@ -58,6 +64,8 @@ class Learner:
         self._at_bin = np.zeros((rows, _WIDTH), dtype=np.intp)
         self._up_to_bin = np.zeros((rows, _WIDTH), dtype=np.int64)
         """How many samples lie in the bin of the percentile or below it."""
+        self._beyond = np.zeros((rows, _WIDTH))
+        """What the samples in higher bins add up to."""
 
     def _grow(self, wanted: int) -> None:
         before = self._total.shape[0]
@@ -65,14 +73,14 @@ class Learner:
         while after < before + wanted:
             after *= 2
         kept = (self._counts, self._total, self._sums, self._squares, self._samples)
-        pointers = self._at_bin, self._up_to_bin
+        pointers = self._at_bin, self._up_to_bin, self._beyond
         self._allocate(after)
         for new, old in zip(self._counts, kept[0], strict=True):
             new[:before] = old
         self._total[:before] = kept[1]
         self._sums[:, :before], self._squares[:, :before] = kept[2], kept[3]
         self._samples[:, :before] = kept[4]
-        self._at_bin[:before], self._up_to_bin[:before] = pointers
+        self._at_bin[:before], self._up_to_bin[:before], self._beyond[:before] = pointers
         self._free.extend(range(after - 1, before - 1, -1))
 
     def begin(self, containers: Rows) -> None:
@@ -92,6 +100,7 @@ class Learner:
         self._sums[:, rows] = self._squares[:, rows] = 0.0
         self._samples[:, rows] = 0
         self._at_bin[rows] = self._up_to_bin[rows] = 0
+        self._beyond[rows] = 0.0
         self._free.extend(int(row) for row in rows)
         self._row[containers] = _NO_ROW
 
@@ -103,7 +112,9 @@ class Learner:
         at = rows[:, None], _PLACES, bins
         self._counts[slot][at] += 1
         self._total[at] += 1
-        self._up_to_bin[rows] += bins <= self._at_bin[rows]
+        within = bins <= self._at_bin[rows]
+        self._up_to_bin[rows] += within
+        self._beyond[rows] += np.where(within, 0.0, values_of(bins))
         self._sums[slot, rows] += used
         self._squares[slot, rows] += used * used
         self._samples[slot, rows] += 1
@@ -120,8 +131,10 @@ class Learner:
             self._sums[place] = self._squares[place] = 0.0
             self._samples[place] = 0
         self._slot = slot
-        reached = np.arange(_BINS) <= self._at_bin[:, :, None]
-        self._up_to_bin = np.where(reached, self._total, 0).sum(axis=2, dtype=np.int64)
+        # From the lowest bin up again, as if all that is left were new.
+        self._at_bin[:] = 0
+        self._up_to_bin = self._total[:, :, 0].astype(np.int64)
+        self._beyond = np.einsum("ijk,jk->ij", self._total, _VALUES)
         self._follow(np.arange(self._at_bin.shape[0]))
 
     def _follow(self, rows: Rows) -> None:
@@ -132,17 +145,20 @@ class Learner:
         low = np.flatnonzero(self._up_to_bin[row, place] < rank)
         while low.size:
             at = row[low], place[low]
-            self._at_bin[at] = np.minimum(self._at_bin[at] + 1, _BINS - 1)
-            self._up_to_bin[at] += self._total[(*at, self._at_bin[at])]
+            self._at_bin[at] += 1
+            entered = self._total[(*at, self._at_bin[at])]
+            self._up_to_bin[at] += entered
+            self._beyond[at] -= entered * _VALUES[at[1], self._at_bin[at]]
             low = low[(self._up_to_bin[at] < rank[low]) & (self._at_bin[at] < _BINS - 1)]
         high = np.arange(rank.size)
         while high.size:
             at = row[high], place[high]
-            below = self._up_to_bin[at] - self._total[(*at, self._at_bin[at])]
-            goes = (below >= rank[high]) & (self._at_bin[at] > 0)
-            high = high[goes]
+            left = self._total[(*at, self._at_bin[at])]
+            goes = (self._up_to_bin[at] - left >= rank[high]) & (self._at_bin[at] > 0)
+            high, left = high[goes], left[goes]
             at = row[high], place[high]
-            self._up_to_bin[at] = below[goes]
+            self._up_to_bin[at] -= left
+            self._beyond[at] += left * _VALUES[at[1], self._at_bin[at]]
             self._at_bin[at] -= 1
 
     def samples(self, containers: Rows) -> NDArray[np.int64]:
@@ -166,9 +182,16 @@ class Learner:
         return np.maximum(variance, 0.0)
 
     def envelope(self, containers: Rows) -> Floats:
-        """The percentile of each resource; NaN without samples."""
-        found = values_of(self._at_bin[self._row[containers]])
-        return np.where(self.samples(containers)[:, None] > 0, found, np.nan)
+        """What each needs: the percentile, or the mean of what lies above it; NaN without samples."""
+        rows, samples = self._row[containers], self.samples(containers)[:, None]
+        percentile = values_of(self._at_bin[rows])
+        rank = self._percentiles * samples
+        in_bin = np.maximum(self._up_to_bin[rows] - rank, 0.0)
+        above = np.maximum(self._beyond[rows], 0.0) + in_bin * percentile
+        count = samples - rank
+        burst = np.divide(above, count, out=percentile.copy(), where=count > 0)
+        found = np.where(self._bursts, burst, percentile)
+        return np.where(samples > 0, found, np.nan)
 
 
 def nearest_rank(values: Floats, percentile: float) -> Floats:

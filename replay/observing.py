@@ -22,7 +22,7 @@ class Observer:
     def __init__(self, cluster: Cluster, simulation: Simulation, learning: Learning, prior: Prior) -> None:
         containers, nodes = cluster.workload.size, cluster.hosts.size
         self._cluster, self._simulation, self._learning = cluster, simulation, learning
-        self.learner = Learner(containers, learning.percentiles)
+        self.learner = Learner(containers, learning.need)
         self._prior = prior
         prior.feed(self.learner, cluster.workload.ids)
         self.used: Floats = np.full((containers, _WIDTH), np.nan)

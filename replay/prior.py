@@ -74,7 +74,7 @@ class Prior:
 
 def _statistics(earlier: Workload, learning: Learning) -> _Known:
     """What a collector would have learnt by the end of a recording."""
-    learner = Learner(earlier.size, learning.percentiles)
+    learner = Learner(earlier.size, learning.need)
     rows = np.arange(earlier.size)
     learner.begin(rows)
     since = np.zeros(earlier.size)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from collector.analysis.envelopes import PLAIN_NEED, Need
 from collector.snapshot.tables import Generation
 from wire.complaint import Complaint
 
@@ -71,10 +72,17 @@ class Machines(_Table, frozen=True, kw_only=True):
 class Learning(_Table, frozen=True, kw_only=True):
     """What the policies' numbers are made of."""
 
-    percentiles: tuple[Share, Share, Share, Share] = (0.9, 0.99, 0.99, 0.99)
+    percentiles: tuple[Share, Share, Share, Share] = PLAIN_NEED.percentile
     """Of what a container used, per resource: its envelope."""
+    bursts: tuple[bool, bool, bool, bool] = PLAIN_NEED.bursts
+    """Whether the mean of what lies above the percentile is meant."""
     fewest_samples: Annotated[int, Meta(ge=1)] = 12
     """Before a container has so many, its envelope is what it asks for, or what others like it used."""
+
+    @property
+    def need(self) -> Need:
+        """As the collector's own analysis takes it."""
+        return Need(self.percentiles, self.bursts)
 
 
 class Simulation(_Table, frozen=True, kw_only=True):
@@ -134,10 +142,10 @@ class Choice(_Table, frozen=True, kw_only=True):
 
     policy: Annotated[str, Meta(min_length=1)]
     settings: dict[str, Any] = {}
-    percentiles: tuple[Share, Share, Share, Share] | None = None
-    """Instead of those under `[learning]`."""
+    learning: dict[str, Any] = {}
+    """What holds for this policy instead of what `[learning]` says."""
     simulation: dict[str, Any] = {}
-    """What holds for this policy instead of what `[simulation]` says."""
+    """The same for `[simulation]`."""
     note: str = ""
 
 

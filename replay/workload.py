@@ -26,25 +26,51 @@ class Use(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A recording: one value per step of time, for the clock that all containers share."""
+    """A recording: one value per step of the time that each container was there.
+
+    Use moves in a straight line from one step to the next.
+    """
 
     step_seconds: float
     values: NDArray[np.float32]
-    """Steps, containers, resources; resources that were not recorded may be left off at the end."""
-    interpolates: bool = True
-    """Whether use moves in a straight line from one step to the next, or holds until it."""
+    """A row per container and step, container after container; a column per resource.
+
+    Resources that were not recorded may be left off at the end.
+    """
+    start: Rows
+    """Per container: where its rows begin."""
+    first_step: Rows
+    steps: Rows
+
+    @classmethod
+    def of_all(cls, step_seconds: float, values: NDArray[np.float32]) -> "Recorded":
+        """A recording of containers that were all there all the time: container, step, resource."""
+        count, steps, _ = values.shape
+        return cls(
+            step_seconds,
+            values.reshape(count * steps, -1),
+            np.arange(count) * steps,
+            np.zeros(count, dtype=np.intp),
+            np.full(count, steps),
+        )
+
+    @property
+    def duration_seconds(self) -> float:
+        """Until the last value of all."""
+        return float((self.first_step + self.steps).max(initial=1) - 1) * self.step_seconds
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
         del since  # a recording goes by the clock, not by when its containers came
-        place = min(seconds / self.step_seconds, len(self.values) - 1.0)
+        place = seconds / self.step_seconds
         step = int(place)
-        part = place - step
+        begin, last = self.start[rows], self.steps[rows] - 1
+        now = step - self.first_step[rows]
         found = np.zeros((rows.size, len(RESOURCES)))
-        known = found[:, : self.values.shape[2]]
-        known[:] = self.values[step, rows]
-        if self.interpolates and part > 0:
-            known *= 1 - part
-            known += part * self.values[step + 1, rows]
+        known = found[:, : self.values.shape[1]]
+        known[:] = self.values[begin + np.clip(now, 0, last)]
+        part = place - step
+        if part > 0:
+            known += part * (self.values[begin + np.clip(now + 1, 0, last)] - known)
         return found
 
 
@@ -118,7 +144,7 @@ def always_running(
         services=tuple(ids),
         requested=requested,
         use=use,
-        duration_seconds=(len(use.values) - 1) * use.step_seconds,
+        duration_seconds=use.duration_seconds,
         step_seconds=use.step_seconds,
         arrival_seconds=np.zeros(count),
         lifetime_seconds=np.full(count, inf),

@@ -9,11 +9,16 @@ from wire.complaint import Complaint
 _GZIP = b"\x1f\x8b"
 
 
+def is_packed(path: Path) -> bool:
+    """Whether a file is packed with gzip, by how it begins."""
+    with path.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
+
+
 def open_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line with its number, counted from 1; packed files are known by how they begin."""
+    """Each line with its number, counted from 1."""
     try:
-        with path.open("rb") as file:
-            packed = file.read(len(_GZIP)) == _GZIP
+        packed = is_packed(path)
         with gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8") as lines:
             yield from enumerate(lines, start=1)
     except UnicodeDecodeError:

@@ -67,8 +67,8 @@ def _workload(
     requested = np.full((len(names), 4), np.nan)
     requested[:, 0] = cores
     requested[:, 1] = [size.memory_mb * MEBIBYTE for size in sizes]
-    used = np.stack([shares[name] for name in names], axis=1) * cores.astype(np.float32)
+    used = np.stack([shares[name] for name in names]) * cores[:, None].astype(np.float32)
     constraints = tuple(
         tuple(Constraint(label, Operator.IS, value) for label, value in size.labels.items()) for size in sizes
     )
-    return always_running(names, requested, Recorded(STEP_SECONDS, used[:, :, None]), constraints)
+    return always_running(names, requested, Recorded.of_all(STEP_SECONDS, used[:, :, None]), constraints)
