@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from prometheus_client import Histogram
 
+from collector.analysis.understanding import Understood
 from collector.config import CollectorConfig
 from collector.history.interface import History
 from collector.registry import Registry
@@ -56,3 +57,4 @@ class Core:
     history: History
     clock: Callable[[], float]
     tally: Tally = field(default_factory=Tally)
+    understood: Understood = field(default_factory=Understood)

@@ -21,6 +21,7 @@ from collector.history.sqlite import open_sqlite
 from collector.metrics import REGISTRY, registry_of
 from collector.registry import Registry
 from collector.routes import Route
+from collector.understanding import understanding
 from collector.waiting import WAITING, Waiting
 from wire.address import Address, parse_address
 from wire.serving import Handler, serving
@@ -48,7 +49,10 @@ async def running(
         core = Core(config, Registry(config), history, clock)
         await _remember(core)
         app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)
-        async with serving(app, listen, "http.listen", tls=opened.tls) as address:
+        async with (
+            understanding(core),
+            serving(app, listen, "http.listen", tls=opened.tls) as address,
+        ):
             tidying = asyncio.create_task(_keep_tidy(core))
             try:
                 yield RunningCollector(address, core)

@@ -161,7 +161,7 @@ def _named(centres: Floats, sizes: Rows, last: Sequence[Group]) -> Iterator[Grou
 
 
 def _names(dominant: Resource) -> Iterator[str]:
-    yield dominant
+    yield dominant.value
     for number in range(2, 2 * MOST_CLASSES + 2):
         yield f"{dominant}-{number}"
 

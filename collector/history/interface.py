@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from collector.alerts import AlertSaid
-from collector.usage import Packed
+from collector.analysis.histograms import Packed
 from wire.messages import Event, Report
 from wire.resources import Quantities
 
