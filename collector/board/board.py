@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
 from collector.board.facts import Allocation, Change, Host, TaskRef
+from collector.board.lists import CLASSES, Lists
 from collector.board.nodes import NodeTable
 from collector.board.picturing import Picturing
 from collector.board.tasks import TaskTable
 from collector.config import CollectorConfig
 from collector.snapshot.assembling import Four, ServiceFacts
 from collector.snapshot.power import Floats
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.tables import NOWHERE, Region, Snapshot
 
 _GROUPS_AT_ONCE = 500
 
@@ -23,6 +24,7 @@ class Board:
         placement = config.placement
         self._nodes = NodeTable(config)
         self._tasks = TaskTable(placement.default_class)
+        self._lists = Lists()
         self._picturing = Picturing(config)
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
@@ -36,11 +38,16 @@ class Board:
         with self._writing:
             row = self._nodes.take(change)
             self._tasks.drop(change.node, change.gone)
-            self._tasks.put(change.node, row, change.containers, change.heard_at)
+            for container in change.gone:
+                self._lists.drop_task(change.node, container)
+            rows = self._tasks.put(change.node, row, change.containers, change.heard_at)
+            self._list(change.node, [state.id for state in change.containers], rows)
+            self._lists.put_host(change.node, self._nodes.use_ratio(row) if change.tells_use else None)
 
     def forget(self, node: str) -> None:
         """Let a node go, with all that ran on it."""
         with self._writing:
+            self._lists.drop_host(node)
             self._tasks.drop_node(node)
             row = self._nodes.drop(node)
             came_from = self._tasks.table.columns.came_from
@@ -114,6 +121,7 @@ class Board:
                     continue
                 columns.requested[row], columns.allocated[row] = each.requested, each.allocated
                 columns.is_promised[row] = True
+                self._list(each.node, [each.container], [row])
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
                 columns.came_from[row] = NOWHERE if came_from is None else came_from
 
@@ -123,6 +131,16 @@ class Board:
             self._nodes.put_host(host)
 
     # --- Readers ------------------------------------------------------------------------------
+
+    def hosts(self, regions: Iterable[Region], classes: Sequence[int] = CLASSES) -> list[str]:
+        """Nodes in the order of Energy4Cloud's registry: by region, then class, then use."""
+        with self._writing:
+            return list(self._lists.hosts(regions, classes))
+
+    def least_used(self, node: str, task_class: int) -> list[str]:
+        """Ids of a node's containers of one class, the least used first, new ones last."""
+        with self._writing:
+            return list(self._lists.tasks(node, task_class))
 
     def snapshot(self, now: float) -> Snapshot:
         """The cluster as it is, or as it was at most `snapshot_seconds` ago; nobody changes it any more."""
@@ -134,3 +152,9 @@ class Board:
                 taken = self._picturing.copy(self._nodes, self._tasks, now)
             self._last = self._picturing.snapshot(taken, now)
             return self._last
+
+    def _list(self, node: str, containers: Sequence[str], rows: Sequence[int]) -> None:
+        uses = self._tasks.use_ratios(rows)
+        classes = self._tasks.table.columns.task_class[rows].tolist()
+        for container, task_class, use in zip(containers, classes, uses, strict=True):
+            self._lists.put_task(node, container, task_class, use)

@@ -34,6 +34,11 @@ class Change:
     is_new_run: bool = False
     """Nothing that an earlier run said of the node holds any more."""
 
+    @property
+    def tells_use(self) -> bool:
+        """Whether it changes how much of the node is used, as far as that is known."""
+        return self.state is not None or self.is_new_run
+
 
 class TaskRef(NamedTuple):
     """Who runs where."""

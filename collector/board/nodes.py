@@ -118,7 +118,7 @@ class NodeTable:
         if change.state is not None:
             columns.used[row] = amounts(change.state.used)
             columns.capacity[row] = amounts(change.state.capacity)
-        if change.state is not None or change.is_new_run:
+        if change.tells_use:
             capacity = columns.capacity[row]
             ratio = np.divide(
                 columns.used[row], capacity, out=np.full_like(capacity, np.nan), where=capacity > 0
@@ -132,6 +132,12 @@ class NodeTable:
             columns.failures[row] = change.failures + self._left(row, change.heard_at)
             columns.failed_at[row] = change.heard_at
         return row
+
+    def use_ratio(self, row: int) -> float:
+        """How busy a host is, by the busier of its CPU and memory; what is not known counts as nothing."""
+        columns = self.table.columns
+        pairs = zip(columns.used[row, :2].tolist(), columns.capacity[row, :2].tolist(), strict=True)
+        return max((used / capacity for used, capacity in pairs if used >= 0 and capacity > 0), default=0.0)
 
     def advance(self, now: float) -> None:
         """Close the slots of the trend that are over; what a node said holds until it counts as down."""

@@ -183,6 +183,14 @@ class TaskTable:
         self._rows.pop(node, None)
         return dropped
 
+    def use_ratios(self, rows: Sequence[int]) -> list[float]:
+        """How much of their promises tasks use, by the busier of CPU and memory; unknown is nothing."""
+        columns = self.table.columns
+        used, promised = columns.used[rows, :2], columns.allocated[rows, :2]
+        ratios = np.divide(used, promised, out=np.zeros_like(used), where=promised > 0)
+        most: list[float] = np.fmax(ratios, 0.0).max(axis=1, initial=0.0).tolist()
+        return most
+
     def rivals(self, node: str) -> Counter[str]:
         """The nodes that claim the same containers as this one, and how many."""
         disputed = self._rows.get(node, {}).keys() & self._disputed.keys() if self._disputed else ()

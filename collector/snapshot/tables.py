@@ -279,13 +279,16 @@ class Snapshot:
         return np.bincount(on[on != NOWHERE], minlength=len(self.nodes.names))
 
 
-_DESIRED, _DEGRADED = 0.5, 0.85
+DESIRED_RATIO, DEGRADED_RATIO = 0.5, 0.85
+"""Where the desired region begins, and where it ends."""
 
 
 def region_of(utilisation: Floats) -> Codes:
     """LEE below a half, DEE up to 85 %, EED above."""
     return np.where(
-        utilisation < _DESIRED, Region.LEE, np.where(utilisation <= _DEGRADED, Region.DEE, Region.EED)
+        utilisation < DESIRED_RATIO,
+        Region.LEE,
+        np.where(utilisation <= DEGRADED_RATIO, Region.DEE, Region.EED),
     ).astype(np.int8)
 
 

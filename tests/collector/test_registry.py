@@ -1,7 +1,9 @@
 import msgspec
 import pytest
 
+from collector.alerts import AlertSaid
 from collector.answers import AlertState, State
+from collector.board.facts import Host
 from collector.config import CollectorConfig, Liveness
 from collector.registry import Registry
 from tests.collector.making import HEARTBEAT, START, container, report, said, take_in
@@ -82,6 +84,53 @@ def test_a_node_told_to_speak_seldom_is_not_suspect_in_between() -> None:
     # Until a new run says how often it speaks, it is taken to do as the one before.
     known.apply(said(boot="second", at=START + 200), START + 200)
     assert known.nodes(START + 380)[0].state is State.UP
+
+
+def test_a_machine_under_a_new_name_is_known_by_its_containers() -> None:
+    known = registry()
+    runs = [container("a"), container("b")]
+    take_in(known, heartbeat_with(1.0), START)
+    known.apply(report("alpha", sequence=2, containers=[container(), *runs]), START)
+    known.apply(report("omega", boot="second", at=START + 9, containers=[container(), *runs[1:]]), START + 9)
+    assert known.tidy(START + 9) == {}, "as long as the old name may be heard of again, they are two"
+    known.apply(said("omega", boot="second", sequence=2, at=START + 40), START + 40)
+    assert known.tidy(START + 40) == {"alpha": "omega"}
+    assert [node.name for node in known.nodes(START + 40)] == ["omega"]
+    assert known.board.snapshot(START + 40).tasks.ids == ("id-of-b", "id-of-web")
+    assert {each.name: each.p90_samples for each in known.containers(START + 40)} == {"b": 0, "web": 1}
+
+
+def test_a_node_that_is_down_is_no_renamed_one_where_another_ran_the_same_before() -> None:
+    known = registry()
+    known.apply(report("omega", containers=[container()]), START)
+    known.apply(report("alpha", containers=[container()]), START)
+    known.apply(said("omega", sequence=2, at=START + 40), START + 40)
+    assert known.tidy(START + 40) == {}
+
+
+def test_a_node_that_was_switched_off_is_not_forgotten() -> None:
+    known = registry()
+    known.apply(report("asleep"), START)
+    known.apply(report("lost"), START)
+    known.board.put_host(Host(node="asleep", on=False))
+    known.tidy(START + 4000)
+    assert [node.name for node in known.nodes(START + 4000)] == ["asleep"]
+
+
+def test_a_node_that_comes_back_is_up_again_with_what_it_says_now() -> None:
+    known = registry()
+    known.apply(report(containers=[container("before")]), START)
+    assert known.nodes(START + 100)[0].state is State.DOWN
+    known.apply(report(boot="second", at=START + 100, containers=[container("after")]), START + 100)
+    assert known.nodes(START + 100)[0].state is State.UP
+    assert [each.name for each in known.containers(START + 100)] == ["after"]
+
+
+def test_alerts_that_are_restored_are_bottlenecks_again() -> None:
+    known = registry()
+    known.apply(report(), START)
+    known.restore([AlertSaid("alpha", "first", 1, Alert(Resource.DISK, START, "busy"))], [])
+    assert known.board.snapshot(START).nodes.bottleneck[0].tolist() == [False, False, True, False]
 
 
 def test_a_beacon_proves_life_and_leaves_all_else_as_it_was() -> None:
