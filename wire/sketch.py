@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Meta
 
 RELATIVE_ERROR = 0.01
+FLOORS = (1e-4, 1.0, 1.0, 1.0)
+"""In the order of `RESOURCES`: what is less, in cores, bytes and bytes per second, is as good as nothing."""
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 

@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from wire.messages import LONGEST_NAME, ContainerUsage
 from wire.resources import RESOURCES, Resource
-from wire.sketch import Sketch, bin_of, merged
+from wire.sketch import FLOORS, Sketch, bin_of, merged
 
-_FLOORS = (1e-4, 1.0, 1.0, 1.0)
-"""In the order of `RESOURCES`: what is less, in cores, bytes and bytes per second, is as good as nothing."""
 _NOTHING = -(1 << 15)
 """Stands for a sample below the floor; no bin has this number."""
 _MOST_LOOSE = 256
@@ -39,7 +37,7 @@ class Tally:
             if value is None:
                 continue
             totals[index] += value * seconds
-            loose.append(bin_of(value) if value > _FLOORS[index] else _NOTHING)
+            loose.append(bin_of(value) if value > FLOORS[index] else _NOTHING)
             if len(loose) >= _MOST_LOOSE:
                 self._counted[index] = self._sketch(index)
                 del loose[:]
