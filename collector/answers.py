@@ -222,3 +222,5 @@ class Health(msgspec.Struct, frozen=True):
 
     status: str
     version: str
+    problems: tuple[str, ...] = ()
+    """What it does without for now, though it can go on: a store or a Prometheus that does not answer."""

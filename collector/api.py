@@ -118,7 +118,7 @@ async def alive(_core: Core, _query: NoQuery) -> Health:
 async def ready(core: Core, _query: NoQuery) -> Health:
     """That a report could be kept now."""
     await core.history.check()
-    return Health("ready", __version__)
+    return Health("ready", __version__, core.troubles.listed)
 
 
 async def described(_core: Core, _request: web.Request) -> web.Response:

@@ -11,6 +11,7 @@ from collector.analysis.understanding import Understood
 from collector.config import CollectorConfig
 from collector.history.interface import History
 from collector.registry import Registry
+from collector.trouble import Troubles
 
 INGEST_DURATION = (
     "wattpack_collector_ingest_duration_seconds",
@@ -58,3 +59,4 @@ class Core:
     clock: Callable[[], float]
     tally: Tally = field(default_factory=Tally)
     understood: Understood = field(default_factory=Understood)
+    troubles: Troubles = field(default_factory=Troubles)

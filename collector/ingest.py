@@ -15,6 +15,7 @@ from aiohttp import web
 from collector.access.scopes import CALLER, Caller
 from collector.body import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
 from collector.core import Core, Kind, Outcome
+from collector.history.prometheus.reading import is_pulled
 from collector.refusal import Refusal
 from collector.usage import slot_of
 from collector.waiting import WAITING
@@ -39,7 +40,7 @@ async def take_reports(core: Core, request: web.Request) -> web.Response:
             except Refusal as refusal:
                 core.tally.reports[_outcome(refusal)] += 1
                 raise
-            receipt = await _keep(core, reports)
+            receipt = await keep(core, reports)
         return web.Response(body=encode(receipt), content_type=JSON_TYPE)
 
 
@@ -48,14 +49,17 @@ def _outcome(refusal: Refusal) -> Outcome:
     return Outcome.DELAYED if delayed else Outcome.REFUSED
 
 
-async def _keep(core: Core, reports: Sequence[Report]) -> Receipt:
+async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
+    """Keep reports for good, then know them."""
     received_at = core.clock()
     new = await core.history.add(reports, received_at)
     for report, is_new in zip(reports, new, strict=True):
         core.tally.reports[Outcome.TAKEN if is_new else Outcome.KNOWN] += 1
         if is_new:
             core.tally.taken[_kind(report)] += 1
-            core.tally.sequence_gaps += core.registry.apply(report, received_at)
+            is_ahead = core.registry.apply(report, received_at)
+            # What is read from a store is numbered by its time, so there is no telling what lies between.
+            core.tally.sequence_gaps += is_ahead and not is_pulled(report)
             await _count_usage(core, report, received_at)
     return Receipt(taken=sum(new), known=len(new) - sum(new), refused=0, server_time=core.clock())
 

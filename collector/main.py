@@ -16,11 +16,13 @@ from collector.api import ROUTES
 from collector.config import CollectorConfig
 from collector.core import Core
 from collector.door import called_by_name, problems
+from collector.history.choice import open_history
 from collector.history.interface import Unavailable
-from collector.history.sqlite import open_sqlite
 from collector.metrics import REGISTRY, registry_of
+from collector.pull.loop import pulling
 from collector.registry import Registry
 from collector.routes import Route
+from collector.trouble import Troubles
 from collector.understanding import understanding
 from collector.waiting import WAITING, Waiting
 from wire.address import Address, parse_address
@@ -45,13 +47,15 @@ async def running(
 ) -> AsyncIterator[RunningCollector]:
     """Run a collector while the block runs; raises `Complaint` when it cannot start."""
     opened = opening(config)
-    async with open_sqlite(config.history) as history:
-        core = Core(config, Registry(config), history, clock)
+    troubles = Troubles()
+    async with open_history(config, troubles) as history:
+        core = Core(config, Registry(config), history, clock, troubles=troubles)
         await _remember(core)
         app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)
         async with (
             understanding(core),
             serving(app, listen, "http.listen", tls=opened.tls) as address,
+            pulling(core),
         ):
             tidying = asyncio.create_task(_keep_tidy(core))
             try:

@@ -49,11 +49,23 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a store elsewhere has not taken."""
+
+    reports: int
+    size_bytes: int
+    dropped_reports: int
+    """Given up since the start: no more room, or refused for good."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """How much a history holds."""
 
     reports: int
     size_bytes: int
+    waiting: Waiting | None = None
+    """None where there is no store elsewhere."""
     dropped_for_size: int = 0
     """Rows of samples that went before their time, since the start, so that the size stays in its bound."""
 

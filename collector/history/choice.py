@@ -1,0 +1,21 @@
+"""The history that the settings ask for."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from collector.config import CollectorConfig
+from collector.history.interface import History
+from collector.history.prometheus.history import open_prometheus
+from collector.history.sqlite import open_sqlite
+from collector.trouble import Troubles
+
+
+@asynccontextmanager
+async def open_history(config: CollectorConfig, troubles: Troubles) -> AsyncIterator[History]:
+    """Open the history; raises `Complaint` when it cannot be had."""
+    if config.history.store == "prometheus":
+        async with open_prometheus(config, troubles) as history:
+            yield history
+    else:
+        async with open_sqlite(config.history) as file:
+            yield file

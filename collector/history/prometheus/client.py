@@ -1,0 +1,195 @@
+"""HTTP to a Prometheus-compatible store: samples in, answers to PromQL out."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+import aiohttp
+import msgspec
+from aiohttp import hdrs
+
+from collector.config import Endpoint
+from collector.history.interface import Unavailable
+from wire.complaint import Complaint
+from wire.version import __version__
+
+_LONGEST_TEXT = 300
+_NEVER = {
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+"""Answers after which the same request would fare no better. A wrong password or address is not among them:
+someone will put it right, and what waits must still be there then."""
+
+Value = tuple[float, str]
+"""A time, and a number as text, since JSON has no NaN."""
+
+
+class Instant(msgspec.Struct, frozen=True):
+    """A series with its value at one time."""
+
+    metric: dict[str, str]
+    value: Value
+
+
+class Range(msgspec.Struct, frozen=True):
+    """A series with its values over a time."""
+
+    metric: dict[str, str]
+    values: list[Value]
+
+
+Found = TypeVar("Found")
+
+
+class _Data(msgspec.Struct, Generic[Found], frozen=True):
+    resultType: Literal["vector", "matrix"]  # noqa: N815 - as the store spells it
+    result: list[Found]
+
+
+class _Answer(msgspec.Struct, Generic[Found], frozen=True):
+    data: _Data[Found]
+
+
+_instants = msgspec.json.Decoder(_Answer[Instant])
+_ranges = msgspec.json.Decoder(_Answer[Range])
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a bug
+    """The store will never take this request; the message says why, for a person."""
+
+
+class Client:
+    """A store, as it is spoken to; made by `connect`."""
+
+    def __init__(self, settings: Endpoint, session: aiohttp.ClientSession) -> None:
+        self._settings = settings
+        self._session = session
+        self.url = settings.url.rstrip("/")
+
+    async def write(self, packed: bytes, url: str = "") -> None:
+        """Hand over a request of remote write; raises `Unavailable`, or `Refused` if it is in vain."""
+        headers = {
+            hdrs.CONTENT_TYPE: "application/x-protobuf",
+            hdrs.CONTENT_ENCODING: "snappy",
+            "X-Prometheus-Remote-Write-Version": "0.1.0",
+        }
+        status, said = await self._post(url or f"{self.url}/api/v1/write", packed, headers)
+        if status in _NEVER:
+            raise Refused(_excerpt(status, said))
+        if status // 100 != 2:  # noqa: PLR2004 - any of the 2xx
+            raise Unavailable(_excerpt(status, said))
+
+    async def query(self, promql: str, at: float) -> list[Instant]:
+        """Every series that an expression gives at one time."""
+        answer = await self._ask("query", {"query": promql, "time": f"{at:.3f}"})
+        return (await self._parsed(_instants, answer)).data.result
+
+    async def query_raw(self, selector: str, at: float, seconds: float) -> list[Range]:
+        """Every sample of the series selected, from `seconds` before a time until then."""
+        milliseconds = max(1, round(seconds * 1000))
+        asked = {"query": f"{selector}[{milliseconds}ms]", "time": f"{at:.3f}"}
+        return (await self._parsed(_ranges, await self._ask("query", asked))).data.result
+
+    async def query_range(self, promql: str, start: float, end: float, step_seconds: float) -> list[Range]:
+        """What an expression gives from one time to another, both included, step by step."""
+        asked = {"query": promql, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step_seconds:g}"}
+        return (await self._parsed(_ranges, await self._ask("query_range", asked))).data.result
+
+    async def _ask(self, what: str, asked: dict[str, str]) -> bytes:
+        # For VictoriaMetrics, which otherwise holds back the last half minute; others do not mind.
+        form = aiohttp.FormData({**asked, "latency_offset": "1ms", "nocache": "1"})()
+        status, said = await self._post(f"{self.url}/api/v1/{what}", form)
+        if status != HTTPStatus.OK:
+            raise Unavailable(_excerpt(status, said))
+        return said
+
+    async def _parsed(self, decoder: msgspec.json.Decoder[Found], body: bytes) -> Found:
+        try:
+            # Many megabytes may come, and others want to be answered meanwhile.
+            return await asyncio.to_thread(decoder.decode, body)
+        except msgspec.DecodeError as error:
+            raise Unavailable(
+                f"it does not answer as Prometheus does ({error}): is the address right?"
+            ) from error
+
+    async def _post(
+        self, url: str, body: bytes | aiohttp.Payload, headers: dict[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        try:
+            async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
+                return answer.status, await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise Unavailable(_reason(error)) from error
+
+
+@asynccontextmanager
+async def connect(settings: Endpoint, key: str) -> AsyncIterator[Client]:
+    """A client while the block runs; `key` names the table of its settings, for complaints."""
+    connector = aiohttp.TCPConnector(ssl=_tls(settings, key), limit=4)
+    headers = {hdrs.USER_AGENT: f"wattpack-collector/{__version__}", **_credentials(settings, key)}
+    timeout = aiohttp.ClientTimeout(total=settings.timeout_seconds)
+    async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=timeout) as session:
+        yield Client(settings, session)
+
+
+def _credentials(settings: Endpoint, key: str) -> dict[str, str]:
+    if settings.token_file:
+        return {hdrs.AUTHORIZATION: f"Bearer {_secret(settings.token_file, f'{key}.token_file')}"}
+    if settings.username:
+        password = _secret(settings.password_file, f"{key}.password_file") if settings.password_file else ""
+        return {hdrs.AUTHORIZATION: aiohttp.encode_basic_auth(settings.username, password)}
+    return {}
+
+
+def _secret(path: str, key: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Complaint(f"cannot read {path} ({str(why).lower()}): check {key}") from error
+
+
+def _tls(settings: Endpoint, key: str) -> ssl.SSLContext | bool:
+    if not (settings.ca_file or settings.cert_file):
+        return True
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file or None)
+        if settings.cert_file:
+            context.load_cert_chain(settings.cert_file, settings.key_file or None)
+    except (OSError, ssl.SSLError) as error:
+        raise Complaint(
+            f"cannot use the certificates for {settings.url} ({str(error).lower()}): "
+            f"check ca_file, cert_file and key_file in [{key}]"
+        ) from error
+    return context
+
+
+def _excerpt(status: int, said: bytes) -> str:
+    return f"it answers {status} {said[:_LONGEST_TEXT].decode(errors='replace').strip()}".strip()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno or 0
+        # asyncio puts the address where the reason should be; for a name that is not found it is the reason.
+        return (os.strerror(number) if number > 0 else error.os_error.strerror or str(error)).lower()
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__
+
+
+def either(names: Sequence[str]) -> str:
+    """A regular expression for a matcher in PromQL that fits each of these names and nothing else."""
+    escaped = ("".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in name) for name in names)
+    return "|".join(escaped).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+_SPECIAL = frozenset("\\.+*?()|[]{}^$")

@@ -1,0 +1,171 @@
+"""The history with its time series in a store: the SQLite file, and an outbox to the store beside it.
+
+A report is acknowledged once it is in the outbox and in the file, whether or not the store is there now: a
+store that is away must not make a cluster blind, and agents need not wait for it. In this order, because a
+report of which only the outbox knows comes again and is written again, which changes nothing: same series,
+same time, same value. The file knows which reports came, so a repeat is recognised after a restart as well.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
+
+from collector.config import CollectorConfig
+from collector.history.interface import (
+    Account,
+    ContainerKey,
+    GroupBy,
+    Happened,
+    History,
+    Kept,
+    Mean,
+    Recollection,
+    Series,
+    Standing,
+    SubjectKind,
+    Unavailable,
+    Waiting,
+)
+from collector.history.opening import IN_MEMORY, reason
+from collector.history.prometheus.client import Client, connect
+from collector.history.prometheus.encoding import pack
+from collector.history.prometheus.outbox import Outbox
+from collector.history.prometheus.reading import is_pulled
+from collector.history.prometheus.shipping import Shipper
+from collector.history.prometheus.writing import Scribe
+from collector.history.sqlite import open_sqlite
+from collector.trouble import Part, Troubles
+from wire.complaint import Complaint
+from wire.messages import Report
+
+Result = TypeVar("Result")
+
+
+class PrometheusHistory:
+    """Fulfils `History`; made by `open_prometheus`."""
+
+    def __init__(
+        self, journal: History, outbox: Outbox, shipper: Shipper, client: Client, disk: ThreadPoolExecutor
+    ) -> None:
+        self._journal = journal
+        self._outbox = outbox
+        self._shipper = shipper
+        self._disk = disk
+        self._scribe = Scribe()
+        self.client = client
+        """The store, to be asked by others."""
+
+    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
+        # What was read from a store is in one.
+        told = [report for report in reports if not is_pulled(report)]
+        if told:
+            await self._on_disk(partial(self._put, told, received_at))
+            self._shipper.wake()
+        return await self._journal.add(reports, received_at)
+
+    def _put(self, reports: Sequence[Report], received_at: float) -> None:
+        body = b"".join(self._scribe.write(report, received_at) for report in reports)
+        self._outbox.put(pack(body), len(reports))
+
+    async def recall(self) -> Recollection:
+        recollection = await self._journal.recall()
+
+        def hold() -> None:
+            for received in recollection.reports:
+                if not is_pulled(received.report):
+                    self._scribe.hold(received.report, received.received_at)
+
+        await self._on_disk(hold)
+        return recollection
+
+    async def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> Mapping[str, Mean]:
+        return await self._journal.node_means(window_seconds, standings)
+
+    async def container_means(
+        self, window_seconds: float, standings: Sequence[Standing]
+    ) -> Mapping[ContainerKey, Mean]:
+        return await self._journal.container_means(window_seconds, standings)
+
+    async def events(self, limit: int, node: str | None = None) -> Sequence[Happened]:
+        return await self._journal.events(limit, node)
+
+    async def series(
+        self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
+    ) -> Series:
+        return await self._journal.series(kind, name, start, end, step_seconds)
+
+    async def energy(
+        self, start: float, end: float, by: GroupBy, label: str | None = None
+    ) -> Sequence[Account]:
+        return await self._journal.energy(start, end, by, label)
+
+    async def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+        await self._journal.remember(kind, entries)
+
+    async def recollect(self, kind: str) -> Mapping[str, bytes]:
+        return await self._journal.recollect(kind)
+
+    async def forget_old(self, now: float) -> None:
+        await self._on_disk(partial(self._scribe.forget, now - _HELD_SECONDS))
+        await self._journal.forget_old(now)
+
+    async def check(self) -> None:
+        await self._journal.check()
+
+    def kept(self) -> Kept:
+        outbox = self._outbox
+        waiting = Waiting(outbox.waiting_reports, outbox.stored_bytes, outbox.dropped_reports)
+        return replace(self._journal.kept(), waiting=waiting)
+
+    async def _on_disk(self, work: Callable[[], Result]) -> Result:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._disk, work)
+        except sqlite3.Error as error:
+            raise Unavailable(f"what waits for the store cannot be kept: {reason(error)}") from error
+
+
+_HELD_SECONDS: Final = 3600.0
+"""A node not heard of for so long is not repeated: its next word is all there is again."""
+
+
+_LAST_TRY_SECONDS: Final = 2.0
+
+
+@asynccontextmanager
+async def open_prometheus(config: CollectorConfig, troubles: Troubles) -> AsyncIterator[PrometheusHistory]:
+    """Open the file and the outbox, and ship while the block runs; raises `Complaint` when it cannot."""
+    if not config.store.url:
+        raise Complaint(
+            'history.store is "prometheus", but nothing says where that is: set store.url, '
+            "such as http://127.0.0.1:8428"
+        )
+    path = config.history.path
+    async with AsyncExitStack() as held:
+        journal = await held.enter_async_context(open_sqlite(config.history))
+        client = await held.enter_async_context(connect(config.store, "store"))
+        disk = held.enter_context(ThreadPoolExecutor(1, thread_name_prefix="outbox"))
+        outbox = Outbox(path if path == IN_MEMORY else f"{path}.outbox", config.store.outbox_max_bytes)
+        held.callback(outbox.close)
+        troubles.watch(Part.STORE)
+        shipper = Shipper(outbox, client, config.store.write_url, disk, troubles)
+        shipping = asyncio.create_task(shipper.run())
+        # What is there at the end gets one more chance; the rest waits for the next start.
+        held.push_async_callback(_last_try, shipper)
+        held.push_async_callback(_stopped, shipping)
+        yield PrometheusHistory(journal, outbox, shipper, client, disk)
+
+
+async def _last_try(shipper: Shipper) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_TRY_SECONDS):
+            await shipper.ship()
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

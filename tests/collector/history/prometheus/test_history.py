@@ -1,0 +1,207 @@
+import asyncio
+import base64
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.config import CollectorConfig, Store
+from collector.history.interface import Unavailable, Waiting
+from collector.history.prometheus import shipping
+from collector.history.prometheus.client import connect
+from collector.history.prometheus.history import PrometheusHistory, open_prometheus
+from collector.history.prometheus.reading import PULLED
+from collector.trouble import Part, Troubles
+from tests.collector.history.prometheus.fake import FakeStore, fake_store
+from tests.collector.making import START, container, report, said, settings
+from wire.complaint import Complaint
+
+KEPT = "they are kept, and tried again"
+
+
+@dataclass
+class Opened:
+    history: PrometheusHistory
+    troubles: Troubles
+
+
+def config(path: Path | str, url: str, **store: Any) -> CollectorConfig:
+    plain = settings(path)
+    return msgspec.structs.replace(
+        plain,
+        history=msgspec.structs.replace(plain.history, store="prometheus"),
+        store=Store(url=url, **store),
+    )
+
+
+@asynccontextmanager
+async def opened(path: Path | str, url: str, **store: Any) -> AsyncIterator[Opened]:
+    troubles = Troubles()
+    async with open_prometheus(config(path, url, **store), troubles) as history:
+        yield Opened(history, troubles)
+
+
+def waiting(history: PrometheusHistory) -> Waiting:
+    found = history.kept().waiting
+    assert found is not None
+    return found
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - what is awaited happens in a server, which has no event for it
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipping, "_PAUSE_SECONDS", (0.01,))
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[FakeStore]:
+    async with fake_store() as store:
+        yield store
+
+
+async def test_reports_are_kept_here_and_arrive_there(store: FakeStore, tmp_path: Path) -> None:
+    async with opened(tmp_path / "db", store.url) as it:
+        assert await it.history.add([report(containers=[container()])], START) == [True]
+        await until(lambda: store.sequences() == [START])
+        await until(lambda: waiting(it.history) == Waiting(0, 0, 0))
+        assert it.history.kept().reports == 1
+        [received] = (await it.history.recall()).reports
+        assert received.report.containers == (container(),)
+
+
+async def test_a_repeat_is_recognised_after_a_restart(store: FakeStore, tmp_path: Path) -> None:
+    async with opened(tmp_path / "db", store.url) as it:
+        await it.history.add([report()], START)
+    async with opened(tmp_path / "db", store.url) as it:
+        assert await it.history.add([report(), said(sequence=2, at=START + 1)], START) == [False, True]
+
+
+async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_back(
+    store: FakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "collector.trouble")
+    store.status = HTTPStatus.SERVICE_UNAVAILABLE
+    async with opened(tmp_path / "db", store.url) as it:
+        for sequence in range(1, 6):
+            assert await it.history.add([said(sequence=sequence, at=START + sequence)], START) == [True]
+        await until(lambda: bool(it.troubles.parts[Part.STORE]) and store.requests > 2)
+        [trouble] = it.troubles.listed
+        assert trouble == f"the store at {store.url} takes no samples: it answers 503 not now; {KEPT}"
+        assert waiting(it.history).reports == 5
+        await it.history.check()
+        store.status = HTTPStatus.NO_CONTENT
+        await until(lambda: waiting(it.history).reports == 0)
+        assert store.sequences() == [START + sequence for sequence in range(1, 6)]
+        assert not it.troubles.listed
+    # One line each way, however often it was tried.
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+async def test_what_waits_when_the_collector_is_stopped_goes_with_its_next_start(
+    store: FakeStore, tmp_path: Path
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        async with opened(tmp_path / "db", away) as it:
+            await it.history.add([report()], START)
+            await until(lambda: bool(it.troubles.listed))
+            assert "connection refused" in it.troubles.listed[0]
+    async with opened(tmp_path / "db", store.url) as it:
+        await until(lambda: store.sequences() == [START])
+
+
+async def test_what_was_acknowledged_just_before_a_stop_still_arrives(
+    store: FakeStore, tmp_path: Path
+) -> None:
+    async with opened(tmp_path / "db", store.url) as it:
+        await it.history.add([report()], START)
+    assert store.sequences() == [START]
+
+
+async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, tmp_path: Path) -> None:
+    store.status = HTTPStatus.SERVICE_UNAVAILABLE
+    async with opened(tmp_path / "db", store.url, outbox_max_bytes=1 << 20) as it:
+        many = [container(str(number), image=str(number) * 300) for number in range(2000)]
+        for sequence in range(1, 9):
+            await it.history.add([report(sequence=sequence, at=START + sequence, containers=many)], START)
+        left = waiting(it.history)
+        assert left.reports + left.dropped_reports == 8
+        assert left.dropped_reports > 0
+        assert left.size_bytes <= 1 << 20
+
+
+async def test_what_the_store_refuses_for_good_takes_nothing_else_with_it(
+    store: FakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.unwanted, store.status = "beta", HTTPStatus.SERVICE_UNAVAILABLE
+    async with opened(tmp_path / "db", store.url) as it:
+        for node in ("alpha", "beta", "gamma", "beta"):
+            await it.history.add([report(node)], START)
+        store.status = HTTPStatus.NO_CONTENT
+        await until(lambda: waiting(it.history).reports == 0)
+        assert waiting(it.history).dropped_reports == 2
+    assert store.sequences("alpha") == store.sequences("gamma") == [START]
+    assert sum("refused samples for good" in record.message for record in caplog.records) == 2
+
+
+async def test_a_wrong_password_drops_nothing(store: FakeStore, tmp_path: Path) -> None:
+    store.status = HTTPStatus.UNAUTHORIZED
+    async with opened(tmp_path / "db", store.url) as it:
+        await it.history.add([report()], START)
+        await until(lambda: bool(it.troubles.listed))
+        assert waiting(it.history) == Waiting(1, waiting(it.history).size_bytes, 0)
+
+
+async def test_what_was_read_from_a_store_is_not_written_to_it_again(
+    store: FakeStore, tmp_path: Path
+) -> None:
+    async with opened(tmp_path / "db", store.url) as it:
+        assert await it.history.add([report(boot=PULLED)], START) == [True]
+        await it.history.add([report("beta")], START)
+    assert store.sequences("alpha") == []
+    assert store.sequences("beta") == [START]
+
+
+async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret\n")
+    secret = str(tmp_path / "secret")
+    async with connect(Store(url=store.url, token_file=secret), "store") as client:
+        await client.query("up", START)
+    assert store.authorization == "Bearer s3cret"
+    async with connect(Store(url=store.url, username="me", password_file=secret), "store") as client:
+        await client.query("up", START)
+    assert store.authorization == "Basic " + base64.b64encode(b"me:s3cret").decode()
+
+
+async def test_settings_that_cannot_work_are_told_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Complaint, match=r"set store\.url"):
+        async with opened(tmp_path / "db", ""):
+            pass
+    absent = str(tmp_path / "absent")
+    with pytest.raises(Complaint, match=r"no such file or directory\): check store\.token_file"):
+        async with opened(tmp_path / "db", "http://127.0.0.1:1", token_file=absent):
+            pass
+    with pytest.raises(Complaint, match=r"check ca_file, cert_file and key_file in \[store\]"):
+        async with opened(tmp_path / "db", "https://127.0.0.1:1", ca_file=absent):
+            pass
+
+
+@pytest.mark.parametrize("answer", ["<html>", "{}", '{"data":{"resultType":"scalar","result":[1,"2"]}}'])
+async def test_what_does_not_answer_as_prometheus_does_is_named(store: FakeStore, answer: str) -> None:
+    store.answer = answer
+    async with connect(Store(url=store.url), "store") as client:
+        with pytest.raises(Unavailable, match="does not answer as Prometheus does"):
+            await client.query("up", START)

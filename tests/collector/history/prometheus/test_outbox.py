@@ -1,0 +1,83 @@
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from collector.history.prometheus.outbox import Outbox
+from wire.complaint import Complaint
+
+ROOM = 1000
+
+
+def bodies(outbox: Outbox, at_most_bytes: int = ROOM) -> list[bytes]:
+    return [entry.body for entry in outbox.first(at_most_bytes)]
+
+
+def test_what_is_put_in_waits_in_order_and_survives_the_process(tmp_path: Path) -> None:
+    path = str(tmp_path / "outbox")
+    outbox = Outbox(path, ROOM)
+    outbox.put(b"one", 1)
+    outbox.put(b"three", 3)
+    # Killed: nobody closes it.
+    again = Outbox(path, ROOM)
+    assert bodies(again) == [b"one", b"three"]
+    assert (len(again), again.stored_bytes, again.waiting_reports) == (2, 8, 4)
+    again.remove(again.first(1))
+    assert (len(again), again.stored_bytes, again.waiting_reports) == (1, 5, 3)
+    again.close()
+    outbox.close()
+
+
+def test_the_oldest_go_when_there_is_no_more_room_and_are_counted() -> None:
+    outbox = Outbox(":memory:", ROOM)
+    for number in range(10):
+        outbox.put(bytes([number]) * 300, 2)
+    assert [body[0] for body in bodies(outbox)] == [7, 8, 9]
+    assert (outbox.dropped_reports, outbox.waiting_reports, outbox.stored_bytes) == (14, 6, 900)
+    outbox.close()
+
+
+def test_one_that_is_too_large_for_all_the_room_is_kept_alone() -> None:
+    outbox = Outbox(":memory:", ROOM)
+    outbox.put(b"small", 1)
+    outbox.put(b"x" * 2 * ROOM, 1)
+    assert bodies(outbox) == [b"x" * 2 * ROOM]
+    outbox.close()
+
+
+def test_what_made_room_while_it_was_sent_is_not_counted_twice() -> None:
+    outbox = Outbox(":memory:", ROOM)
+    outbox.put(b"a" * 600, 1)
+    sent = outbox.first(ROOM)
+    outbox.put(b"b" * 600, 1)
+    outbox.remove(sent)
+    assert (len(outbox), outbox.stored_bytes, outbox.dropped_reports) == (1, 600, 1)
+    outbox.close()
+
+
+def test_at_least_one_is_given_however_large() -> None:
+    outbox = Outbox(":memory:", ROOM)
+    outbox.put(b"large", 1)
+    outbox.put(b"next", 1)
+    assert bodies(outbox, 1) == [b"large"]
+    assert bodies(outbox, 9) == [b"large", b"next"]
+    outbox.close()
+
+
+def test_a_file_that_is_no_database_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "outbox").write_text("notes of mine, of a page or more " * 100)
+    with pytest.raises(Complaint, match=r"cannot keep what waits for the store in .*it is not a database"):
+        Outbox(str(tmp_path / "outbox"), ROOM)
+
+
+def test_a_put_that_fails_changes_nothing() -> None:
+    outbox = Outbox(":memory:", ROOM)
+    outbox.put(b"a" * 900, 1)
+    outbox._connection.execute(
+        "CREATE TRIGGER no BEFORE INSERT ON outbox BEGIN SELECT RAISE(FAIL, 'no'); END"
+    )
+    with pytest.raises(sqlite3.Error):
+        outbox.put(b"b" * 900, 1)
+    assert bodies(outbox) == [b"a" * 900]
+    assert (len(outbox), outbox.stored_bytes, outbox.dropped_reports) == (1, 900, 0)
+    outbox.close()
