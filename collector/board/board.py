@@ -37,11 +37,13 @@ class Board:
         """Take in what a report changed."""
         with self._writing:
             row = self._nodes.take(change)
-            self._tasks.drop(change.node, change.gone)
-            for container in change.gone:
-                self._lists.drop_task(change.node, container)
-            rows = self._tasks.put(change.node, row, change.containers, change.heard_at)
-            self._list(change.node, [state.id for state in change.containers], rows)
+            if change.gone:
+                self._tasks.drop(change.node, change.gone)
+                for container in change.gone:
+                    self._lists.drop_task(change.node, container)
+            if change.containers:
+                rows = self._tasks.put(change.node, row, change.containers, change.heard_at)
+                self._list(change.node, [state.id for state in change.containers], rows)
             self._lists.put_host(change.node, self._nodes.use_ratio(row) if change.tells_use else None)
 
     def forget(self, node: str) -> None:

@@ -119,11 +119,7 @@ class NodeTable:
             columns.used[row] = amounts(change.state.used)
             columns.capacity[row] = amounts(change.state.capacity)
         if change.tells_use:
-            capacity = columns.capacity[row]
-            ratio = np.divide(
-                columns.used[row], capacity, out=np.full_like(capacity, np.nan), where=capacity > 0
-            )
-            self.trend.put(row, ratio, change.heard_at)
+            self.trend.put(row, self._ratios(row), change.heard_at)
         if change.curve is not None and change.curve != known.curve:
             self._put_curve(known, change.curve)
         if change.bottleneck is not None:
@@ -135,9 +131,7 @@ class NodeTable:
 
     def use_ratio(self, row: int) -> float:
         """How busy a host is, by the busier of its CPU and memory; what is not known counts as nothing."""
-        columns = self.table.columns
-        pairs = zip(columns.used[row, :2].tolist(), columns.capacity[row, :2].tolist(), strict=True)
-        return max((used / capacity for used, capacity in pairs if used >= 0 and capacity > 0), default=0.0)
+        return max(ratio or 0.0 for ratio in self._ratios(row)[:2])
 
     def advance(self, now: float) -> None:
         """Close the slots of the trend that are over; what a node said holds until it counts as down."""
@@ -165,6 +159,12 @@ class NodeTable:
         """How many deaths each host stands for now."""
         age_seconds = np.maximum(0.0, now - columns.failed_at)
         return columns.failures * np.exp2(-age_seconds / self._half_life_seconds)
+
+    def _ratios(self, row: int) -> list[float | None]:
+        # Four numbers: plain Python is faster here than numpy.
+        columns = self.table.columns
+        pairs = zip(columns.used[row].tolist(), columns.capacity[row].tolist(), strict=True)
+        return [used / capacity if used >= 0 and capacity > 0 else None for used, capacity in pairs]
 
     def _left(self, row: int, now: float) -> float:
         columns = self.table.columns

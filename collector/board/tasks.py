@@ -160,10 +160,7 @@ class TaskTable:
                 if told is not state:
                     self._describe(row, node, state, told)
             rows.append(row)
-        if rows:
-            self.table.columns.used[rows] = np.array(
-                [amounts(state.used) for state in containers], dtype=float
-            )
+        self.table.columns.used[rows] = np.array([amounts(state.used) for state in containers], dtype=float)
         return rows
 
     def drop(self, node: str, containers: Iterable[str]) -> list[int]:
@@ -186,7 +183,7 @@ class TaskTable:
     def use_ratios(self, rows: Sequence[int]) -> list[float]:
         """How much of their promises tasks use, by the busier of CPU and memory; unknown is nothing."""
         columns = self.table.columns
-        used, promised = columns.used[rows, :2], columns.allocated[rows, :2]
+        used, promised = columns.used[rows][:, :2], columns.allocated[rows][:, :2]
         ratios = np.divide(used, promised, out=np.zeros_like(used), where=promised > 0)
         most: list[float] = np.fmax(ratios, 0.0).max(axis=1, initial=0.0).tolist()
         return most

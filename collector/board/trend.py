@@ -5,6 +5,7 @@ each slot that makes a mean, weighted by time; the slots are the same for all no
 single operation of numpy.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,8 +50,8 @@ class Trend:
         self.closed = 0
         """Grows with every slot that ends."""
 
-    def put(self, row: int, ratio: Floats, at: float) -> None:
-        """From now on, a node uses these shares of its capacities; NaN is not known."""
+    def put(self, row: int, ratios: Sequence[float | None], at: float) -> None:
+        """From now on, a node uses these shares of its capacities; None is not known."""
         self._make_room(row)
         columns = self._columns
         held = at - columns.since[row]
@@ -58,8 +59,8 @@ class Trend:
             columns.weighed[row] += columns.ratio[row] * held
             columns.seconds[row] += columns.is_known[row] * held
             columns.since[row] = at
-        columns.is_known[row] = ratio == ratio  # noqa: PLR0124 - NaN alone is not itself
-        columns.ratio[row] = np.nan_to_num(ratio, nan=0.0)
+        columns.is_known[row] = [ratio is not None for ratio in ratios]
+        columns.ratio[row] = [ratio or 0.0 for ratio in ratios]
 
     def forget(self, row: int) -> None:
         """The row is someone else's from now on."""

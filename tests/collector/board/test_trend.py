@@ -12,11 +12,10 @@ from tests.collector.making import HEARTBEAT, said, state
 from wire.resources import Quantities
 
 BEGIN = 1000 * SLOT_SECONDS
-NAN = math.nan
 
 
-def cpu(value: float) -> np.ndarray:
-    return np.array([value, NAN, NAN, NAN])
+def cpu(value: float) -> list[float | None]:
+    return [value, None, None, None]
 
 
 def told(trend: Trend, row: int = 0) -> list[float]:
