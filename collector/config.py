@@ -123,6 +123,19 @@ class History(_Section, frozen=True):
         Meta(description="The SQLite file; `:memory:` keeps nothing. Its folder is made if it is missing."),
     ] = "/var/lib/wattpack/collector.db"
     retention_hours: Annotated[float, Meta(gt=0, le=24 * 366, description="How long samples are kept.")] = 6.0
+    detail_days: Annotated[
+        float,
+        Meta(gt=0, le=3660, description="How long means, maxima and energy of each five minutes are kept."),
+    ] = 30.0
+    hourly_days: Annotated[float, Meta(gt=0, le=3660, description="The same of each hour.")] = 366.0
+    max_size_bytes: Annotated[
+        int,
+        Meta(
+            ge=16 << 20,
+            le=1 << 50,
+            description="The file and its log never take more room; near it, the oldest samples go early.",
+        ),
+    ] = 4 << 30
 
 
 class Endpoint(_Section, frozen=True):

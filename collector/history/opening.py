@@ -20,7 +20,7 @@ _CHOOSE = "choose another with history.path"
 _REASONS = {
     sqlite3.SQLITE_NOTADB: "it is not a database",
     sqlite3.SQLITE_CORRUPT: "the file is damaged",
-    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_FULL: "the disk is full, or history.max_size_bytes is reached",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
     sqlite3.SQLITE_READONLY: "it may not be written",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; may this user read and write it?",
@@ -150,7 +150,6 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     # What was acknowledged is on the disk, also when the power fails: one flush per commit, and a
     # commit serves everyone who waits.
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(f"PRAGMA journal_size_limit = {64 << 20}").fetchone()
     if not tables:
         connection.executescript(
             f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {_APPLICATION_ID}; "

@@ -124,6 +124,17 @@ def container_facts(container: ContainerState) -> str:
     return _encoder.encode(facts).decode()
 
 
+def event_facts(event: Event) -> str:
+    """All that an event tells of the container that it is about."""
+    name = event.name or event.container or "unknown"
+    return _encoder.encode(ContainerFacts(name, "unknown")).decode()
+
+
+def facts_of(text: str) -> ContainerFacts:
+    """The facts that were stored of a container."""
+    return _container_decoder.decode(text)
+
+
 def node_row(state: NodeState, report_id: int, facts_id: int) -> Row:
     """The values of `NODE_COLUMNS`."""
     return (

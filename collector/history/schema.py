@@ -10,15 +10,30 @@ record of what was delivered; `heartbeat` is null where there was none. A row of
 `facts_id` is null says that the container is gone. `alerts` and `usage` hold what all reports together
 said: the last word about each alert, and the sum of each container's histograms per slot of time.
 
+`node_rollups` and `container_rollups` hold what is left when samples are gone: sums per slot, in steps of
+five minutes and of an hour, clustered by time too. `rolled` says up to which heartbeat each node's samples
+are in them. `containers` keeps the last facts of each container, and what its energy counter said when it
+ended, for as long as a rollup names it. `memories` holds what was understood, as whoever understood it
+wrote it.
+
 `seen_at` says until when a row was surely in use, which lets it go without searching for references.
 Numbers of boots and containers are never given twice, as alerts and usage may outlive the rows they name.
 """
 
-VERSION = 3
+VERSION = 4
 
-NAMED_TABLES = ("nodes", "boots", "containers", "facts")
+ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
+ROLLUP_MOST = (
+    *("most_cpu_cores", "most_memory_bytes"),
+    *("most_disk_bytes_per_second", "most_network_bytes_per_second", "most_watts"),
+)
+ROLLUP_VALUES = ("seconds", *ROLLUP_SUMS, *ROLLUP_MOST)
+NODE_JOULES = ("joules", "idle_joules", "containers_joules")
+CONTAINER_JOULES = ("joules",)
 
-TABLES = """
+_ROLLUP_COLUMNS = ", ".join(f"{name} REAL" for name in ROLLUP_VALUES)
+
+TABLES = f"""
 CREATE TABLE nodes (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, seen_at REAL NOT NULL,
     UNIQUE (name)
@@ -29,13 +44,16 @@ CREATE TABLE boots (
 );
 CREATE TABLE containers (
     id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, runtime_id TEXT NOT NULL,
-    seen_at REAL NOT NULL,
+    seen_at REAL NOT NULL, facts_id INTEGER, ended_joules_total REAL,
     UNIQUE (node_id, runtime_id)
 );
+CREATE INDEX containers_runtime_id ON containers (runtime_id);
+CREATE INDEX containers_facts_id ON containers (facts_id);
 CREATE TABLE facts (
     id INTEGER PRIMARY KEY, body TEXT NOT NULL, seen_at REAL NOT NULL,
     UNIQUE (body)
 );
+CREATE INDEX facts_service ON facts (json_extract(body, '$.service'));
 CREATE TABLE reports (
     id INTEGER PRIMARY KEY,
     boot_id INTEGER NOT NULL,
@@ -73,6 +91,8 @@ CREATE TABLE events (
     report_id INTEGER NOT NULL,
     number INTEGER NOT NULL,
     at REAL NOT NULL,
+    container_id INTEGER,
+    joules_total REAL,
     body TEXT NOT NULL,
     PRIMARY KEY (report_id, number)
 ) WITHOUT ROWID;
@@ -92,6 +112,21 @@ CREATE TABLE usage (
     container_id INTEGER NOT NULL,
     packed BLOB NOT NULL,
     PRIMARY KEY (slot, container_id)
+) WITHOUT ROWID;
+CREATE TABLE rolled (
+    node_id INTEGER PRIMARY KEY,
+    boot_id INTEGER NOT NULL,
+    sequence INTEGER NOT NULL
+);
+CREATE TABLE node_rollups (
+    step INTEGER NOT NULL, slot INTEGER NOT NULL, node_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
+    joules REAL, idle_joules REAL, containers_joules REAL,
+    PRIMARY KEY (step, slot, node_id)
+) WITHOUT ROWID;
+CREATE TABLE container_rollups (
+    step INTEGER NOT NULL, slot INTEGER NOT NULL, container_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
+    joules REAL,
+    PRIMARY KEY (step, slot, container_id)
 ) WITHOUT ROWID;
 CREATE TABLE memories (
     kind TEXT NOT NULL,

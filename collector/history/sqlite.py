@@ -1,15 +1,17 @@
 """The history that needs nothing installed: one SQLite file, one thread that writes, one that reads."""
 
 import asyncio
+import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from collector import config
+from collector.history.condensing import Condensed, Condenser, Rollups
+from collector.history.energy import Accountant
+from collector.history.forgetting import Forgetter, Retention
 from collector.history.interface import (
     Account,
     ContainerKey,
@@ -21,54 +23,68 @@ from collector.history.interface import (
     Series,
     Standing,
     SubjectKind,
-    Unavailable,
 )
-from collector.history.opening import IN_MEMORY, holding, open_for_reading, open_for_writing, reason
+from collector.history.lanes import Lane, lane
+from collector.history.opening import IN_MEMORY, holding, open_for_reading, open_for_writing
 from collector.history.reading import Reader
+from collector.history.series import Chronicler
 from collector.history.writing import Submission, Writer
 from wire.messages import Report
 
-Result = TypeVar("Result")
+log = logging.getLogger(__name__)
 
-# Few enough that reports waiting meanwhile hardly notice.
-_FORGET_AT_ONCE = 200
-
-
-class _Lane:
-    """A connection and the only thread that works with it."""
-
-    def __init__(self, name: str) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-
-    async def do(self, work: Callable[[], Result]) -> Result:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except sqlite3.Error as error:
-            raise Unavailable(reason(error)) from error
-
-    def end(self) -> None:
-        self._thread.shutdown()
+_COMMIT_AT_ONCE = 100
+"""Requests: with more, those at the head of the queue would wait for those at its end."""
+_CONDENSE_AT_ONCE = 8
+"""Nodes whose rollups share a commit, for the same reason."""
 
 
-@contextmanager
-def _lane(name: str) -> Iterator[_Lane]:
-    lane = _Lane(name)
-    try:
-        yield lane
-    finally:
-        lane.end()
+class _Writing:
+    """The connection that writes, and everyone who works with it."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection, retention: Retention) -> None:
+        self._log = Path(path + "-wal")
+        self._log_bytes = retention.log_bytes
+        self.writer = Writer(connection, retention.raw_seconds)
+        self.rollups = Rollups(connection, self.writer)
+        self.forgetter = Forgetter(connection, self.writer, retention)
+        self.forgetter.bound()
+
+    def add(self, submissions: Sequence[Submission]) -> list[list[bool]]:
+        """Keep reports, and stay within the bounds of size."""
+        answers = self.writer.add(submissions)
+        self.forgetter.make_room()
+        if self._log.exists() and self._log.stat().st_size > self._log_bytes:
+            self.forgetter.empty_log()
+        return answers
+
+
+class _Reading:
+    """The connection that reads, and everyone who works with it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.reader = Reader(connection)
+        self.condenser = Condenser(connection)
+        self.chronicler = Chronicler(connection)
+        self.accountant = Accountant(connection)
 
 
 class SqliteHistory:
     """Fulfils `History` in a file; made by `open_sqlite`."""
 
     def __init__(
-        self, path: str, writing: tuple[_Lane, Writer], reading: tuple[_Lane, Reader], reports: int
+        self,
+        settings: config.History,
+        writing: tuple[Lane, _Writing],
+        reading: tuple[Lane, _Reading],
+        reports: int,
     ) -> None:
-        self._path = path
-        self._writing, self._writer = writing
-        self._reading, self._reader = reading
+        self._path = settings.path
+        self._max_size_bytes = settings.max_size_bytes
+        self._to_write, self._writing = writing
+        self._to_read, self._reading = reading
         self._reports = reports
+        self._said_dropped = 0
         self._waiting: list[tuple[Submission, asyncio.Future[list[bool]]]] = []
         self._committing: asyncio.Task[None] | None = None
 
@@ -82,10 +98,10 @@ class SqliteHistory:
     async def _commit_waiting(self) -> None:
         """Commit for everyone who waits, again and again: who comes during a commit shares the next."""
         while self._waiting:
-            group, self._waiting = self._waiting, []
+            group, self._waiting = self._waiting[:_COMMIT_AT_ONCE], self._waiting[_COMMIT_AT_ONCE:]
             submissions = [submission for submission, _ in group]
             try:
-                answers = await self._writing.do(partial(self._writer.add, submissions))
+                answers = await self._to_write.do(partial(self._writing.add, submissions))
             except Exception as error:  # noqa: BLE001 - it is for those who wait, whatever it is
                 for _, done in group:
                     if not done.done():
@@ -98,48 +114,80 @@ class SqliteHistory:
         self._committing = None
 
     async def recall(self) -> Recollection:
-        return await self._reading.do(self._reader.recall)
+        return await self._to_read.do(self._reading.reader.recall)
 
     async def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> dict[str, Mean]:
-        return await self._reading.do(partial(self._reader.node_means, window_seconds, standings))
+        return await self._to_read.do(partial(self._reading.reader.node_means, window_seconds, standings))
 
     async def container_means(
         self, window_seconds: float, standings: Sequence[Standing]
     ) -> dict[ContainerKey, Mean]:
-        return await self._reading.do(partial(self._reader.container_means, window_seconds, standings))
+        return await self._to_read.do(
+            partial(self._reading.reader.container_means, window_seconds, standings)
+        )
 
     async def events(self, limit: int, node: str | None = None) -> list[Happened]:
-        return await self._reading.do(partial(self._reader.events, limit, node))
+        return await self._to_read.do(partial(self._reading.reader.events, limit, node))
 
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
-        raise Unavailable("this history does not tell series yet")
+        tell = partial(self._reading.chronicler.tell, kind, name, start, end, step_seconds)
+        return await self._to_read.do(tell)
 
-    async def energy(
-        self, start: float, end: float, by: GroupBy, label: str | None = None
-    ) -> Sequence[Account]:
-        raise Unavailable("this history does not tell energy yet")
+    async def energy(self, start: float, end: float, by: GroupBy, label: str | None = None) -> list[Account]:
+        return await self._to_read.do(partial(self._reading.accountant.accounts, start, end, by, label))
 
     async def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
-        await self._writing.do(partial(self._writer.remember, kind, entries))
+        await self._to_write.do(partial(self._writing.writer.remember, kind, entries))
 
     async def recollect(self, kind: str) -> dict[str, bytes]:
-        return await self._reading.do(partial(self._reader.recollect, kind))
+        return await self._to_read.do(partial(self._reading.reader.recollect, kind))
 
     async def forget_old(self, now: float) -> None:
-        gone = _FORGET_AT_ONCE
-        while gone == _FORGET_AT_ONCE:
-            gone = await self._writing.do(partial(self._writer.forget_reports, now, _FORGET_AT_ONCE))
-            self._reports -= gone
-        await self._writing.do(partial(self._writer.forget_rest, now))
+        await self._condense()
+        forgetter = self._writing.forgetter
+        while await self._to_write.do(partial(forgetter.forget_reports, now)):
+            pass
+        while await self._to_write.do(partial(forgetter.forget_rollups, now)):
+            pass
+        await self._to_write.do(partial(forgetter.forget_rest, now))
+        self._say_what_was_dropped()
+
+    async def _condense(self) -> None:
+        """Roll up what was said, a few nodes at a time: reports wait for no more than these."""
+        condenser = self._reading.condenser
+        due = await self._to_read.do(condenser.due)
+        for start in range(0, len(due), _CONDENSE_AT_ONCE):
+            some: list[Condensed] = []
+            for node_id in due[start : start + _CONDENSE_AT_ONCE]:
+                condensed = await self._to_read.do(partial(condenser.condense, node_id))
+                if condensed is not None:
+                    some.append(condensed)
+            await self._to_write.do(partial(self._writing.rollups.add, some))
+
+    def _say_what_was_dropped(self) -> None:
+        dropped = self._writing.forgetter.dropped_for_size
+        if dropped > self._said_dropped:
+            log.warning(
+                "the history is as large as it may be (history.max_size_bytes = %d): "
+                "%d reports and rollups went before their time",
+                self._max_size_bytes,
+                dropped - self._said_dropped,
+            )
+            self._said_dropped = dropped
 
     async def check(self) -> None:
-        await self._writing.do(self._writer.check)
+        await self._to_write.do(self._writing.writer.check)
 
     def kept(self) -> Kept:
         files = (Path(self._path + suffix) for suffix in ("", "-wal")) if self._path != IN_MEMORY else ()
-        return Kept(self._reports, sum(file.stat().st_size for file in files if file.exists()))
+        forgetter = self._writing.forgetter
+        return Kept(
+            reports=self._reports - forgetter.reports_gone,
+            size_bytes=sum(file.stat().st_size for file in files if file.exists()),
+            dropped_for_size=forgetter.dropped_for_size,
+        )
 
     async def finish(self) -> None:
         """Wait until everything that was handed over is committed."""
@@ -152,9 +200,9 @@ async def open_sqlite(settings: config.History) -> AsyncIterator[SqliteHistory]:
     """Open the file, or make it; raises `Complaint` when it cannot be had."""
     path = settings.path
     async with AsyncExitStack() as held:
-        writing = held.enter_context(_lane("history-writing"))
+        writing = held.enter_context(lane("history-writing"))
         # A database in memory belongs to its connection, so there one lane does both.
-        reading = writing if path == IN_MEMORY else held.enter_context(_lane("history-reading"))
+        reading = writing if path == IN_MEMORY else held.enter_context(lane("history-reading"))
         held.enter_context(holding(path))
         to_write = await writing.do(partial(open_for_writing, path))
         held.push_async_callback(writing.do, to_write.close)
@@ -162,8 +210,9 @@ async def open_sqlite(settings: config.History) -> AsyncIterator[SqliteHistory]:
         if reading is not writing:
             to_read = await reading.do(partial(open_for_reading, path))
             held.push_async_callback(reading.do, to_read.close)
-        writer = Writer(to_write, settings.retention_hours * 3600)
-        reports = await writing.do(writer.count)
-        history = SqliteHistory(path, (writing, writer), (reading, Reader(to_read)), reports)
+        writers = await writing.do(partial(_Writing, path, to_write, Retention.of(settings)))
+        readers = await reading.do(partial(_Reading, to_read))
+        reports = await writing.do(writers.writer.count)
+        history = SqliteHistory(settings, (writing, writers), (reading, readers), reports)
         held.push_async_callback(history.finish)
         yield history

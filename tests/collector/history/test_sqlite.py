@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from collector import config
 from collector.answers import Container, Node, NodeAlert
 from collector.config import CollectorConfig
+from collector.history.forgetting import Forgetter, Retention
 from collector.history.opening import open_for_writing
 from collector.history.reading import Reader
+from collector.history.rolling import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite import open_sqlite
 from collector.history.writing import Submission, Writer
 from collector.registry import Registry
@@ -90,19 +92,25 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
+def opened(connection: sqlite3.Connection) -> tuple[Writer, Forgetter]:
+    writer = Writer(connection, retention_seconds=HOUR)
+    retention = Retention(HOUR, {FINE_SECONDS: 2 * HOUR, COARSE_SECONDS: 4 * HOUR}, 1 << 30)
+    return writer, Forgetter(connection, writer, retention)
+
+
 def count(connection: sqlite3.Connection, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - ours
 
 
 def test_what_is_older_than_the_retention_goes_and_the_rest_stays(connection: sqlite3.Connection) -> None:
-    writer = Writer(connection, retention_seconds=HOUR)
+    writer, forgetter = opened(connection)
     for minute in range(120):
         at = START + 60 * minute
         writer.add([Submission([report(sequence=minute + 1, at=at, containers=[container()])], at)])
     now = START + 2 * HOUR
-    assert writer.forget_reports(now, at_most=50) == 50
-    assert writer.forget_reports(now, at_most=50) == 10
-    assert writer.forget_reports(now, at_most=50) == 0
+    assert forgetter.forget_reports(now, at_most=50) == 50
+    assert forgetter.forget_reports(now, at_most=50) == 10
+    assert forgetter.forget_reports(now, at_most=50) == 0
     for table in ("reports", "node_samples", "container_samples"):
         assert count(connection, table) == 60
     assert connection.execute("SELECT min(received_at) FROM reports").fetchone() == (START + HOUR,)
@@ -111,7 +119,7 @@ def test_what_is_older_than_the_retention_goes_and_the_rest_stays(connection: sq
 def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
     connection: sqlite3.Connection,
 ) -> None:
-    writer = Writer(connection, retention_seconds=HOUR)
+    writer, forgetter = opened(connection)
     sizes = []
     for minute in range(360):
         at = START + 60 * minute
@@ -119,9 +127,9 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
         always = container("always")
         writer.add([Submission([report(sequence=minute + 1, at=at, containers=[always, *short_lived])], at)])
         if minute % 5 == 0:
-            while writer.forget_reports(at, at_most=200):
+            while forgetter.forget_reports(at, at_most=200):
                 pass
-            writer.forget_rest(at)
+            forgetter.forget_rest(at)
             sizes.append(connection.execute("PRAGMA page_count").fetchone()[0])
     # Five each minute, kept for the retention and the tenth of it in which names are refreshed.
     assert count(connection, "containers") <= 5 * (66 + 5) + 1
@@ -132,21 +140,21 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
 
 
 def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.Connection) -> None:
-    writer = Writer(connection, retention_seconds=HOUR)
+    writer, forgetter = opened(connection)
     many = [container(f"c{number}") for number in range(50)]
     writer.add([Submission([report(sequence=n, containers=many) for n in range(1, 101)], START)])
     before = connection.execute("PRAGMA page_count").fetchone()[0]
-    writer.forget_reports(START + 2 * HOUR, at_most=1000)
-    writer.forget_rest(START + 2 * HOUR)
+    forgetter.forget_reports(START + 2 * HOUR, at_most=1000)
+    forgetter.forget_rest(START + 2 * HOUR)
     assert connection.execute("PRAGMA page_count").fetchone()[0] < 0.6 * before
 
 
 def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Connection) -> None:
-    writer = Writer(connection, retention_seconds=HOUR)
+    writer, forgetter = opened(connection)
     writer.add([Submission([report(containers=[container()])], START)])
     later = START + 3 * HOUR
-    writer.forget_reports(later, at_most=10)
-    writer.forget_rest(later)
+    forgetter.forget_reports(later, at_most=10)
+    forgetter.forget_rest(later)
     assert [count(connection, table) for table in ("nodes", "boots", "containers", "facts")] == [0, 0, 0, 0]
     again = report(sequence=2, at=later, containers=[container()])
     writer.add([Submission([again], later)])
@@ -155,7 +163,7 @@ def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Conne
 
 
 def test_a_failed_write_leaves_no_trace_and_does_not_spoil_the_next(connection: sqlite3.Connection) -> None:
-    writer = Writer(connection, retention_seconds=HOUR)
+    writer, _ = opened(connection)
     good = report("alpha", containers=[container("one")])
     broken = report("beta", containers=[container("same"), container("same")])
     with pytest.raises(sqlite3.IntegrityError):
@@ -174,43 +182,43 @@ def alert(number: int, *, closed: bool) -> Alert:
 def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
     connection: sqlite3.Connection,
 ) -> None:
-    writer = Writer(connection, retention_seconds=HOUR)
+    writer, forgetter = opened(connection)
     told = (alert(1, closed=True), alert(2, closed=False), alert(3, closed=False))
     writer.add([Submission([said(alerts=told)], START)])
     later = START + 2 * HOUR
     writer.add([Submission([said(sequence=2)], later)])
-    writer.forget_rest(later)
+    forgetter.forget_rest(later)
     # The one that opened last may well last; the one before it ended, though nobody said so.
     assert [each.alert for each in Reader(connection).recall().alerts] == [alert(3, closed=False)]
-    writer.forget_rest(later + 2 * HOUR)
+    forgetter.forget_rest(later + 2 * HOUR)
     assert count(connection, "alerts") == 0
 
 
 def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Connection) -> None:
-    writer = Writer(connection, retention_seconds=HOUR)
+    writer, forgetter = opened(connection)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=Sketch(zeros=3)),))
     writer.add([Submission([said(heartbeat=heartbeat, containers=(container(),))], START)])
     hours_there = []
     for hour in range(1, 30):
         now = START + hour * HOUR
         writer.add([Submission([said(sequence=hour + 1, containers=(container(),))], now)])
-        while writer.forget_reports(now, at_most=200):
+        while forgetter.forget_reports(now, at_most=200):
             pass
-        writer.forget_rest(now)
+        forgetter.forget_rest(now)
         if Reader(connection).recall().usage:
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
 
 
 def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqlite3.Connection) -> None:
-    writer, reader = Writer(connection, retention_seconds=HOUR), Reader(connection)
+    (writer, forgetter), reader = opened(connection), Reader(connection)
     for number, node in enumerate(["alpha", "beta", "alpha"]):
         events = (Event(EventKind.STARTED, START + number, exit_code=2**70),)
         writer.add([Submission([said(node, sequence=number + 1, events=events)], START)])
     assert [each.event.at - START for each in reader.events(10, None)] == [2, 1, 0]
     assert [each.event.at - START for each in reader.events(1, "alpha")] == [2]
     assert [each.node for each in reader.events(10, "beta")] == ["beta"]
-    writer.forget_reports(START + 2 * HOUR, at_most=10)
+    forgetter.forget_reports(START + 2 * HOUR, at_most=10)
     assert reader.events(10, None) == []
 
 
