@@ -79,14 +79,7 @@ class Registry:
         before = entry.picture
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
-                self.board.take(
-                    Change(
-                        node=report.node,
-                        heard_at=entry.heard_at,
-                        beacon_seconds=entry.beacon_seconds,
-                        failures=failures,
-                    )
-                )
+                self._write(entry, _change(report.node, entry, failures=failures))
                 return False
             entry.picture = Picture(report.boot, received_at)
         picture = entry.picture
@@ -99,21 +92,26 @@ class Registry:
             if is_new_run
             else merged.gone
         )
-        self.board.take(
-            Change(
-                node=report.node,
-                heard_at=entry.heard_at,
-                beacon_seconds=entry.beacon_seconds,
-                state=merged.state,
-                containers=merged.containers,
-                gone=gone,
-                curve=None if picture.heartbeat is None else picture.heartbeat.what.power_curve,
-                bottleneck=_open(entry) if report.alerts or is_new_run else None,
-                failures=failures,
-                is_new_run=is_new_run,
-            )
+        change = Change(
+            node=report.node,
+            heard_at=entry.heard_at,
+            beacon_seconds=entry.beacon_seconds,
+            state=merged.state,
+            containers=merged.containers,
+            gone=gone,
+            curve=None if picture.heartbeat is None else picture.heartbeat.what.power_curve,
+            bottleneck=_open(entry) if report.alerts or is_new_run else None,
+            failures=failures,
+            is_new_run=is_new_run,
         )
+        self._write(entry, change)
         return merged.ahead
+
+    def _write(self, entry: _Entry, change: Change) -> None:
+        """Put on the board what changed, and what is known already of containers that are new there."""
+        for name in self.board.take(change):
+            if ring := entry.usage.get(name):
+                self._put_envelope(change.node, name, ring)
 
     def count_usage(self, node: str, slot: int, usage: Sequence[ContainerUsage]) -> None:
         """Add up what containers of a node that is already here used."""
@@ -130,14 +128,7 @@ class Registry:
                 alarmed.add(said.node)
         for node in alarmed:
             entry = self._entries[node]
-            self.board.take(
-                Change(
-                    node=node,
-                    heard_at=entry.heard_at,
-                    beacon_seconds=entry.beacon_seconds,
-                    bottleneck=_open(entry),
-                )
-            )
+            self._write(entry, _change(node, entry, bottleneck=_open(entry)))
         rings: dict[tuple[str, str], Ring] = {}
         for used in usage:
             if entry := self._entries.get(used.node):
@@ -200,7 +191,10 @@ class Registry:
                 self._forget(name)
         renamed = self._renamed(now)
         for old, new in renamed.items():
-            self._entries[new].usage = self._entries[old].usage | self._entries[new].usage
+            heir, legacy = self._entries[new], self._entries[old].usage
+            for name in legacy.keys() - heir.usage.keys():
+                heir.usage[name] = legacy[name]
+                self._put_envelope(new, name, legacy[name])
             self._forget(old)
         slot = slot_at(now)
         for entry in self._entries.values():
@@ -221,8 +215,8 @@ class Registry:
             if not entry.picture.containers or self._state(entry, now) is not State.DOWN:
                 continue
             for rival, shared in self.board.rivals(name).items():
-                other = self._entries[rival]
-                is_later = other.first_heard_at > entry.heard_at
+                heir = self._entries[rival]
+                is_later = heir.first_heard_at > entry.heard_at and self._state(heir, now) is not State.DOWN
                 if is_later and 2 * shared > len(entry.picture.containers):
                     renamed[name] = rival
         return renamed
@@ -308,6 +302,17 @@ class Registry:
             if silent_seconds > self._liveness.suspect_after_beacons * beacon_seconds
             else State.UP
         )
+
+
+def _change(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failures: int = 0) -> Change:
+    """A change that leaves the picture of a node as it is."""
+    return Change(
+        node=node,
+        heard_at=entry.heard_at,
+        beacon_seconds=entry.beacon_seconds,
+        bottleneck=bottleneck,
+        failures=failures,
+    )
 
 
 def _open(entry: _Entry) -> Flags:

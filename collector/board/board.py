@@ -33,18 +33,20 @@ class Board:
 
     # --- The registry -------------------------------------------------------------------------
 
-    def take(self, change: Change) -> None:
-        """Take in what a report changed."""
+    def take(self, change: Change) -> list[str]:
+        """Take in what a report changed; gives the ids of the containers that were not there before."""
         with self._writing:
             row = self._nodes.take(change)
             if change.gone:
                 self._tasks.drop(change.node, change.gone)
                 for container in change.gone:
                     self._lists.drop_task(change.node, container)
+            new: list[str] = []
             if change.containers:
-                rows = self._tasks.put(change.node, row, change.containers, change.heard_at)
+                rows, new = self._tasks.put(change.node, row, change.containers, change.heard_at)
                 self._list(change.node, [state.id for state in change.containers], rows)
             self._lists.put_host(change.node, self._nodes.use_ratio(row) if change.tells_use else None)
+            return new
 
     def forget(self, node: str) -> None:
         """Let a node go, with all that ran on it."""

@@ -146,13 +146,16 @@ class TaskTable:
         """Where a container stands."""
         return self._rows.get(node, {}).get(container)
 
-    def put(self, node: str, node_row: int, containers: Sequence[ContainerState], at: float) -> list[int]:
-        """Take in what a node said of containers; gives their rows."""
+    def put(
+        self, node: str, node_row: int, containers: Sequence[ContainerState], at: float
+    ) -> tuple[list[int], list[str]]:
+        """Take in what a node said of containers; gives their rows, and the ids of those that are new."""
         of_node = self._rows.setdefault(node, {})
-        rows = []
+        rows, new = [], []
         for state in containers:
             row = of_node.get(state.id)
             if row is None:
+                new.append(state.id)
                 row = of_node[state.id] = self._enter(node, node_row, state.id, at)
                 self._describe(row, node, state, None)
             else:
@@ -161,7 +164,7 @@ class TaskTable:
                     self._describe(row, node, state, told)
             rows.append(row)
         self.table.columns.used[rows] = np.array([amounts(state.used) for state in containers], dtype=float)
-        return rows
+        return rows, new
 
     def drop(self, node: str, containers: Iterable[str]) -> list[int]:
         """Let containers go; gives the rows that were theirs."""

@@ -98,6 +98,15 @@ def test_a_machine_under_a_new_name_is_known_by_its_containers() -> None:
     assert [node.name for node in known.nodes(START + 40)] == ["omega"]
     assert known.board.snapshot(START + 40).tasks.ids == ("id-of-b", "id-of-web")
     assert {each.name: each.p90_samples for each in known.containers(START + 40)} == {"b": 0, "web": 1}
+    assert known.board.snapshot(START + 41).tasks.samples.tolist() == [0, 1]
+
+
+def test_a_container_that_comes_back_starts_with_what_is_known_of_it() -> None:
+    known = registry()
+    take_in(known, heartbeat_with(1.0, 1.0), START)
+    known.apply(said(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
+    known.apply(said(sequence=3, at=START + 6, containers=(container(),)), START + 6)
+    assert known.board.snapshot(START + 6).tasks.samples.tolist() == [2]
 
 
 def test_a_node_that_is_down_is_no_renamed_one_where_another_ran_the_same_before() -> None:
