@@ -27,8 +27,10 @@ class Found:
     told: Told
     alerts: Sequence[Alert]
     """Those that opened or ended."""
-    usage: Sequence[ContainerUsage]
+    usage: Sequence[ContainerUsage] = ()
     """What its containers used since the look before."""
+    sample_seconds: float = 0.0
+    """How far its samples are apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +51,28 @@ class Look:
             state=found.told.state,
             containers=found.told.containers,
             alerts=tuple(found.alerts),
-            heartbeat=self._heartbeat(found.told.agent_version, found.usage),
+            heartbeat=self._heartbeat(found.told.agent_version, found.sample_seconds, found.usage),
         )
 
-    def earlier(self, node: str, until: float, usage: Sequence[ContainerUsage]) -> Report:
+    def earlier(
+        self, node: str, until: float, sample_seconds: float, usage: Sequence[ContainerUsage]
+    ) -> Report:
         """What the containers of a node used, longer ago."""
         return Report(
             node=node,
             boot=PULLED,
             sequence=_sequence(until) - 1,
             at=until,
-            heartbeat=self._heartbeat("unknown", usage),
+            heartbeat=self._heartbeat("unknown", sample_seconds, usage),
         )
 
-    def _heartbeat(self, agent_version: str, usage: Sequence[ContainerUsage]) -> Heartbeat:
+    def _heartbeat(
+        self, agent_version: str, sample_seconds: float, usage: Sequence[ContainerUsage]
+    ) -> Heartbeat:
         # Scrapes and looks beat out of step: twice the time between looks may pass between two that are new.
         return Heartbeat(
             agent_version=agent_version,
-            sample_seconds=0.0,
+            sample_seconds=sample_seconds,
             beacon_seconds=2 * self.every_seconds,
             usage=tuple(usage),
         )

@@ -17,6 +17,7 @@ from collector.history.interface import Unavailable
 from collector.history.prometheus.client import Instant, Range, connect
 from collector.history.prometheus.reading import (
     PULLED,
+    Counted,
     Seen,
     all_nodes,
     nodes_seen,
@@ -28,7 +29,7 @@ from collector.history.prometheus.reading import (
 from collector.ingest import keep
 from collector.pull.looking import Found, Look, alerts_of, grouped
 from collector.trouble import Part
-from wire.messages import ContainerUsage, Report
+from wire.messages import Report
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,15 @@ class _Mark:
 
     counted_until: float
     sampled_at: float = 0.0
+    newest_at: float | None = None
+    """The time of the last sample that was counted; None if that was before this start."""
+    sample_seconds: float = 0.0
+    """How far the samples are apart: a look sees one or none, so it shows from one look to the next."""
+
+    def note(self, after: float, counted: Counted) -> None:
+        began = after if self.newest_at is None else self.newest_at
+        self.sample_seconds = max(0.0, counted.newest_at - began) / counted.samples
+        self.newest_at = counted.newest_at
 
 
 class Puller:
@@ -153,7 +163,8 @@ class Puller:
                 seen[node],
                 each,
                 alerts=list(alerts_of(seen[node], each, alerts.get(node, ()))),
-                usage=usage.get(node, ()),
+                usage=usage[node].usage if node in usage else (),
+                sample_seconds=self._marks[node].sample_seconds,
             )
             for node, each in state.items()
         }
@@ -176,11 +187,17 @@ class Puller:
 
     async def _take_earlier(self, look: Look, spans: Spans, seen: Mapping[str, Seen]) -> None:
         usage = await self._usage(spans, seen)
-        await self._keep([look.earlier(node, spans[node][1], used) for node, used in usage.items()], spans)
+        await self._keep(
+            [
+                look.earlier(node, spans[node][1], self._marks[node].sample_seconds, counted.usage)
+                for node, counted in usage.items()
+            ],
+            spans,
+        )
 
-    async def _usage(self, spans: Spans, seen: Mapping[str, Seen]) -> dict[str, tuple[ContainerUsage, ...]]:
+    async def _usage(self, spans: Spans, seen: Mapping[str, Seen]) -> dict[str, Counted]:
         label = self._settings.node_label
-        usage: dict[str, tuple[ContainerUsage, ...]] = {}
+        usage: dict[str, Counted] = {}
         for sampled in (False, True):
             asked = {
                 node: (after, until)
@@ -193,6 +210,8 @@ class Puller:
             series = usage_of(list(asked), label, sampled=sampled)
             found = await self._source.query_raw(series, end, end - begin)
             usage |= await asyncio.to_thread(usage_between, found, label, asked)
+        for node, counted in usage.items():
+            self._marks[node].note(spans[node][0], counted)
         return usage
 
     async def _keep(self, reports: Sequence[Report], spans: Spans) -> None:

@@ -95,6 +95,17 @@ class Told:
     short_of: dict[Resource, bool] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the containers of a node used in a span of time."""
+
+    usage: tuple[ContainerUsage, ...]
+    samples: int
+    """How many there are of the container that has most."""
+    newest_at: float
+    """The time of the last of them."""
+
+
 def nodes_seen(found: Iterable[Instant], node_label: str) -> dict[str, Seen]:
     """Who is there, from the answer to `all_nodes`."""
     times: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -211,8 +222,10 @@ def _made(kind: type[Message], fields: dict[str, Any]) -> Message | None:
 
 def usage_between(
     found: Iterable[Range], node_label: str, spans: Mapping[str, tuple[float, float]]
-) -> dict[str, tuple[ContainerUsage, ...]]:
+) -> dict[str, Counted]:
     """What the containers of each node used, of the samples after its span's start and up to its end."""
+    newest: defaultdict[str, float] = defaultdict(float)
+    most: defaultdict[str, int] = defaultdict(int)
     sketches: defaultdict[tuple[str, str], dict[Resource, Sketch]] = defaultdict(dict)
     for each in found:
         node, container = each.metric.get(node_label, ""), each.metric.get("id")
@@ -221,13 +234,15 @@ def usage_between(
         resource = _RESOURCE_OF[each.metric["__name__"]]
         floor = FLOORS[RESOURCES.index(resource)]
         after, until = spans[node]
-        values = [float(value) for at, value in each.values if after < at <= until]
-        counted = [value for value in values if math.isfinite(value)]
+        counted = [(at, float(value)) for at, value in each.values if after < at <= until]
+        counted = [(at, value) for at, value in counted if math.isfinite(value)]
         if counted:
             sketch = sketches[node, container].setdefault(resource, Sketch())
-            for value in counted:
+            for _, value in counted:
                 sketch.add(value, floor)
+            newest[node] = max(newest[node], counted[-1][0])
+            most[node] = max(most[node], len(counted))
     usage: defaultdict[str, list[ContainerUsage]] = defaultdict(list)
     for (node, container), known in sketches.items():
         usage[node].append(ContainerUsage(container, *(known.get(resource) for resource in RESOURCES)))
-    return {node: tuple(each) for node, each in usage.items()}
+    return {node: Counted(tuple(each), most[node], newest[node]) for node, each in usage.items()}

@@ -86,6 +86,8 @@ async def test_every_sample_is_counted_once_however_looks_and_scrapes_fall(readi
     [web] = reading.containers()
     assert web.p90_samples == 240
     assert web.p90.cpu_cores == pytest.approx(0.1, rel=0.01)
+    [node] = reading.core.registry.nodes(START + HOUR)
+    assert node.sample_seconds == pytest.approx(15)
 
 
 async def test_what_was_missed_while_the_store_was_away_is_read_later(reading: Reading) -> None:
