@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Request, Stability, ranked
+from collector.policies.interface import Plan, Policy, Ranking, Refused, Request, Stability, ranked
 from collector.policies.outcome import watts
 from collector.policies.scoring import each_percent, instances_near, percent, share
 from collector.policies.stability import Moves, move_joules
@@ -29,11 +29,13 @@ _ROUNDING = 1e-9
 def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     """Nodes by what they have available."""
     nodes = snapshot.nodes
-    room = free_of_load(snapshot) - nodes.capacity * (1.0 - settings.fill_ratio)
+    left = free_of_load(snapshot)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
+    # What has a bottleneck would be relieved of something next: nothing is sent there first.
+    refused[(refused == Refused.NOT) & nodes.bottleneck.any(axis=1)] = Refused.BOTTLENECK
     refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
-    refused = without_room(refused, room, request.demand)
-    free = share(free_of_load(snapshot), nodes.capacity)
+    refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
+    free = share(left, nodes.capacity)
     dominant = _dominant(snapshot, request)
     available = _mean(free) if dominant == NOWHERE else _available(free, dominant)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros_like(available)
@@ -61,7 +63,11 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
 
 
 def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
-    """Answer every bottleneck there is, the node with the highest use of a short resource first."""
+    """Answer every bottleneck there is, the node with the highest use of a short resource first.
+
+    A move need not pay in watts here: it is made for the work that suffers, and must leave the target better
+    off than the source was.
+    """
     healing = _Healing(snapshot, settings)
     for node, resource in _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio):
         healing.answer(node, resource)

@@ -8,7 +8,7 @@ from collector.policies.generations import GenPackSettings, generations, watts_p
 from collector.policies.interface import Action, Power
 from collector.policies.packing import Room, blend, dominant, empty, scores
 from collector.policies.scoring import each_percent, share
-from collector.policies.stability import Moves, above, heard, move_joules
+from collector.policies.stability import Moves, above, heard, may_wake, move_joules
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Snapshot
 from wire.resources import RESOURCES
@@ -92,9 +92,9 @@ class Phase:
 
     def _room(self, generation: Generation) -> Room:
         nodes = self._snapshot.nodes
-        asleep = ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, 0])
-        is_open = self.moves.may_receive
-        rows = np.flatnonzero((self._generation == generation) & (is_open | asleep))
+        # Envelopes are percentiles: a node may have room by them, and a bottleneck all the same.
+        is_open = self.moves.may_receive & ~nodes.bottleneck.any(axis=1)
+        rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
         return Room(
             rows,
             nodes.capacity[rows],
@@ -158,7 +158,6 @@ class Phase:
             if target != NOWHERE:
                 node, reason = self._snapshot.nodes.names[target], f"no {name} node that is on has room"
                 self.woken.append(Power(node=node, on=True, reasons=(reason,)))
-                self.moves.may_receive[target] = True
         if target != NOWHERE:
             room.take(target, envelope)
         return target

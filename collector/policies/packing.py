@@ -3,6 +3,8 @@
 Pure arithmetic on envelopes and rooms; what may move, and why, is said elsewhere.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import hypot
 
 import numpy as np
@@ -99,6 +101,16 @@ class Room:
         """Offer it again."""
         self._hidden[self._place[row]] = False
         self._change(self._place[row], _NOTHING)
+
+    @contextmanager
+    def without(self, row: int) -> Iterator[None]:
+        """Offer a node, if it is one of these, only afterwards."""
+        if row not in self._place:
+            yield
+            return
+        self.hide(row)
+        yield
+        self.show(row)
 
     def availability_of(self, row: int) -> float:
         """How available a node is now."""

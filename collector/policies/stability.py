@@ -26,6 +26,12 @@ def may_receive(snapshot: Snapshot, stability: Stability) -> Flags:
     return heard(snapshot, stability) & snapshot.nodes.accepts & ~np.isnan(snapshot.nodes.capacity[:, 0])
 
 
+def may_wake(snapshot: Snapshot) -> Flags:
+    """The nodes that are off and could be given something once they are switched on."""
+    nodes = snapshot.nodes
+    return ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, 0])
+
+
 def may_leave(snapshot: Snapshot, stability: Stability) -> Flags:
     """The tasks that may be moved at all: movable, settled for long enough, on a node that is heard of."""
     tasks = snapshot.tasks
@@ -70,7 +76,11 @@ def move_joules(snapshot: Snapshot, tasks: Rows) -> Floats:
 
 
 class Moves:
-    """The moves of one plan, while it is made: how many there may still be, and what they must earn."""
+    """The moves of one plan, while it is made.
+
+    Holds who may leave, who may be given more, and which way back is barred; counts what the plan has room
+    for. A policy asks before it moves.
+    """
 
     def __init__(self, snapshot: Snapshot, stability: Stability) -> None:
         self._snapshot, self._stability = snapshot, stability
@@ -80,15 +90,6 @@ class Moves:
         self.room = stability.moves
         self.actions: list[Action] = []
         self.left: list[str] = []
-
-    def allows(self, task: int, target: int) -> bool:
-        """Whether this move breaks no rule."""
-        return bool(
-            self.room > 0
-            and self.may_leave[task]
-            and self.may_receive[target]
-            and target not in (self._snapshot.tasks.node[task], self.barred[task])
-        )
 
     def pays(self, gain_watts: float, cost_joules: float) -> bool:
         """Whether watts saved make good for what the moves cost, in the time that is given."""
@@ -103,7 +104,10 @@ class Moves:
         gain_watts: float = 0.0,
         cost_joules: float = 0.0,
     ) -> None:
-        """Take a move into the plan. A task moves once in a plan."""
+        """Take a move into the plan. A task moves once in a plan, and a plan has so many moves."""
+        assert self.room > 0
+        assert self.may_leave[task]
+        assert target not in (self._snapshot.tasks.node[task], self.barred[task])
         snapshot = self._snapshot
         self.actions.append(
             Move(

@@ -13,6 +13,7 @@ from collector.policies.nomad import NOMAD
 from collector.policies.random import RANDOM
 from collector.policies.round_robin import ROUND_ROBIN
 from collector.policies.spread import SPREAD
+from collector.policies.trimaran import LOAD_VARIATION, TARGET_LOAD
 
 _TABLE: tuple[Policy, ...] = (
     RANDOM,
@@ -24,6 +25,8 @@ _TABLE: tuple[Policy, ...] = (
     MOST_ALLOCATED,
     BALANCED_ALLOCATION,
     NOMAD,
+    TARGET_LOAD,
+    LOAD_VARIATION,
     DRAPS,
     GENPACK,
     ENERGY4CLOUD,

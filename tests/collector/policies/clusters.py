@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -40,6 +41,10 @@ class Cluster:
     turn: int = 0
 
     def snapshot(self) -> Snapshot:
+        return self._snapshot
+
+    @cached_property
+    def _snapshot(self) -> Snapshot:
         return assemble(self.nodes, self.tasks, self.services, turn=self.turn)
 
     def shuffled(self, seed: int) -> "Cluster":
@@ -72,6 +77,7 @@ class Cluster:
         return replace(self, nodes=list(nodes.values()), tasks=list(tasks.values()))
 
 
+@cache
 def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster:
     """What every task is promised is what it needs and uses, and it all fits: so no policy starts in the red.
 
@@ -131,6 +137,7 @@ def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster
     return Cluster(nodes, tasks, known, turn=seed)
 
 
+@cache
 def random_request(seed: int, *, task_class: int = 1) -> Request:
     generator = np.random.default_rng(seed)
     need = amount(*np.round(generator.uniform(0.1, 4.0, size=2), 2))

@@ -62,10 +62,10 @@ def test_availability_is_a_share_so_that_large_nodes_do_not_take_all() -> None:
 
 
 def test_nodes_that_fail_a_filter_are_no_candidates() -> None:
-    nodes = [node("a", 7.5), node("b", 1), node("c", accepts=False)]
+    nodes = [node("a", 7.5), node("b", 1), node("c", accepts=False), node("d", bottleneck=MEMORY_IS_SHORT)]
     snapshot = assemble(nodes, [TaskFacts(id="1", node="b", requested=amount(9, 9))])
     ranking = place(snapshot, Request(demand=amount(1, 1), reserve=amount(2, 2)), SETTINGS)
-    assert ranking.refused.tolist() == [Refused.CPU, Refused.CPU, Refused.CLOSED]
+    assert ranking.refused.tolist() == [Refused.CPU, Refused.CPU, Refused.CLOSED, Refused.BOTTLENECK]
 
 
 def test_what_is_not_known_of_a_node_is_never_the_best() -> None:

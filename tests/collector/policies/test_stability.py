@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from collector.policies.interface import Move, Stability
-from collector.policies.stability import Moves, above, barred, heard, may_leave, may_receive, move_joules
+from collector.policies.stability import (
+    Moves,
+    above,
+    barred,
+    heard,
+    may_leave,
+    may_receive,
+    may_wake,
+    move_joules,
+)
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import NOWHERE, Liveness
 from tests.collector.policies.clusters import CURVE, amount
@@ -48,6 +57,12 @@ def test_a_container_settles_before_it_is_moved_again(facts: dict[str, Any], lea
     assert may_leave(snapshot, RULES).tolist() == [leaves]
 
 
+def test_only_what_is_off_and_open_can_be_woken() -> None:
+    nodes = [node("a"), node("b", on=False), node("c", on=False, accepts=False)]
+    snapshot = assemble([*nodes, node("d", on=False, capacity=Quantities())])
+    assert may_wake(snapshot).tolist() == [False, True, False, False]
+
+
 def test_a_container_that_waits_has_nothing_to_leave() -> None:
     assert may_leave(assemble([node()], [TaskFacts(id="1", node=None)]), RULES).tolist() == [False]
     assert may_leave(assemble([], [TaskFacts(id="1", node=None)]), RULES).tolist() == [False]
@@ -61,19 +76,21 @@ def test_the_way_back_is_barred_for_a_while() -> None:
     ]
     snapshot = assemble([node("a"), node("b"), node("c")], tasks)
     assert barred(snapshot, RULES).tolist() == [0, NOWHERE, NOWHERE]
-    moves = Moves(snapshot, RULES)
-    assert [moves.allows(0, target) for target in range(3)] == [False, False, True]
-    assert [moves.allows(1, target) for target in range(3)] == [True, False, True]
+    with pytest.raises(AssertionError):
+        Moves(snapshot, RULES).add(0, 0, ["why"])
 
 
 def test_a_plan_runs_out_of_moves_and_moves_nothing_twice() -> None:
     snapshot = assemble([node("a"), node("b")], [TaskFacts(id=str(number), node="a") for number in range(3)])
     moves = Moves(snapshot, Stability(moves=2))
     moves.add(0, 1, ["why"], gain_watts=1.0, cost_joules=2.0)
-    assert not moves.allows(0, 1)
-    assert moves.allows(1, 1)
+    assert moves.may_leave.tolist() == [False, True, True]
+    with pytest.raises(AssertionError):
+        moves.add(0, 1, ["why"])
     moves.add(1, 1, ["why"])
-    assert not moves.allows(2, 1)
+    assert moves.room == 0
+    with pytest.raises(AssertionError):
+        moves.add(2, 1, ["why"])
     assert moves.actions[0] == Move(
         task="0", source="a", target="b", reasons=("why",), gain_watts=1.0, cost_joules=2.0
     )

@@ -1,0 +1,57 @@
+"""Trimaran's points, by its own formulas."""
+
+import numpy as np
+import pytest
+
+from collector.policies.interface import Request
+from collector.policies.trimaran import (
+    RiskSettings,
+    TargetSettings,
+    place_by_risk,
+    place_by_target,
+    risk_points,
+    target_points,
+)
+from collector.snapshot.assembling import NodeFacts, assemble
+from tests.collector.policies.clusters import amount
+from wire.resources import Quantities
+
+STEADY = [(0.5, 0.1, 0.0, 0.0)] * 4
+SWINGING = [(0.1, 0.1, 0.0, 0.0), (0.9, 0.1, 0.0, 0.0)] * 2
+
+
+def test_the_points_for_a_target_of_forty_percent() -> None:
+    found = target_points(np.array([0.0, 0.2, 0.4, 0.5, 1.0, 1.01]), 0.4)
+    assert found == pytest.approx([40, 70, 100, 33.33, 0, 0], abs=0.01)
+
+
+def test_the_points_for_risk() -> None:
+    found = risk_points(np.array([0.0, 0.5, 1.0, 0.5]), np.array([0.0, 0.1, 1.0, 0.25]), 1.0, 2.0)
+    assert found == pytest.approx([100, 100 * (1 - (0.5 + 0.1**0.5) / 2), 0, 50])
+
+
+def test_load_is_brought_to_the_target() -> None:
+    nodes = [
+        NodeFacts(name=f"{used}", capacity=amount(10, 10), used=amount(used, 0)) for used in (0, 3, 4, 9)
+    ]
+    snapshot = assemble(nodes)
+    ranking = place_by_target(snapshot, Request(demand=amount(1, 0)), TargetSettings())
+    assert [snapshot.nodes.names[row] for row in ranking.rows] == ["3", "0", "4", "9"]
+
+
+def test_a_node_that_told_nothing_is_not_taken_for_idle() -> None:
+    nodes = [
+        NodeFacts(name="a", capacity=Quantities(10.0, 10)),
+        NodeFacts(name="b", capacity=amount(10, 10), used=amount(3, 0)),
+    ]
+    assert place_by_target(assemble(nodes), Request(), TargetSettings()).rows.tolist() == [1, 0]
+
+
+def test_of_two_with_the_same_load_the_steadier_is_better() -> None:
+    nodes = [
+        NodeFacts(name=name, capacity=amount(10, 10), used=amount(5, 1), history=history)
+        for name, history in (("a", SWINGING), ("b", STEADY))
+    ]
+    ranking = place_by_risk(assemble(nodes), Request(), RiskSettings())
+    assert ranking.rows.tolist() == [1, 0]
+    assert ranking.scores == pytest.approx([75, 100 * (1 - (0.5 + 0.4) / 2)])
