@@ -24,6 +24,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.agent_push",
         "how much the agent saves by saying only what moved, and what that costs in truth",
     ),
+    "fuzz": ("bench.fuzz", "a million bodies that no agent sends: whether the collector bears them"),
     "power": ("bench.power", "how far off the power models are on recordings of metered servers"),
 }
 

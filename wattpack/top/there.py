@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 
 from agent.loop import ticks
+from wattpack.asking import about, asking
 from wattpack.top.scene import Container, Node, Scene, Shortage
 from wire.complaint import Complaint
 
@@ -37,7 +38,7 @@ async def scenes_there(url: str, interval_seconds: float) -> AsyncGenerator[Scen
     """One scene per interval; when the collector falls silent, the last one again, with the reason."""
     base = url.rstrip("/")
     last: Scene | None = None
-    async with aiohttp.ClientSession(timeout=_PATIENCE) as session:
+    async with asking(_PATIENCE) as session:
         async for _ in ticks(interval_seconds, time.monotonic):
             try:
                 last = await _ask(session, base)
@@ -73,7 +74,7 @@ async def _get(session: aiohttp.ClientSession, url: str, shape: type[_Answer]) -
     except (aiohttp.ClientError, ValueError) as error:
         raise _NoAnswerError(f"does not answer ({error})") from None
     if answer.status != HTTPStatus.OK:
-        raise _NoAnswerError(f"answers {answer.status} to {answer.url.path}")
+        raise _NoAnswerError(f"answers {answer.status} to {answer.url.path}{about(answer.status)}")
     try:
         return msgspec.json.decode(body, type=shape)
     except msgspec.MsgspecError as error:

@@ -1,0 +1,281 @@
+"""Bodies that no agent sends: whole ones with something wrong in them, and noise.
+
+They begin as batches that are right, heartbeats with histograms among them, in JSON and in MessagePack.
+Then a value is replaced by one that is impossible, or merely odd; bytes are flipped, cut, doubled, or joined
+with those of another; and all that is packed, rightly, wrongly, or under a wrong name.
+"""
+
+import gzip
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+import zstandard
+
+from wire.messages import (
+    Alert,
+    ContainerPower,
+    ContainerState,
+    ContainerUsage,
+    Event,
+    EventKind,
+    Gap,
+    Heartbeat,
+    NodePower,
+    NodeState,
+    PowerCurve,
+    PowerSource,
+    Pressure,
+    Report,
+    encode,
+)
+from wire.resources import Quantities, Resource
+from wire.sketch import Sketch
+
+JSON_TYPE, MSGPACK_TYPE = "application/json", "application/msgpack"
+NODE = "fuzzed"
+"""The node that speaks in every batch that is right."""
+
+_SEEDS = 24
+_LONGEST_NOISE_BYTES = 600
+_BOMB_BYTES = 32 << 20
+_SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|true|false|null')
+_LONG = "x" * 2000
+_ODD_JSON = tuple(
+    text.encode("latin-1")
+    for text in (
+        *(
+            "null",
+            "true",
+            "-1",
+            "0",
+            "1",
+            "1.5",
+            "-5000",
+            "-0.0",
+            "1e-400",
+            "1e308",
+            "1e400",
+            "NaN",
+            "Infinity",
+        ),
+        *("9223372036854775807", "9223372036854775808", "1" * 400),
+        *('""', '"\\ud800"', '"\\u0000"', f'"{_LONG}"', '"fuzzed"', '"rapl"', '"cpu"', '"\xff"', "\xff"),
+        *("[]", "{}", "[[]]", "[" * 600, '{"a":' * 600),
+    )
+)
+_ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 1.5, -0.0, 1e308, math.inf, -math.inf, math.nan),
+    *(2**63 - 1, 2**63, 2**64 - 1, -(2**63)),
+    *("", "\0", _LONG, NODE, "rapl", "cpu", b"", b"alpha"),
+    *([], {}, [[[[]]]], {1: 2}, {"": 0}, {-5000: 1}, {0: -1}, {4000: 2**63 - 1}),
+    *(msgspec.msgpack.Ext(5, b"x"), msgspec.msgpack.Ext(-1, b"\0" * 12)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is sent, and what its head says of it."""
+
+    content_type: str
+    encoding: str
+    data: bytes
+
+
+def batch(chance: random.Random) -> list[Report]:
+    """A few reports that are right in every field."""
+    sequence = chance.randrange(1, 1 << 40)
+    return [_report(chance, sequence + number) for number in range(chance.randint(1, 3))]
+
+
+def _report(chance: random.Random, sequence: int) -> Report:
+    names = [f"c{number}" for number in range(chance.randint(0, 4))]
+    is_heartbeat = chance.random() < 0.7  # noqa: PLR2004 - often enough
+    return Report(
+        node=NODE,
+        boot=f"boot{chance.randrange(3)}",
+        sequence=sequence,
+        at=1.8e9 + chance.random() * 1e6,
+        state=_state(chance),
+        containers=tuple(_container(chance, name) for name in names),
+        gone=("old",) if chance.random() < 0.5 else (),  # noqa: PLR2004 - half of them
+        events=tuple(Event(EventKind.DIED, 1.8e9, name, name, exit_code=-9) for name in names[:1]),
+        alerts=(Alert(Resource.CPU, 1.8e9, "CPU at 97 %", ratio=0.97, container="c0"),),
+        heartbeat=_heartbeat(chance, names) if is_heartbeat else None,
+    )
+
+
+def _state(chance: random.Random) -> NodeState:
+    return NodeState(
+        used=Quantities(chance.random(), chance.randrange(1 << 34), chance.random() * 1e6, 5.0),
+        capacity=Quantities(4.0, 1 << 35, None, 1e9),
+        window_seconds=30.0,
+        learned_capacities=(Resource.DISK,),
+        pressure=Pressure(0.1, None, 0.3),
+        power=NodePower(50.0, 30.0, 5.0, PowerSource.MODEL, 0.25, chance.random() * 1e6),
+        oom_kills_total=0,
+        gaps=(Gap("RAPL", "this is a virtual machine"),),
+    )
+
+
+def _container(chance: random.Random, name: str) -> ContainerState:
+    return ContainerState(
+        id=name,
+        name=name,
+        runtime="docker",
+        cpu_seconds_total=chance.random() * 1e5,
+        used=Quantities(chance.random(), chance.randrange(1 << 30)),
+        limit=Quantities(1.0, 1 << 30),
+        power=ContainerPower(2.5, PowerSource.MODEL, 0.2, 75.0, idle_watts=0.5),
+        restarts=1,
+        labels={"tier": "front", "wattpack.class": "2"},
+        started_at=1.7e9,
+    )
+
+
+def _heartbeat(chance: random.Random, names: list[str]) -> Heartbeat:
+    def sketch() -> Sketch:
+        bins = {chance.randint(-300, 1500): chance.randint(1, 100) for _ in range(chance.randint(0, 12))}
+        return Sketch(bins, zeros=chance.randint(0, 9))
+
+    curve = PowerCurve(PowerSource.MODEL, 0.1, 20.0, (0.0, 0.5, 1.0), (0.0, 30.0, 40.0), memory_watts=8.0)
+    return Heartbeat(
+        agent_version="0.1.0",
+        sample_seconds=3.0,
+        beacon_seconds=30.0,
+        usage=tuple(ContainerUsage(name, sketch(), sketch(), sketch(), sketch()) for name in names),
+        top={Resource.CPU: tuple(names)},
+        power_curve=curve,
+    )
+
+
+@cache
+def _bomb(encoding: str) -> bytes:
+    """Much of nothing, in a few bytes."""
+    nothing = bytes(_BOMB_BYTES)
+    return gzip.compress(nothing, 1, mtime=0) if encoding == "gzip" else zstandard.compress(nothing)
+
+
+class Mutator:
+    """An endless row of bodies; the same ones for the same chance."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._json: list[bytes] = [b""] * _SEEDS
+        self._scalars: list[list[tuple[int, int]]] = [[] for _ in range(_SEEDS)]
+        self._trees: list[bytes] = [b""] * _SEEDS
+        for number in range(_SEEDS):
+            self._renew(number)
+        self._zstd = zstandard.ZstdCompressor(level=1)
+        self._makers: tuple[Callable[[], Body], ...] = (
+            self._noise,
+            self._odd_json,
+            self._odd_json,
+            self._odd_tree,
+            self._odd_tree,
+            self._whole,
+        )
+
+    def next(self) -> Body:
+        """One more body."""
+        chance = self._chance
+        if chance.random() < 0.0005:  # noqa: PLR2004 - a bomb costs as much as a thousand others
+            encoding = chance.choice(("gzip", "zstd"))
+            return Body(JSON_TYPE, encoding, _bomb(encoding))
+        if chance.randrange(_SEEDS) == 0:
+            self._renew(chance.randrange(_SEEDS))
+        body = chance.choice(self._makers)()
+        data = body.data
+        if chance.randrange(2):
+            data = self._damaged(data)
+        if chance.randrange(10) == 0:
+            body = Body(chance.choice((JSON_TYPE, MSGPACK_TYPE)), body.encoding, data)
+        return self._packed(Body(body.content_type, body.encoding, data))
+
+    def _renew(self, number: int) -> None:
+        """Begin from another batch: one that is known is not looked at any further by a collector."""
+        new = batch(self._chance)
+        self._json[number] = encode(new)
+        self._scalars[number] = [found.span() for found in _SCALAR.finditer(self._json[number])]
+        self._trees[number] = msgspec.msgpack.encode(new)
+
+    def _noise(self) -> Body:
+        data = self._chance.randbytes(self._chance.randrange(_LONGEST_NOISE_BYTES))
+        return Body(self._chance.choice((JSON_TYPE, MSGPACK_TYPE)), "identity", data)
+
+    def _whole(self) -> Body:
+        number = self._chance.randrange(_SEEDS)
+        if self._chance.randrange(2):
+            return Body(JSON_TYPE, "identity", self._json[number])
+        return Body(MSGPACK_TYPE, "identity", self._trees[number])
+
+    def _odd_json(self) -> Body:
+        number = self._chance.randrange(_SEEDS)
+        start, end = self._chance.choice(self._scalars[number])
+        body = self._json[number]
+        return Body(JSON_TYPE, "identity", body[:start] + self._chance.choice(_ODD_JSON) + body[end:])
+
+    def _odd_tree(self) -> Body:
+        tree = msgspec.msgpack.decode(self._chance.choice(self._trees))
+        for report in tree:
+            report["sequence"] = self._chance.randrange(1, 1 << 62)
+        at: Any = tree
+        while True:
+            key = self._chance.choice(list(at) if isinstance(at, dict) else range(len(at)))
+            below = at[key]
+            if not (isinstance(below, (dict, list)) and below and self._chance.randrange(4)):
+                break
+            at = below
+        if isinstance(at, dict) and self._chance.randrange(4) == 0:
+            at[self._chance.choice((-5000, 7, "surprise", "", 2**40))] = at.pop(key)
+        else:
+            at[key] = self._chance.choice(_ODD_VALUES)
+        return Body(MSGPACK_TYPE, "identity", msgspec.msgpack.encode(tree))
+
+    def _damaged(self, data: bytes) -> bytes:
+        chance = self._chance
+        start = chance.randint(0, len(data))
+        end = min(len(data), start + chance.choice((0, 1, 4, 40, 400)))
+        match chance.randrange(6):
+            case 0:
+                return data[:start]
+            case 1:
+                return data[:start] + data[end:]
+            case 2:
+                return data[:end] + data[start:end] * chance.choice((1, 2, 50)) + data[end:]
+            case 3:
+                return data[:start] + chance.randbytes(end - start) + data[end:]
+            case 4:
+                other = chance.choice(self._json if data[:1] == b"[" else self._trees)
+                return data[:start] + other[chance.randrange(len(other)) :]
+            case _:
+                flipped = bytearray(data)
+                for _ in range(min(len(flipped), chance.randint(1, 4))):
+                    flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+                return bytes(flipped)
+
+    def _packed(self, body: Body) -> Body:
+        chance = self._chance
+        match chance.randrange(8):
+            case 0:
+                encoding, data = "gzip", gzip.compress(body.data, 1, mtime=0)
+            case 1:
+                encoding, data = "zstd", self._zstd.compress(body.data)
+            case 2:
+                encoding, data = chance.choice(("gzip", "zstd")), body.data
+            case _:
+                return body
+        if chance.randrange(3) == 0:
+            data = self._damaged(data)
+        return Body(body.content_type, encoding, data)
+
+
+def describe(body: Body) -> str:
+    """A body in one line, to find again what went wrong with it."""
+    return json.dumps([body.content_type, body.encoding, body.data[:4000].hex()])
