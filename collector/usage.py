@@ -13,7 +13,7 @@ from math import ceil
 import numpy as np
 
 from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, statistics, totals
-from collector.analysis.histograms import Floats, Keys, Numbers, Packed, pack, stack, summed, with_usage
+from collector.analysis.histograms import Floats, Keys, Packed, pack, stack, summed, with_usage
 from collector.config import Envelopes
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities, Resource
@@ -125,7 +125,8 @@ def count(
     for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
         ring.slots[slot] = packed
     if all(len(ring.slots) == 1 for ring in touched):
-        _note(touched, keys, counts, counts.astype(np.float64), reckoning)
+        numbers = totals(keys, counts, len(touched))
+        _note(touched, keys, counts.astype(np.float64), numbers, reckoning)
     else:
         settle(touched, reckoning)
     return list(rows)
@@ -149,20 +150,16 @@ def _settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
             rows.append(row)
             weights.append(reckoning.weight(newest - slot))
     keys, counts, sizes = stack(parts, rows)
-    weighed = counts * np.repeat(weights, sizes)
-    keys, both = summed(keys, np.column_stack((counts, weighed)))
-    _note(rings, keys, both[:, 0], both[:, 1], reckoning)
+    numbers = totals(keys, counts, len(rings))
+    _note(rings, *summed(keys, counts * np.repeat(weights, sizes)), numbers, reckoning)
 
 
-def _note(
-    rings: Sequence[Ring], keys: Keys, counts: Numbers | Floats, weights: Floats, reckoning: Reckoning
-) -> None:
+def _note(rings: Sequence[Ring], keys: Keys, weights: Floats, numbers: Floats, reckoning: Reckoning) -> None:
     found = statistics(keys, weights, len(rings), reckoning.need)
-    numbers = totals(keys, counts, len(rings)).astype(np.int64).tolist()
-    for row, ring in enumerate(rings):
+    for row, number in enumerate(numbers.astype(np.int64).tolist()):
         # A copy, or every ring would keep alive what was found of all the others.
-        ring.statistics = found[row].copy()
-        ring.samples = numbers[row]
+        rings[row].statistics = found[row].copy()
+        rings[row].samples = number
 
 
 def quantities(values: Sequence[float] | Floats) -> Quantities:

@@ -98,7 +98,7 @@ def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[
 
 
 def summed(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]:
-    """Sorted, with what stands under one key added up, column by column if there are several."""
+    """Sorted, with what stands under one key added up."""
     if not keys.size:
         return keys, amounts
     # What is stacked consists of sorted stretches, which is what a stable sort is quick with.
@@ -106,6 +106,16 @@ def summed(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]
     keys, amounts = keys[order], amounts[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     return keys[starts], np.add.reduceat(amounts, starts)
+
+
+def densely_summed(keys: Keys, amounts: Floats) -> tuple[Keys, Floats]:
+    """The same, without sorting: quicker where many histograms stand under few rows."""
+    if not keys.size:
+        return keys, amounts
+    first = int(keys.min()) >> ROW_BITS << ROW_BITS
+    sums = np.bincount(keys - first, weights=amounts).astype(np.float64, copy=False)
+    there = np.flatnonzero(sums).astype(np.int64)
+    return there + first, sums[there]
 
 
 def with_usage(

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.analysis.envelopes import Need, statistics, totals
-from collector.analysis.histograms import ROW_BITS, Floats, Keys, Packed, stack, summed
+from collector.analysis.histograms import ROW_BITS, Floats, Keys, Packed, densely_summed, stack, summed
 
 _AT_ONCE = 100
+_DENSE = 16
+"""A table of all bins is worth its size where there are no more of them than so many per entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +44,32 @@ class Pooled:
 def pool(parts: Sequence[Part], need: Need) -> Iterator[Pooled]:
     """Services as they are complete; `parts` come in the order of their services."""
     keys: Keys = np.empty(0, np.int64)
-    both: Floats = np.empty((0, 2))
+    weights: Floats = np.empty(0)
+    watched: Floats = np.zeros(parts[-1].service + 1 if parts else 0)
     for start in range(0, len(parts), _AT_ONCE):
         batch = parts[start : start + _AT_ONCE]
+        first, last = batch[0].service, batch[-1].service
         more, counts, sizes = stack([part.packed for part in batch], [part.service for part in batch])
         seconds = counts * np.repeat([part.seconds for part in batch], sizes)
+        watched[first : last + 1] += totals(more - (first << ROW_BITS), seconds, last - first + 1)
         weighed = seconds * np.repeat([part.weight for part in batch], sizes)
-        keys, both = summed(
-            np.concatenate((keys, more)), np.concatenate((both, np.column_stack((seconds, weighed))))
-        )
-        complete = int(np.searchsorted(keys, batch[-1].service << ROW_BITS))
+        add_up = densely_summed if (last - first + 1) << ROW_BITS < _DENSE * more.size else summed
+        more, weighed = add_up(more, weighed)
+        # Of the service that goes on from the batch before there are two sums now.
+        keys, weights = summed(np.concatenate((keys, more)), np.concatenate((weights, weighed)))
+        complete = int(np.searchsorted(keys, last << ROW_BITS))
         if complete:
-            yield _told(keys[:complete], both[:complete], need)
-            keys, both = keys[complete:], both[complete:]
+            yield _told(keys[:complete], weights[:complete], watched, need)
+            keys, weights = keys[complete:], weights[complete:]
     if keys.size:
-        yield _told(keys, both, need)
+        yield _told(keys, weights, watched, need)
 
 
-def _told(keys: Keys, both: Floats, need: Need) -> Pooled:
-    of = keys >> ROW_BITS
-    services, rows = np.unique(of, return_inverse=True)
+def _told(keys: Keys, weights: Floats, watched: Floats, need: Need) -> Pooled:
+    services, rows = np.unique(keys >> ROW_BITS, return_inverse=True)
     local = (rows << ROW_BITS) | (keys & ((1 << ROW_BITS) - 1))
     return Pooled(
         services=services.tolist(),
-        statistics=statistics(local, both[:, 1], len(services), need),
-        watched_seconds=totals(local, both[:, 0], len(services)),
+        statistics=statistics(local, weights, len(services), need),
+        watched_seconds=watched[services],
     )
