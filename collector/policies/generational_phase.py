@@ -93,7 +93,7 @@ class Phase:
     def _room(self, generation: Generation) -> Room:
         nodes = self._snapshot.nodes
         # Envelopes are percentiles: a node may have room by them, and a bottleneck all the same.
-        is_open = self.moves.may_receive & ~nodes.bottleneck.any(axis=1)
+        is_open = self.moves.may_receive & ~nodes.short
         rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
         return Room(
             rows,

@@ -89,8 +89,8 @@ def place_by_risk(snapshot: Snapshot, request: Request, settings: RiskSettings) 
     refused = where_promises_fit(snapshot, request)
     load = _load_with(snapshot, request)
     deviation = snapshot.once("deviation of late", lambda: _deviation(snapshot))
-    points = risk_points(load, deviation, settings.margin, settings.sensitivity)
-    scores = np.nan_to_num(points, nan=0.0).min(axis=1)
+    points = np.nan_to_num(risk_points(load, deviation, settings.margin, settings.sensitivity), nan=0.0)
+    scores = np.minimum(points[:, 0], points[:, 1])
     rows = ranked(scores, refused)
 
     def explain(row: int) -> tuple[str, ...]:

@@ -137,6 +137,12 @@ class Nodes:
         return _ratio(self.allocated, self.capacity)
 
     @cached_property
+    def short(self) -> Flags:
+        """Has an open alert of any resource."""
+        short: Flags = np.any(self.bottleneck, axis=1)
+        return short
+
+    @cached_property
     def utilisation(self) -> Floats:
         """The most used of CPU and memory, as Energy4Cloud has it."""
         return _most(self.used_ratio[:, :2])
