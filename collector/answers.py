@@ -4,6 +4,7 @@ A field that is always there may be null where it is not known; quantities that 
 """
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
@@ -37,6 +38,27 @@ class Ratios(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_ratio: float | None = None
     disk_ratio: float | None = None
     network_ratio: float | None = None
+
+
+class NodePlacement(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions go by about a node, beside what it uses."""
+
+    region: Literal["LEE", "DEE", "EED"]
+    """By the busier of CPU and memory: below 50 % (low energy efficiency), desired, above 85 % (degraded)."""
+    task_class: int | None
+    """The strictest among its containers, 1-4; null without any: it takes all."""
+    allocated: Quantities
+    """What its containers were promised."""
+    overbooking_ratio: float
+    """The most promised of CPU and memory, by what there is."""
+    generation: Literal["any", "nursery", "young", "old"]
+    accepts: bool
+    """Whether it may be given containers: neither drained, nor paused, nor opted out."""
+    on: bool
+    """False once it was switched off to save energy."""
+    failures: int
+    """Containers that died on it of late; the longer ago, the less they count."""
+    labels: dict[str, str]
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +99,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the containers that used most of each resource before the last heartbeat, greediest first."""
     containers: int
     """How many containers run on it."""
+    placement: NodePlacement
     mean: Mean | None
     """Over the window asked for; null while the node is down."""
 
@@ -150,7 +173,7 @@ class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nodes(msgspec.Struct, frozen=True):
-    """Every node, by name."""
+    """Every node, by name or in the order asked for."""
 
     nodes: list[Node]
 

@@ -38,6 +38,7 @@ from collector.routes import (
     post,
     refused,
 )
+from collector.snapshot.tables import Region
 from collector.what_if import PowerCurveQuery, WhatIf, power_curve, what_if
 from wire.messages import Batch, Receipt, encode
 from wire.version import __version__
@@ -53,6 +54,13 @@ _WINDOW_SECONDS = 300.0
 class NodesQuery(msgspec.Struct, frozen=True):
     """How nodes are asked for."""
 
+    order: Annotated[
+        Literal["name", "registry"],
+        Meta(
+            description="By name; or as Energy4Cloud's registry has them: by region, then by class, then the"
+            " fullest first, but the emptiest first where work suffers."
+        ),
+    ] = "name"
     window_seconds: Window = _WINDOW_SECONDS
 
 
@@ -85,7 +93,11 @@ async def nodes(core: Core, query: NodesQuery) -> Nodes:
     now = core.clock()
     means = await core.history.node_means(query.window_seconds, core.registry.standings(now))
     replace = msgspec.structs.replace
-    return Nodes([replace(node, mean=means.get(node.name)) for node in core.registry.nodes(now)])
+    found = [replace(node, mean=means.get(node.name)) for node in core.registry.nodes(now)]
+    if query.order == "registry":
+        place = {name: place for place, name in enumerate(core.registry.board.hosts(Region))}
+        found.sort(key=lambda node: place[node.name])
+    return Nodes(found)
 
 
 async def containers(core: Core, query: ContainersQuery) -> Containers:

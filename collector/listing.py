@@ -1,8 +1,13 @@
 """How what is known is listed: the words of `answers`, from those of the agents."""
 
+from collections.abc import Mapping
+from typing import Literal
+
 from collector.alerts import AlertSaid
-from collector.answers import AlertState, Container, Node, NodeAlert, Ratios, State
+from collector.answers import AlertState, Container, Node, NodeAlert, NodePlacement, Ratios, State
+from collector.board.facts import HostRecord
 from collector.picture import Picture, Said
+from collector.snapshot.tables import Generation, Region
 from collector.usage import Ring
 from wire.messages import ContainerState, NodeState
 from wire.resources import RESOURCES, Quantities, ratio
@@ -10,8 +15,38 @@ from wire.resources import RESOURCES, Quantities, ratio
 _NOTHING_SAID = NodeState(used=Quantities(), capacity=Quantities())
 
 
-def listed_node(name: str, picture: Picture, node_state: State, seen_seconds_ago: float) -> Node:
-    """A node as one run of its agent describes it."""
+_REGIONS: Mapping[Region, Literal["LEE", "DEE", "EED"]] = {
+    Region.LEE: "LEE",
+    Region.DEE: "DEE",
+    Region.EED: "EED",
+}
+_GENERATIONS: Mapping[Generation, Literal["any", "nursery", "young", "old"]] = {
+    Generation.ANY: "any",
+    Generation.NURSERY: "nursery",
+    Generation.YOUNG: "young",
+    Generation.OLD: "old",
+}
+
+
+def listed_placement(record: HostRecord) -> NodePlacement:
+    """What decisions go by."""
+    return NodePlacement(
+        region=_REGIONS[record.region],
+        task_class=record.task_class,
+        allocated=record.allocated,
+        overbooking_ratio=record.overbooking,
+        generation=_GENERATIONS[record.generation],
+        accepts=record.accepts,
+        on=record.on,
+        failures=record.failures,
+        labels=dict(record.labels),
+    )
+
+
+def listed_node(
+    name: str, picture: Picture, record: HostRecord, node_state: State, seen_seconds_ago: float
+) -> Node:
+    """A node as one run of its agent describes it, and as decisions see it."""
     state = _NOTHING_SAID if picture.state is None else picture.state.what
     heartbeat = None if picture.heartbeat is None else picture.heartbeat.what
     return Node(
@@ -41,6 +76,7 @@ def listed_node(name: str, picture: Picture, node_state: State, seen_seconds_ago
         gaps=state.gaps,
         top={} if heartbeat is None else heartbeat.top,
         containers=len(picture.containers),
+        placement=listed_placement(record),
         mean=None,
     )
 

@@ -224,7 +224,13 @@ class Registry:
     def nodes(self, now: float, *, node: str | None = None) -> list[Node]:
         """Nodes by name; all, or one."""
         return [
-            listed_node(name, entry.picture, self._state(entry, now), max(0.0, now - entry.heard_at))
+            listed_node(
+                name,
+                entry.picture,
+                self.board.record(name, now),
+                self._state(entry, now),
+                max(0.0, now - entry.heard_at),
+            )
             for name, entry in sorted(self._asked(node))
         ]
 

@@ -52,7 +52,8 @@ def keys(config: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[
         path = (*above, entry.name)
         if get_origin(hint) is Annotated:
             kind, meta = get_args(hint)
-            yield Key(path, kind, entry.default, meta)
+            made = entry.default_factory
+            yield Key(path, kind, entry.default if made is msgspec.NODEFAULT else made(), meta)
         else:
             yield from keys(hint, path)
 

@@ -4,21 +4,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
-from collector.board.facts import Allocation, Change, Host, TaskRef
+import numpy as np
+
+from collector.board.facts import Allocation, Change, Host, HostRecord, TaskRef
 from collector.board.lists import CLASSES, Lists
 from collector.board.nodes import NodeTable
 from collector.board.picturing import Picturing
-from collector.board.tasks import TaskTable
+from collector.board.tasks import TaskTable, quantities
 from collector.config import CollectorConfig
 from collector.snapshot.assembling import Four, ServiceFacts
 from collector.snapshot.power import Floats
-from collector.snapshot.tables import NOWHERE, Region, Snapshot
+from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot
 
 _GROUPS_AT_ONCE = 500
 
 
 class Board:
-    """Nodes and tasks now. Every method may be called from any thread; none waits for more than a copy."""
+    """Nodes and tasks now. Every method may be called from any thread; none waits for more than a copy.
+
+    Strangers may claim numbers whose sums are beyond all numbers; that harms none but them, so nothing warns.
+    """
 
     def __init__(self, config: CollectorConfig) -> None:
         placement = config.placement
@@ -35,7 +40,7 @@ class Board:
 
     def take(self, change: Change) -> list[str]:
         """Take in what a report changed; gives the ids of the containers that were not there before."""
-        with self._writing:
+        with self._writing, np.errstate(over="ignore", invalid="ignore"):
             row = self._nodes.take(change)
             if change.gone:
                 self._tasks.drop(change.node, change.gone)
@@ -136,6 +141,24 @@ class Board:
 
     # --- Readers ------------------------------------------------------------------------------
 
+    def record(self, node: str, now: float) -> HostRecord:
+        """What decisions go by about a node that is there."""
+        with self._writing, np.errstate(over="ignore", invalid="ignore"):
+            row = self._nodes.row(node)
+            assert row is not None
+            columns, allocated = self._nodes.table.columns, self._tasks.allocated(node)
+            return HostRecord(
+                region=self._lists.region(node),
+                task_class=self._lists.task_class(node),
+                allocated=quantities(allocated),
+                overbooking=self._nodes.overbooking(row, allocated),
+                generation=Generation(columns.generation[row]),
+                accepts=bool(columns.accepts[row]),
+                on=bool(columns.on[row]),
+                failures=round(self._nodes.left_failures(row, now)),
+                labels=self._nodes.labels(node),
+            )
+
     def hosts(self, regions: Iterable[Region], classes: Sequence[int] = CLASSES) -> list[str]:
         """Nodes in the order of Energy4Cloud's registry: by region, then class, then use."""
         with self._writing:
@@ -152,9 +175,10 @@ class Board:
             last = self._last
             if last is not None and 0 <= now - last.at < self._snapshot_seconds:
                 return last
-            with self._writing:
-                taken = self._picturing.copy(self._nodes, self._tasks, now)
-            self._last = self._picturing.snapshot(taken, now)
+            with np.errstate(over="ignore", invalid="ignore"):
+                with self._writing:
+                    taken = self._picturing.copy(self._nodes, self._tasks, now)
+                self._last = self._picturing.snapshot(taken, now)
             return self._last
 
     def _list(self, node: str, containers: Sequence[str], rows: Sequence[int]) -> None:

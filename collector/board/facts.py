@@ -1,11 +1,13 @@
 """What the board is told, and what it tells those that learn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from collector.snapshot.assembling import Four
+from collector.snapshot.tables import Generation, Region
 from wire.messages import ContainerState, NodeState, PowerCurve
+from wire.resources import Quantities
 
 Flags = tuple[bool, bool, bool, bool]
 """One per resource."""
@@ -38,6 +40,24 @@ class Change:
     def tells_use(self) -> bool:
         """Whether it changes how much of the node is used, as far as that is known."""
         return self.state is not None or self.is_new_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRecord:
+    """What decisions go by about one node, beside what it uses."""
+
+    region: Region
+    task_class: int | None
+    """The strictest among its tasks; None without any."""
+    allocated: Quantities
+    """What its tasks were promised; absent where nothing was."""
+    overbooking: float
+    """The most promised of CPU and memory, by what there is."""
+    generation: Generation
+    accepts: bool
+    on: bool
+    failures: int
+    labels: Mapping[str, str]
 
 
 class TaskRef(NamedTuple):

@@ -38,7 +38,7 @@ class Lists:
         """A host was heard of, after its tasks were; None means that it is used as before."""
         use = self._use[node] = self._use.get(node, 0.0) if use_ratio is None else use_ratio
         region = _region(use)
-        task_class = next((each for each in CLASSES if (node, each) in self._tasks), _LAXEST)
+        task_class = self.task_class(node) or _LAXEST
         self._hosts.put(node, (region, task_class), use if region is Region.EED else -use)
 
     def drop_host(self, node: str) -> None:
@@ -49,10 +49,13 @@ class Lists:
             for key in list(self._tasks.listed((node, each))):
                 self._tasks.drop(key)
 
-    def where(self, node: str) -> tuple[Region, int] | None:
-        """The region and the class of a host."""
-        found = self._hosts.where(node)
-        return None if found is None else found[0]
+    def region(self, node: str) -> Region:
+        """The region of a host that is there."""
+        return _region(self._use[node])
+
+    def task_class(self, node: str) -> int | None:
+        """The class of a host; None without tasks."""
+        return next((each for each in CLASSES if (node, each) in self._tasks), None)
 
     def hosts(self, regions: Iterable[Region], classes: Sequence[int] = CLASSES) -> Iterator[str]:
         """Hosts by region, then by class, then as their list has them."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -125,13 +126,21 @@ class NodeTable:
         if change.bottleneck is not None:
             columns.bottleneck[row] = change.bottleneck
         if change.failures:
-            columns.failures[row] = change.failures + self._left(row, change.heard_at)
+            columns.failures[row] = change.failures + self.left_failures(row, change.heard_at)
             columns.failed_at[row] = change.heard_at
         return row
 
     def use_ratio(self, row: int) -> float:
         """How busy a host is, by the busier of its CPU and memory; what is not known counts as nothing."""
         return max(ratio or 0.0 for ratio in self._ratios(row)[:2])
+
+    def overbooking(self, row: int, allocated: Floats) -> float:
+        """The most promised of CPU and memory, by what there is; unknown is nothing."""
+        capacity = self.table.columns.capacity[row, :2].tolist()
+        pairs = zip(allocated[:2].tolist(), capacity, strict=True)
+        return max(
+            (part / whole for part, whole in pairs if 0 <= part < inf and 0 < whole < inf), default=0.0
+        )
 
     def advance(self, now: float) -> None:
         """Close the slots of the trend that are over; what a node said holds until it counts as down."""
@@ -160,16 +169,19 @@ class NodeTable:
         age_seconds = np.maximum(0.0, now - columns.failed_at)
         return columns.failures * np.exp2(-age_seconds / self._half_life_seconds)
 
+    def left_failures(self, row: int, now: float) -> float:
+        """How many deaths one host stands for now."""
+        columns = self.table.columns
+        age_seconds = max(0.0, now - float(columns.failed_at[row]))
+        return float(columns.failures[row] * 2.0 ** (-age_seconds / self._half_life_seconds))
+
     def _ratios(self, row: int) -> list[float | None]:
         # Four numbers: plain Python is faster here than numpy.
         columns = self.table.columns
         pairs = zip(columns.used[row].tolist(), columns.capacity[row].tolist(), strict=True)
-        return [used / capacity if used >= 0 and capacity > 0 else None for used, capacity in pairs]
-
-    def _left(self, row: int, now: float) -> float:
-        columns = self.table.columns
-        age_seconds = max(0.0, now - float(columns.failed_at[row]))
-        return float(columns.failures[row] * 2.0 ** (-age_seconds / self._half_life_seconds))
+        return [
+            used / capacity if 0 <= used < inf and 0 < capacity < inf else None for used, capacity in pairs
+        ]
 
     def _enter(self, node: str) -> _Known:
         known = self._known[node] = _Known(self.table.enter(node))

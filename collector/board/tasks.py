@@ -1,5 +1,6 @@
 """Containers in columns."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from wire.resources import RESOURCES, Quantities
 
 Amounts = tuple[float | None, int | None, float | None, float | None]
 """A row as it is told: numpy makes NaN of None."""
+_MOST_BYTES = 2**63 - 1
+"""Strangers may promise as much as they like; sums stop where the wire's own numbers do."""
 
 
 def amounts(quantities: Quantities) -> Amounts:
@@ -28,6 +31,12 @@ def amounts(quantities: Quantities) -> Amounts:
         quantities.disk_bytes_per_second,
         quantities.network_bytes_per_second,
     )
+
+
+def quantities(row: Floats) -> Quantities:
+    """A row as quantities."""
+    cpu, memory, disk, network = (value if math.isfinite(value) else None for value in row.tolist())
+    return Quantities(cpu, None if memory is None else min(round(memory), _MOST_BYTES), disk, network)
 
 
 def blank_resources(value: float = np.nan) -> Floats:
@@ -190,6 +199,11 @@ class TaskTable:
         ratios = np.divide(used, promised, out=np.zeros_like(used), where=promised > 0)
         most: list[float] = np.fmax(ratios, 0.0).max(axis=1, initial=0.0).tolist()
         return most
+
+    def allocated(self, node: str) -> Floats:
+        """What the tasks of a node were promised in all; NaN where none was promised anything."""
+        promised = self.table.columns.allocated[list(self._rows.get(node, {}).values())]
+        return np.where(np.isnan(promised).all(axis=0), np.nan, np.nansum(promised, axis=0))
 
     def rivals(self, node: str) -> Counter[str]:
         """The nodes that claim the same containers as this one, and how many."""

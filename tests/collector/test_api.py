@@ -131,6 +131,20 @@ async def test_a_backlog_delivered_at_once_is_not_averaged_into_the_present(coll
     assert (one["mean"]["seconds"], one["mean"]["cpu_cores"]) == (27.0, pytest.approx(1.0))
 
 
+async def test_nodes_are_listed_by_name_or_as_the_registry_has_them(collector: Client) -> None:
+    for name, cores in {"a": 0.1, "b": 3.0, "c": 1.9, "d": 3.9, "e": 3.5}.items():
+        await collector.send(report(name, used=Quantities(cores, 0)))
+    assert [node["name"] for node in await collector.nodes()] == ["a", "b", "c", "d", "e"]
+    listed = await collector.nodes("?order=registry")
+    assert [(node["name"], node["placement"]["region"]) for node in listed] == [
+        ("c", "LEE"),
+        ("a", "LEE"),
+        ("b", "DEE"),
+        ("e", "EED"),
+        ("d", "EED"),
+    ]
+
+
 async def test_a_node_that_is_down_has_no_mean(collector: Client) -> None:
     await collector.send(report(containers=[container()]))
     collector.clock.now += 100
@@ -250,7 +264,7 @@ async def test_events_are_listed_with_the_latest_first(collector: Client) -> Non
     [
         ("/v1/containers?nod=a", "nod", "did you mean node?"),
         ("/v1/containers?window=5", "window", "did you mean window_seconds?"),
-        ("/v1/nodes?node=a", "node", "there is window_seconds"),
+        ("/v1/nodes?zzz=a", "zzz", "there is order, window_seconds"),
         ("/v1/power-curve", "node", "is missing"),
         ("/healthz?verbose=1", "verbose", "there is none here"),
         ("/v1/containers?node=a&node=b", "node", "more than once"),

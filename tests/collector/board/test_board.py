@@ -1,3 +1,4 @@
+import json
 import math
 import threading
 from dataclasses import fields
@@ -12,7 +13,7 @@ from collector.board.facts import Allocation, Host
 from collector.config import CollectorConfig, Liveness, NodeRule, Placement
 from collector.registry import Registry
 from collector.snapshot.assembling import ServiceFacts
-from collector.snapshot.tables import NOWHERE, Generation, Kind, Snapshot
+from collector.snapshot.tables import NOWHERE, Generation, Kind, Region, Snapshot
 from collector.snapshot.tables import Liveness as Alive
 from tests.collector.board.afresh import afresh, assert_same
 from tests.collector.making import CURVE, HEARTBEAT, START, container, report, said, state
@@ -304,3 +305,38 @@ def test_age_is_since_its_start_and_settled_since_it_was_first_seen_there() -> N
     tasks = known.board.snapshot(START + 60).tasks
     assert tasks.age_seconds.tolist() == [10.0, 60.0]
     assert tasks.settled_seconds.tolist() == [60.0, 60.0]
+
+
+# --- Strangers -------------------------------------------------------------------------------
+
+
+def test_absurd_numbers_harm_nobody() -> None:
+    known = registry()
+    huge = Quantities(1.7e308, 2**63 - 1, math.inf, 1e308)
+    wild = [container(name, used=huge, limit=huge) for name in "abc"]
+    known.apply(report(containers=wild, used=huge, capacity=Quantities(5e-324, 1, math.inf, 0.0)), START)
+    known.apply(report("beta", containers=[container("d")]), START)
+    known.apply(report(sequence=2, containers=wild, used=Quantities(), capacity=huge), START + 400)
+    taken = known.board.snapshot(START + 800)
+    assert taken.nodes.index == {"alpha": 0, "beta": 1}
+    assert known.board.hosts(Region) == ["beta", "alpha"]
+    placement = known.nodes(START)[0].placement
+    assert placement.allocated.memory_bytes == 2**63 - 1
+    json.loads(msgspec.json.encode(known.nodes(START)))
+
+
+def test_the_record_of_a_node_is_what_the_snapshot_says() -> None:
+    known = registry()
+    known.board.put_host(Host(node="beta", labels=(("disk", "ssd"),), on=False))
+    some = [container("a", labels={"wattpack.class": "3"}), container("b", labels={"wattpack.class": "2"})]
+    known.apply(report("alpha", containers=some, used=Quantities(3.0, 0)), START)
+    known.apply(said("beta", events=(Event(EventKind.DIED, START),)), START)
+    taken, listed = known.board.snapshot(START).nodes, [node.placement for node in known.nodes(START)]
+    assert [each.region for each in listed] == [Region(code).name for code in taken.region] == ["DEE", "LEE"]
+    assert [each.task_class or 0 for each in listed] == taken.strictest_class.tolist() == [2, 0]
+    assert [each.overbooking_ratio for each in listed] == taken.overbooking.tolist() == [0.5, 0.0]
+    assert listed[0].allocated == Quantities(2.0, 200_000_000)
+    assert [each.failures for each in listed] == taken.failures.tolist() == [0, 1]
+    assert [each.generation for each in listed] == ["old", "any"]
+    assert [(each.accepts, each.on) for each in listed] == [(True, True), (False, False)]
+    assert [each.labels for each in listed] == [{"zone": "a"}, {"disk": "ssd"}]
