@@ -34,21 +34,11 @@ class Phase:
 
     def promote(self) -> None:
         """Those who lived long enough in their generation move on."""
-        settings, age = self._settings, self._snapshot.tasks.age_seconds
-        profiled = self._snapshot.tasks.samples > 0
-        old_enough = age >= settings.nursery_seconds + settings.young_seconds
-        self._advance(
-            old_enough,
-            Generation.YOUNG,
-            Generation.OLD,
-            f"it has run for more than {settings.nursery_seconds + settings.young_seconds:g} s",
-        )
-        self._advance(
-            profiled & (age >= settings.nursery_seconds),
-            Generation.NURSERY,
-            Generation.YOUNG,
-            f"it was profiled for more than {settings.nursery_seconds:g} s",
-        )
+        settings, tasks = self._settings, self._snapshot.tasks
+        everybody = np.ones(tasks.age_seconds.size, dtype=np.bool_)
+        both = settings.nursery_seconds + settings.young_seconds
+        self._advance(everybody, both, Generation.YOUNG, Generation.OLD)
+        self._advance(tasks.samples > 0, settings.nursery_seconds, Generation.NURSERY, Generation.YOUNG)
 
     def relieve(self) -> None:
         """Nodes that envelopes outgrew give the containers away that take the most, until the rest fits."""
@@ -56,16 +46,12 @@ class Phase:
         ratio = share(self._reserved, nodes.capacity)
         for row in np.flatnonzero(above(ratio, settings.relieve_ratio)):
             generation = Generation(self._generation[row])
-            if generation not in self._rooms or not self.moves.may_receive[row]:
+            if generation not in self._rooms:
                 continue
             leaving, most = self._excess(int(row))
-            why = (
-                f"{nodes.names[row]} holds envelopes of {each_percent(ratio[row])}: the most of {most} leave"
-            )
-            room = self._rooms[generation]
-            room.hide(int(row))
-            self._schedule(leaving, generation, why)
-            room.show(int(row))
+            too_much = f"{nodes.names[row]} holds envelopes of {each_percent(ratio[row])}"
+            with self._rooms[generation].without(int(row)):
+                self._schedule(leaving, generation, f"{too_much}: those that take the most {most} leave")
 
     def consolidate(self) -> None:
         """Empty what fits elsewhere in its generation, the most available node first."""
@@ -103,21 +89,19 @@ class Phase:
             is_open=is_open[rows],
         )
 
-    def _advance(self, due: Flags, source: Generation, target: Generation, why: str) -> None:
-        tasks = self._snapshot.tasks
+    def _advance(self, ready: Flags, seconds: float, source: Generation, target: Generation) -> None:
+        tasks, name = self._snapshot.tasks, target.name.lower()
         # A task that waits has row -1, whose generation is somebody's: it may not leave, which rules it out.
-        there = self._generation[tasks.node] == source if self._generation.size else np.zeros_like(due)
-        leaving = np.flatnonzero(due & there & self.moves.may_leave)
+        there = self._generation[tasks.node] == source if self._generation.size else np.zeros_like(ready)
+        due = ready & there & (tasks.age_seconds >= seconds)
+        leaving = np.flatnonzero(due & self.moves.may_leave)
         if leaving.size and not self._rooms[target].rows.size:
-            self.moves.left.append(
-                f"{leaving.size} containers stay: no node is for the {target.name.lower()}"
-            )
+            self.moves.left.append(f"{leaving.size} containers stay: no node is for the {name}")
         elif leaving.size:
-            moved = self._schedule(leaving, target, why)
-            self.reasons.append(
-                f"{moved} of {leaving.size} containers move from the {source.name.lower()} "
-                f"to the {target.name.lower()} generation: {why.removeprefix('it ')}"
-            )
+            ran = f"ran for {seconds:g} s or more"
+            moved = self._schedule(leaving, target, f"it {ran}")
+            went = f"{moved} of {leaving.size} containers move from the {source.name.lower()} to the {name}"
+            self.reasons.append(f"{went}: they {ran}")
 
     def _schedule(self, leaving: Rows, generation: Generation, why: str) -> int:
         """The paper's algorithm 1, with its escape; returns how many found a place."""

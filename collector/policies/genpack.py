@@ -11,6 +11,7 @@ in their generation are emptied; what is idle then is switched off.
 """
 
 import numpy as np
+from msgspec.structs import astuple
 
 from collector.policies.filters import eligible, free_of_reserved, without_room
 from collector.policies.generational_phase import Phase
@@ -18,7 +19,6 @@ from collector.policies.generations import GenPackSettings, generations
 from collector.policies.interface import Action, Plan, Policy, Power, Ranking, Request, ranked
 from collector.policies.outcome import watts
 from collector.policies.scoring import availability, each_percent, instances_near, share
-from collector.snapshot.assembling import four
 from collector.snapshot.tables import Generation, Snapshot
 from wire.resources import Quantities
 
@@ -82,14 +82,8 @@ def reckoned(request: Request) -> Quantities:
     """What a request is reckoned to need: what was learnt, else what it asks for."""
     if request.known:
         return request.demand
-    pairs = zip(four(request.demand), four(request.reserve), strict=True)
-    cpu, memory, disk, network = (asked if np.isnan(demand) else demand for demand, asked in pairs)
-    return Quantities(
-        cpu_cores=None if np.isnan(cpu) else cpu,
-        memory_bytes=None if np.isnan(memory) else int(memory),
-        disk_bytes_per_second=None if np.isnan(disk) else disk,
-        network_bytes_per_second=None if np.isnan(network) else network,
-    )
+    pairs = zip(astuple(request.demand), astuple(request.reserve), strict=True)
+    return Quantities(*(asked if learnt is None else learnt for learnt, asked in pairs))
 
 
 def rebalance(snapshot: Snapshot, settings: GenPackSettings) -> Plan:

@@ -183,6 +183,27 @@ def test_a_node_that_envelopes_outgrew_gives_the_biggest_away() -> None:
     assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"a": "y2"}
 
 
+def test_one_that_has_a_bottleneck_is_relieved_but_given_nothing() -> None:
+    short = (True, False, False, False)
+    nodes = [node("n", NURSERY), node("y1", YOUNG, bottleneck=short), node("y2", YOUNG)]
+    outgrown = [task("a", "y1", amount(4, 1)), task("b", "y1", amount(3, 1))]
+    assert moves(rebalance(assemble(nodes, outgrown), SETTINGS)) == {"a": "y2"}
+    profiled = [task("a", "y1", amount(1, 1)), task("b", "n", amount(1, 1), age_seconds=700.0)]
+    assert moves(rebalance(assemble(nodes, profiled), SETTINGS)) == {"b": "y2"}
+
+
+def test_what_is_told_is_said_in_whole_sentences() -> None:
+    nodes = [node("n", NURSERY), node("y", YOUNG)]
+    plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
+    assert plan.reasons == (
+        "1 of 1 containers move from the nursery to the young: they ran for 600 s or more",
+    )
+    assert plan.actions[0].reasons == (
+        "it ran for 600 s or more",
+        "y is the least available of the young with room for it",
+    )
+
+
 def test_the_budget_of_moves_is_kept_and_said() -> None:
     tasks = [task(f"{number}", "n", amount(0.5, 0.5), age_seconds=700.0) for number in range(5)]
     plan = rebalance(assemble([node("n", NURSERY), node("y", YOUNG)], tasks), GenPackSettings(moves=3))
