@@ -24,7 +24,20 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.agent_push",
         "how much the agent saves by saying only what moved, and what that costs in truth",
     ),
+    "board": ("bench.board", "what it costs to keep the cluster in columns, per report and per snapshot"),
+    "ingest": (
+        "bench.ingest",
+        "reports per second, latency and memory of a collector on one core; a kill, and the restart",
+    ),
+    "packing": (
+        "bench.packing",
+        "the nodes that GenPack, binpack and spread need for the same containers, and the time of a phase",
+    ),
     "fuzz": ("bench.fuzz", "a million bodies that no agent sends: whether the collector bears them"),
+    "understanding": (
+        "bench.understanding",
+        "a pass over 50,000 containers, who waits meanwhile, and whether envelopes are numpy's percentiles",
+    ),
     "power": ("bench.power", "how far off the power models are on recordings of metered servers"),
 }
 
