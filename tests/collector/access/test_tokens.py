@@ -1,3 +1,4 @@
+import os
 import stat
 from pathlib import Path
 
@@ -61,6 +62,15 @@ def test_the_file_is_for_its_owner_alone_and_reads_back_as_it_was_written(tmp_pa
     second, _ = add(path, Scope.ADMIN, "ärger", START + 1)
     assert read_tokens(path) == [first, second]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_root_writes_belongs_to_the_service_that_owns_the_folder(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("ownership: needs root")
+    os.chown(tmp_path, 12345, 54321)
+    add(tmp_path / "tokens.jsonl", Scope.NODE, "alpha")
+    status = (tmp_path / "tokens.jsonl").stat()
+    assert (status.st_uid, status.st_gid) == (12345, 54321)
 
 
 def test_a_change_that_fails_leaves_the_file_alone(tmp_path: Path) -> None:
