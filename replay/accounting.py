@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.snapshot.power import GRID, Floats
-from collector.snapshot.tables import Flags
+from collector.snapshot.tables import NOWHERE, Flags
 from replay.cluster import Cluster, Load
 from replay.hosts import Hosts
 from wire.resources import RESOURCES
@@ -31,6 +31,8 @@ class Moment:
     """Integrals over the time: what was wanted and could be served, and what there was of it."""
     there: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
     overloaded_seconds: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
+    short_seconds: float = 0.0
+    """As CloudSim counts: hosts where a container gets less CPU than it wants, or one is received."""
     moves: int = 0
     running: int = 0
     waiting: int = 0
@@ -76,6 +78,10 @@ class Account:
         if booting.any():
             joules += float((hosts.boot_joules[booting] / hosts.boot_seconds[booting]).sum()) * seconds
         least = float(np.max(before.wanted.sum(axis=0) * self._least_watts)) * seconds
+        over = ratios > _ROUNDING
+        receiving = np.zeros(hosts.size, dtype=np.bool_)
+        receiving[cluster.target[cluster.target != NOWHERE]] = True
+        short = int((over[:, 0] | receiving[rows]).sum())
         served = np.fmin(before.by_node[rows], capacity)
         for each in (self.total, self._now):
             each.seconds += seconds
@@ -84,7 +90,8 @@ class Account:
             each.node_seconds += (rows.size + int(booting.sum())) * seconds
             each.used += np.nansum(served, axis=0) * seconds
             each.there += np.nansum(capacity, axis=0) * seconds
-            each.overloaded_seconds += (ratios > _ROUNDING).sum(axis=0) * seconds
+            each.overloaded_seconds += over.sum(axis=0) * seconds
+            each.short_seconds += short * seconds
 
     def count(self, what: str, many: int = 1) -> None:
         """Something was done."""

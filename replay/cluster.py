@@ -80,7 +80,8 @@ class Cluster:
         cut = self.cut[running]
         if cut.any():
             wanted[cut] = np.fmin(wanted[cut], self.allocated[running[cut]])
-        by_node = sum_by_node(self.node[running], wanted, self.hosts.size)
+        by_node = self.hosts.system * self.on[:, None]
+        by_node += sum_by_node(self.node[running], wanted, self.hosts.size)
         moving = np.flatnonzero(self.target[running] != NOWHERE)
         if moving.size:
             twice = wanted[moving] * self._migration_use_ratio

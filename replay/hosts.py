@@ -22,6 +22,8 @@ class Hosts:
     names: tuple[str, ...]
     capacity: Floats
     """NaN where a host's disk or network has no limit that matters."""
+    system: Floats
+    """What a host needs for itself."""
     power: PowerCurves
     boot_seconds: Floats
     boot_joules: Floats
@@ -45,6 +47,9 @@ def build_hosts(kinds: Sequence[Host], *, interleave: bool = False) -> Hosts:
     return Hosts(
         names=tuple(name for name, _ in named),
         capacity=np.array([_capacity(kind) for kind in each_kind]),
+        system=np.array(
+            [[kind.system_cores, kind.system_memory_mb * MEBIBYTE, 0.0, 0.0] for kind in each_kind]
+        ),
         power=PowerCurves.of([_curve(kind) for kind in each_kind]),
         boot_seconds=np.array([kind.boot_seconds for kind in each_kind]),
         boot_joules=np.array([kind.boot_joules for kind in each_kind]),

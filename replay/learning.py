@@ -5,6 +5,7 @@ are dropped as they get old; here for all containers at once. A percentile is fo
 instead of being searched for each time, which makes a week of ten thousand containers bearable.
 """
 
+from dataclasses import dataclass
 from math import ceil, log
 from typing import Final
 
@@ -42,6 +43,16 @@ def values_of(bins: NDArray[np.intp]) -> Floats:
 
 _VALUES = values_of(np.repeat(np.arange(_BINS)[:, None], _WIDTH, axis=1)).T
 """What stands for each bin of each resource."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Learnt:
+    """Of some containers; nothing where there are no samples."""
+
+    samples: NDArray[np.int64]
+    mean: Floats
+    variance: Floats
+    envelope: Floats
 
 
 class Learner:
@@ -166,32 +177,29 @@ class Learner:
         samples: NDArray[np.int64] = self._samples[:, self._row[containers]].sum(axis=0)
         return samples
 
-    def mean(self, containers: Rows) -> Floats:
-        """What each used on average; NaN without samples."""
-        rows = self._row[containers]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean: Floats = self._sums[:, rows].sum(axis=0) / self.samples(containers)[:, None]
-        return mean
+    def learnt(self, containers: Rows) -> Learnt:
+        """What is known of each of these."""
+        rows, samples = self._row[containers], self.samples(containers)
+        count = np.maximum(samples, 1)[:, None]
+        mean: Floats = self._sums[:, rows].sum(axis=0) / count
+        squares: Floats = self._squares[:, rows].sum(axis=0) / count
+        return Learnt(
+            samples=samples,
+            mean=mean,
+            variance=np.maximum(squares - mean * mean, 0.0),
+            envelope=self._envelope(rows, samples[:, None]),
+        )
 
-    def variance(self, containers: Rows) -> Floats:
-        """How far each strays from its mean, in squares; nothing without samples."""
-        rows = self._row[containers]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            squares = self._squares[:, rows].sum(axis=0) / self.samples(containers)[:, None]
-        variance: Floats = np.nan_to_num(squares - self.mean(containers) ** 2, nan=0.0)
-        return np.maximum(variance, 0.0)
-
-    def envelope(self, containers: Rows) -> Floats:
-        """What each needs: the percentile, or the mean of what lies above it; NaN without samples."""
-        rows, samples = self._row[containers], self.samples(containers)[:, None]
-        percentile = values_of(self._at_bin[rows])
+    def _envelope(self, rows: Rows, samples: NDArray[np.int64]) -> Floats:
+        """The percentile, or where load comes in bursts the mean of what lies above it."""
+        at = self._at_bin[rows]
+        percentile = _VALUES[_PLACES, at]
         rank = self._percentiles * samples
         in_bin = np.maximum(self._up_to_bin[rows] - rank, 0.0)
         above = np.maximum(self._beyond[rows], 0.0) + in_bin * percentile
         count = samples - rank
         burst = np.divide(above, count, out=percentile.copy(), where=count > 0)
-        found = np.where(self._bursts, burst, percentile)
-        return np.where(samples > 0, found, np.nan)
+        return np.where(self._bursts, burst, percentile)
 
 
 def nearest_rank(values: Floats, percentile: float) -> Floats:

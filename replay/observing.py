@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from collector.snapshot.power import Floats, Rows
 from replay.cluster import Cluster, Load
-from replay.learning import Learner
+from replay.learning import Learner, Learnt
 from replay.prior import Prior
 from replay.scenario import Learning, Simulation
 from wire.resources import RESOURCES
@@ -33,6 +33,8 @@ class Observer:
             (HISTORY_LENGTH, containers, _WIDTH), np.nan, dtype=np.float32
         )
         self._windows = 0
+        self.lessons = 0
+        """How often something was learnt of services."""
         self._heartbeat_at = -np.inf
         services = sorted(set(cluster.workload.services))
         self.service_names = tuple(services)
@@ -90,40 +92,40 @@ class Observer:
         known = running[self.learner.samples(running) >= self._learning.fewest_samples]
         if not known.size:
             return
-        service = self.service[known]
+        service, learnt = self.service[known], self.learner.learnt(known)
         count = np.bincount(service, minlength=len(self.service_names))
         seen = count > 0
-        for column, learnt in (
-            (self.service_mean, self.learner.mean(known)),
-            (self.service_variance, self.learner.variance(known)),
-            (self.service_envelope, self.learner.envelope(known)),
+        for column, values in (
+            (self.service_mean, learnt.mean),
+            (self.service_variance, learnt.variance),
+            (self.service_envelope, learnt.envelope),
         ):
             for place in range(_WIDTH):
-                sums = np.bincount(service, weights=learnt[:, place], minlength=count.size)
+                sums = np.bincount(service, weights=values[:, place], minlength=count.size)
                 column[seen, place] = sums[seen] / count[seen]
         self.service_known[seen] = True
+        self.lessons += 1
 
-    def knowledge(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
-        """Samples, mean, variance and envelope of each of these.
+    def knowledge(self, rows: Rows) -> Learnt:
+        """What is reckoned of each of these.
 
         A container of which too little is known is reckoned as its service, if that is known; else as what
         it asks for, or as much of it as containers have used in an earlier recording.
         """
-        samples = self.learner.samples(rows)
-        known = samples >= self._learning.fewest_samples
+        learnt = self.learner.learnt(rows)
+        known = (learnt.samples >= self._learning.fewest_samples)[:, None]
         service = self.service[rows]
-        guess = self._prior.guess(self._cluster.workload.requested[rows])
         by_service = self.service_known[service][:, None]
-        columns = []
-        for learnt, of_service, guessed in zip(
-            (self.learner.mean(rows), self.learner.variance(rows), self.learner.envelope(rows)),
-            (self.service_mean, self.service_variance, self.service_envelope),
-            guess,
-            strict=True,
-        ):
-            expected = np.where(by_service, of_service[service], guessed)
-            columns.append(np.where(known[:, None], learnt, expected))
-        return samples, columns[0], columns[1], columns[2]
+        mean, variance, envelope = (
+            np.where(known, of_task, np.where(by_service, of_service[service], guessed))
+            for of_task, of_service, guessed in zip(
+                (learnt.mean, learnt.variance, learnt.envelope),
+                (self.service_mean, self.service_variance, self.service_envelope),
+                self._prior.guess(self._cluster.workload.requested[rows]),
+                strict=True,
+            )
+        )
+        return Learnt(learnt.samples, mean, variance, envelope)
 
     def forget(self, rows: Rows) -> None:
         """Containers have ended."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.snapshot.power import Floats
-from replay.learning import SLOT_SECONDS, SLOTS, Learner, nearest_rank
+from replay.learning import SLOT_SECONDS, SLOTS, Learner, Learnt, nearest_rank
 from replay.scenario import Learning
 from replay.workload import Workload
 from wire.resources import RESOURCES
@@ -21,9 +21,7 @@ class _Known:
     """Statistics of the containers of an earlier recording, by id."""
 
     row: dict[str, int]
-    mean: Floats
-    variance: Floats
-    envelope: Floats
+    learnt: Learnt
 
 
 class Prior:
@@ -59,8 +57,11 @@ class Prior:
                 row = self._known.row.get(name)
                 if row is not None:
                     known[place] = True
-                    mean[place], variance[place] = self._known.mean[row], self._known.variance[row]
-                    envelope[place] = self._known.envelope[row]
+                    mean[place], variance[place] = (
+                        self._known.learnt.mean[row],
+                        self._known.learnt.variance[row],
+                    )
+                    envelope[place] = self._known.learnt.envelope[row]
         return known, mean, variance, envelope
 
     def guess(self, requested: Floats) -> tuple[Floats, Floats, Floats]:
@@ -82,9 +83,7 @@ def _statistics(earlier: Workload, learning: Learning) -> _Known:
         learner.add(seconds, rows, earlier.use.at(seconds, rows, since))
     return _Known(
         row={name: row for row, name in enumerate(earlier.ids)},
-        mean=learner.mean(rows),
-        variance=learner.variance(rows),
-        envelope=learner.envelope(rows),
+        learnt=learner.learnt(rows),
     )
 
 
@@ -101,9 +100,9 @@ def _shares(earlier: Workload, known: _Known, learning: Learning) -> tuple[Float
     """
     asked = np.nan_to_num(earlier.requested, nan=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(asked > 0, known.mean / asked, 0.0)
-        spread = np.where(asked > 0, known.variance / asked**2, 0.0)
-        envelope = np.where(asked > 0, known.envelope / asked, 0.0)
+        share = np.where(asked > 0, known.learnt.mean / asked, 0.0)
+        spread = np.where(asked > 0, known.learnt.variance / asked**2, 0.0)
+        envelope = np.where(asked > 0, known.learnt.envelope / asked, 0.0)
     deviation = np.sqrt(spread.mean(axis=0) + share.var(axis=0))
     highest = np.array(
         [nearest_rank(envelope[:, [place]], learning.percentiles[place])[0] for place in range(_WIDTH)]

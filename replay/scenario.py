@@ -38,6 +38,9 @@ class Host(_Table, frozen=True, kw_only=True):
     memory_mb: Positive
     disk_mb_per_second: Positive | None = None
     network_mb_per_second: Positive | None = None
+    system_cores: NotNegative = 0.0
+    """What the host itself uses, whatever runs on it; so does the next."""
+    system_memory_mb: NotNegative = 0.0
     watts: Annotated[tuple[NotNegative, ...], Meta(min_length=_FEWEST_WATTS, max_length=101)]
     """What one draws from idle to full use of its CPU, at points that lie equally far apart."""
     memory_watts: NotNegative = 0.0

@@ -140,6 +140,8 @@ class _Run:
 
     def _pace(self, load: Load) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """How fast lives go by: a job that gets half of its CPU takes twice as long, a service does not."""
+        if not self._workload.jobs_stretch:
+            return np.ones(load.running.size)
         is_job = self._workload.kind[load.running] == Kind.JOB
         return np.where(is_job, np.maximum(self._cluster.speed(load), _SOON), 1.0)
 
@@ -167,11 +169,14 @@ class _Run:
             self._actor.die(np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.RUNNING)))
 
     def _arrive(self, now: float) -> None:
+        begin = self._arrived
         while self._next_arrival() <= now + _SOON:
-            row = int(self._arrivals[self._arrived])
             self._arrived += 1
-            self._cluster.phase[row] = Phase.WAITING
-            self._account.count("arrived")
+        # All who come at once are seen to wait, and are then placed one after the other.
+        come = self._arrivals[begin : self._arrived]
+        self._cluster.phase[come] = Phase.WAITING
+        self._account.count("arrived", int(come.size))
+        for row in come.tolist():
             if self._place(row, now):
                 self._account.count("placed")
             elif self._simulation.when_full == "refuse":

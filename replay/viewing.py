@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from collector.policies.interface import Request
-from collector.snapshot.assembling import best_guess, strictest_by_node, sum_by_node
+from collector.snapshot.assembling import strictest_by_node, sum_by_node
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Kind, Liveness, Nodes, Services, Snapshot, Tasks
 from replay.cluster import Cluster, Phase
+from replay.learning import Learnt
 from replay.observing import Observer
 from replay.scenario import Simulation
 from wire.resources import RESOURCES, Quantities
@@ -25,10 +25,8 @@ class _Facts:
     rows: Rows
     ids: tuple[str, ...]
     used: Floats
-    samples: NDArray[np.int64]
-    mean: Floats
-    variance: Floats
-    envelope: Floats
+    learnt: Learnt
+    """With no gaps."""
     requested: Floats
     service: Rows
     task_class: Codes
@@ -42,6 +40,7 @@ class Viewer:
     def __init__(self, cluster: Cluster, observer: Observer, simulation: Simulation) -> None:
         self._cluster, self._observer, self._simulation = cluster, observer, simulation
         self._facts: _Facts | None = None
+        self._taught: tuple[int, Services] | None = None
 
     def observed(self) -> None:
         """Something new was told."""
@@ -60,10 +59,10 @@ class Viewer:
             node=cluster.node[rows],
             service=facts.service,
             used=facts.used,
-            mean=facts.mean,
-            variance=facts.variance,
-            envelope=facts.envelope,
-            samples=facts.samples,
+            mean=facts.learnt.mean,
+            variance=facts.learnt.variance,
+            envelope=facts.learnt.envelope,
+            samples=facts.learnt.samples,
             requested=facts.requested,
             allocated=cluster.allocated[rows],
             task_class=facts.task_class,
@@ -88,16 +87,12 @@ class Viewer:
     def _gather(self, rows: Rows) -> _Facts:
         cluster, observer = self._cluster, self._observer
         workload = cluster.workload
-        samples, mean, variance, envelope = observer.knowledge(rows)
-        requested, used = workload.requested[rows], observer.used[rows]
+        learnt, requested, used = observer.knowledge(rows), workload.requested[rows], observer.used[rows]
         return _Facts(
             rows=rows,
             ids=_picked(workload.ids, rows),
             used=used,
-            samples=samples,
-            mean=best_guess(mean, used, requested),
-            variance=variance,
-            envelope=best_guess(envelope, used, requested),
+            learnt=learnt,
             requested=requested,
             service=observer.service[rows],
             task_class=workload.task_class[rows],
@@ -107,9 +102,11 @@ class Viewer:
 
     def _services(self) -> Services:
         observer = self._observer
+        if self._taught is not None and self._taught[0] == observer.lessons:
+            return self._taught[1]
         whole = np.nansum(self._cluster.hosts.capacity, axis=0)
         dominant, confidence = dominant_of(observer.service_mean, whole)
-        return Services(
+        services = Services(
             names=observer.service_names,
             known=observer.service_known.copy(),
             dominant=np.where(observer.service_known, dominant, NOWHERE).astype(np.int8),
@@ -119,6 +116,8 @@ class Viewer:
             variance=observer.service_variance.copy(),
             images=("",) * len(observer.service_names),
         )
+        self._taught = observer.lessons, services
+        return services
 
     def _nodes(self, tasks: Tasks, target: Rows) -> Nodes:
         cluster, hosts = self._cluster, self._cluster.hosts
@@ -159,7 +158,7 @@ class Viewer:
         """What a container that arrives asks for, with what is known of its service."""
         workload, observer = self._cluster.workload, self._observer
         one = np.array([row])
-        samples, mean, variance, envelope = observer.knowledge(one)
+        learnt = observer.knowledge(one)
         service = int(observer.service[row])
         known = bool(observer.service_known[service])
         dominant = None
@@ -167,16 +166,11 @@ class Viewer:
             whole = np.nansum(self._cluster.hosts.capacity, axis=0)
             dominant = RESOURCES[int(dominant_of(observer.service_mean[[service]], whole)[0][0])]
         return Request(
-            demand=quantities(best_guess(envelope, workload.requested[one])[0]),
-            mean=quantities(mean[0]),
-            variance=(
-                float(variance[0, 0]),
-                float(variance[0, 1]),
-                float(variance[0, 2]),
-                float(variance[0, 3]),
-            ),
+            demand=quantities(learnt.envelope[0]),
+            mean=quantities(learnt.mean[0]),
+            variance=four(learnt.variance[0]),
             reserve=quantities(workload.requested[row]),
-            known=known or bool(samples[0]),
+            known=known or bool(learnt.samples[0]),
             service=workload.services[row],
             dominant=dominant,
             task_class=int(workload.task_class[row]),
@@ -192,6 +186,12 @@ def dominant_of(mean: Floats, whole: Floats) -> tuple[Rows, Floats]:
     total = shares.sum(axis=1)
     highest = shares.max(axis=1)
     return shares.argmax(axis=1), np.divide(highest, total, out=np.zeros_like(total), where=total > 0)
+
+
+def four(row: Floats) -> tuple[float, float, float, float]:
+    """A row of a column."""
+    cpu, memory, disk, network = row.tolist()
+    return cpu, memory, disk, network
 
 
 def quantities(row: Floats) -> Quantities:

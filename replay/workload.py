@@ -59,6 +59,16 @@ class Recorded:
         """Until the last value of all."""
         return float((self.first_step + self.steps).max(initial=1) - 1) * self.step_seconds
 
+    @property
+    def first_seconds(self) -> Floats:
+        """When each container is first seen."""
+        return self.step_seconds * self.first_step.astype(np.float64)
+
+    @property
+    def lifetime_seconds(self) -> Floats:
+        """For how long each is seen."""
+        return self.step_seconds * self.steps.astype(np.float64)
+
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
         del since  # a recording goes by the clock, not by when its containers came
         place = seconds / self.step_seconds
@@ -113,6 +123,8 @@ class Workload:
     """How long each runs when it gets all that it wants; infinite for those that stay."""
     task_class: Codes
     kind: Codes
+    jobs_stretch: bool = True
+    """Whether a job that gets less CPU than it wants takes longer, or is ended at its time all the same."""
     constraints: tuple[tuple[Constraint, ...], ...] = ()
     """Per container; none at all where this is empty."""
     started_on: tuple[str | None, ...] = field(default=())

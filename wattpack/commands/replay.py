@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from replay.comparing import Comparison, compare
-from replay.formats import FORMATS, read_trace
 from replay.results import HEADER, rows_of, write_csv
-from replay.scenario import Scenario, read_scenario
+from replay.scenario import Scenario, Trace, read_scenario
+from replay.sources import FORMATS, generate, read_trace
 from replay.workload import Workload
 from wattpack.show import table
 from wire.complaint import Complaint
@@ -37,9 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     scenario, workload, earlier = _what(arguments)
-    if arguments.seed is not None:
-        simulation = msgspec.structs.replace(scenario.simulation, seed=arguments.seed)
-        scenario = msgspec.structs.replace(scenario, simulation=simulation)
     names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
     if not names:
         raise Complaint("name the policies to compare with --policies A,B")
@@ -55,17 +52,42 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
-    if arguments.trace is None:
-        raise Complaint("give a scenario, or --trace with --format and --hosts")
-    if arguments.hosts is None or arguments.format is None:
-        raise Complaint(
-            "--trace needs --format and --hosts: scenarios/planetlab-hosts.toml is a set of hosts"
+    """The scenario with all that was chosen, what runs, and what an earlier time tells."""
+    if arguments.scenario is not None and arguments.trace is None:
+        scenario, base = read_scenario(arguments.scenario), arguments.scenario.parent
+    elif arguments.trace is not None and arguments.scenario is None:
+        if arguments.hosts is None or arguments.format is None:
+            raise Complaint(
+                "--trace needs --format and --hosts: scenarios/planetlab-hosts.toml is a set of hosts"
+            )
+        scenario, base = read_scenario(arguments.hosts), Path()
+        trace = Trace(
+            file=str(arguments.trace),
+            format=arguments.format,
+            learn=None if arguments.learn is None else str(arguments.learn),
         )
-    scenario = read_scenario(arguments.hosts)
+        scenario = msgspec.structs.replace(scenario, trace=trace)
+    else:
+        raise Complaint("give a scenario, or --trace with --format and --hosts")
+    if arguments.seed is not None:
+        simulation = msgspec.structs.replace(scenario.simulation, seed=arguments.seed)
+        scenario = msgspec.structs.replace(scenario, simulation=simulation)
+    return scenario, *_workloads(scenario, base)
+
+
+def _workloads(scenario: Scenario, base: Path) -> tuple[Workload, Workload | None]:
+    """What runs, and what ran earlier; files are named from where the scenario stands."""
+    trace = scenario.trace
+    if trace is None:
+        raise Complaint("the scenario has no [trace]: add one, or give --trace")
+    if trace.generator is not None:
+        return generate(trace.generator, trace.settings, scenario.simulation.seed), None
+    assert trace.file is not None
+    assert trace.format is not None
     earlier = None
-    if arguments.learn is not None:
-        earlier = read_trace(arguments.learn, arguments.format, scenario.machines)
-    return scenario, read_trace(arguments.trace, arguments.format, scenario.machines), earlier
+    if trace.learn is not None:
+        earlier = read_trace(base / trace.learn, trace.format, scenario.machines)
+    return read_trace(base / trace.file, trace.format, scenario.machines), earlier
 
 
 def _shown(comparison: Comparison) -> Iterator[str]:

@@ -1,0 +1,69 @@
+"""A stream of short jobs as in GenPack's sample of Google's Borg trace.
+
+The paper took a hundredth of the jobs of 12 hours: 49,202 jobs, 68.3 a minute, at most 102 at once, of 39 s
+(5th percentile) to 50 minutes, that ask for at most 42 cores and 40 GB together. The sample itself is not
+published; these are jobs drawn so that the same numbers come out.
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from collector.snapshot.tables import Kind
+from replay.generators.made import columns, numbered, steady, workload
+from replay.hosts import MEBIBYTE
+from replay.workload import Workload
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What can be chosen."""
+
+    hours: Annotated[float, Meta(gt=0)] = 12.0
+    jobs_per_minute: Annotated[float, Meta(gt=0)] = 68.3
+    shortest_seconds: Annotated[float, Meta(gt=0)] = 36.0
+    usual_seconds: Annotated[float, Meta(gt=0)] = 8.0
+    """What jobs take beyond the shortest: half of the usual ones less, half more."""
+    long_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.02
+    """How many jobs are of the long tail, from two minutes to the longest."""
+    longest_seconds: Annotated[float, Meta(gt=120)] = 3000.0
+    mean_cores: Annotated[float, Meta(gt=0)] = 0.38
+    mean_memory_mb: Annotated[float, Meta(gt=0)] = 370.0
+    """What jobs ask for on average; a few ask for much more than the others."""
+    used_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    """How much of what it asks for a job uses on average."""
+
+
+_SPREAD = 0.7
+_LONG_SECONDS = 120.0
+_STEP_SECONDS = 30.0
+_MOST = 6.0
+"""No job asks for more than so many times the average: it still fits a node."""
+
+
+def generate(settings: Settings, seed: int) -> Workload:
+    """The jobs."""
+    rng = np.random.default_rng(seed)
+    seconds = settings.hours * 3600
+    count = round(settings.jobs_per_minute * seconds / 60)
+    arrivals = np.sort(rng.uniform(0.0, seconds, count))
+    usual = settings.shortest_seconds + rng.lognormal(np.log(settings.usual_seconds), _SPREAD, count)
+    tail = np.exp(rng.uniform(np.log(_LONG_SECONDS), np.log(settings.longest_seconds), count))
+    lifetimes = np.where(rng.uniform(size=count) < settings.long_ratio, tail, usual)
+    mean_of_lognormal = np.exp(_SPREAD**2 / 2)
+    drawn = np.minimum(rng.lognormal(0.0, _SPREAD, (count, 2)) / mean_of_lognormal, _MOST)
+    cores, memory = settings.mean_cores * drawn[:, 0], settings.mean_memory_mb * MEBIBYTE * drawn[:, 1]
+    requested = columns(cores, memory, np.nan, np.nan, count=count)
+    ratio = np.clip(rng.normal(settings.used_ratio, 0.1, (count, 2)), 0.1, 1.0)
+    level = columns(cores * ratio[:, 0], memory * ratio[:, 1], count=count)
+    return workload(
+        numbered(count),
+        requested,
+        steady(level, rng, wave_ratio=0.1),
+        arrival_seconds=arrivals,
+        lifetime_seconds=np.minimum(lifetimes, settings.longest_seconds),
+        kind=np.full(count, Kind.JOB, dtype=np.int8),
+        duration_seconds=seconds,
+        step_seconds=_STEP_SECONDS,
+    )

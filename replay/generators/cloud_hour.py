@@ -1,0 +1,91 @@
+"""An hour of requests as in Energy4Cloud's evaluation: more than there is room for, in four classes.
+
+Two requests come every second until they ask for half as much again as the cluster has; then nobody comes for
+as long as the average of them lives. Demands and lifetimes are exponential, between limits.
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from collector.snapshot.power import Floats
+from collector.snapshot.tables import Kind
+from replay.generators.made import columns, numbered, steady, truncated_exponential, workload
+from replay.hosts import MEBIBYTE
+from replay.workload import Workload
+
+_SHARES_PER_CORE = 1024.0
+_MOST_SHARES = 1024.0
+_JOB_SHARES, _SERVICE_SHARES = 204.0, 2.0
+_MEMORY_MB = (256.0, 2048.0)
+_LIFETIME_SECONDS = (30.0, 1800.0)
+_CLASSES = (0.10, 0.30, 0.45, 0.15)
+_STEP_SECONDS = 30.0
+_TYPES = ("ffmpeg", "redis", "deep-learning", "timeserver")
+_IS_JOB = np.array([True, False, True, False])
+_CPU_USED = np.array([1.0, 0.3, 1.0, 0.05])
+_MEMORY_USED = np.array([0.3, 0.9, 0.9, 0.1])
+"""How much of what it asks for each type uses: the thesis tells what each is intensive in, not how much."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What can be chosen."""
+
+    hours: Annotated[float, Meta(gt=0)] = 1.0
+    requests_per_second: Annotated[float, Meta(gt=0)] = 2.0
+    limit_shares: Annotated[float, Meta(gt=0)] = 61_440.0
+    limit_memory_mb: Annotated[float, Meta(gt=0)] = 92_160.0
+    """Requests pause when they have asked for so much in all."""
+    rate: Annotated[float, Meta(gt=0)] = 8.5
+    """How fast the exponential distributions fall from their lower to their upper limits.
+
+    The thesis does not tell; with this, as many requests come in the hour as it counted for spread.
+    """
+
+
+def generate(settings: Settings, seed: int) -> Workload:
+    """The requests."""
+    rng = np.random.default_rng(seed)
+    seconds = settings.hours * 3600
+    most = int(settings.requests_per_second * seconds) + 1
+    kind = rng.integers(0, len(_TYPES), most)
+    shares, memory_mb, lifetimes = (truncated_exponential(rng, settings.rate, most) for _ in range(3))
+    least = np.where(_IS_JOB[kind], _JOB_SHARES, _SERVICE_SHARES)
+    shares = least + shares * (_MOST_SHARES - least)
+    memory_mb = _MEMORY_MB[0] + memory_mb * (_MEMORY_MB[1] - _MEMORY_MB[0])
+    lifetimes = _LIFETIME_SECONDS[0] + lifetimes * (_LIFETIME_SECONDS[1] - _LIFETIME_SECONDS[0])
+    arrivals = _arrivals(settings, shares, memory_mb, lifetimes)
+    count = int((arrivals < seconds).sum())
+    kind, shares, memory_mb = kind[:count], shares[:count], memory_mb[:count]
+    cores, memory = shares / _SHARES_PER_CORE, memory_mb * MEBIBYTE
+    level = columns(cores * _CPU_USED[kind], memory * _MEMORY_USED[kind], count=count)
+    return workload(
+        numbered(count, [_TYPES[each] for each in kind]),
+        columns(cores, memory, np.nan, np.nan, count=count),
+        steady(level, rng, wave_ratio=0.1, ramp_seconds=5.0),
+        services=[_TYPES[each] for each in kind],
+        arrival_seconds=arrivals[:count],
+        lifetime_seconds=lifetimes[:count],
+        task_class=(1 + rng.choice(len(_CLASSES), count, p=_CLASSES)).astype(np.int8),
+        kind=np.where(_IS_JOB[kind], Kind.JOB, Kind.SERVICE).astype(np.int8),
+        duration_seconds=seconds,
+        step_seconds=_STEP_SECONDS,
+        jobs_stretch=False,
+    )
+
+
+def _arrivals(settings: Settings, shares: Floats, memory_mb: Floats, lifetimes: Floats) -> Floats:
+    """When each request comes: in rounds, with a pause as long as the round's average lifetime."""
+    arrivals = np.empty(shares.size)
+    now, began = 0.0, 0
+    for place in range(shares.size):
+        arrivals[place] = now
+        now += 1 / settings.requests_per_second
+        so_far = slice(began, place + 1)
+        over_shares = shares[so_far].sum() >= settings.limit_shares
+        if over_shares or memory_mb[so_far].sum() >= settings.limit_memory_mb:
+            now += float(lifetimes[so_far].mean())
+            began = place + 1
+    return arrivals

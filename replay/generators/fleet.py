@@ -1,0 +1,54 @@
+"""A large cluster of long-running services with load by day and night: to see how replay scales."""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from replay.generators.made import columns, numbered, workload
+from replay.hosts import MEGABYTE
+from replay.workload import Steady, Workload
+
+_DAY_SECONDS = 86_400.0
+_STEP_SECONDS = 300.0
+_ASKED_RATIO = 2.5
+"""What is asked for, of what is used: people ask for more than they need."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What can be chosen."""
+
+    containers: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    days: Annotated[float, Meta(gt=0)] = 7.0
+    mean_cores: Annotated[float, Meta(gt=0)] = 0.8
+    mean_memory_mb: Annotated[float, Meta(gt=0)] = 1200.0
+    arrive_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    """Over how long they come; 0: all are there at once."""
+
+
+def generate(settings: Settings, seed: int) -> Workload:
+    """The containers."""
+    rng = np.random.default_rng(seed)
+    count = settings.containers
+    drawn = rng.lognormal(-0.5, 1.0, (count, 4))
+    scale = np.array([settings.mean_cores, settings.mean_memory_mb * MEGABYTE, MEGABYTE, MEGABYTE])
+    level = np.minimum(drawn, 8.0) * scale
+    waves = np.tile([0.6, 0.1, 0.8, 0.8], (count, 1))
+    requested = columns(level[:, 0] * _ASKED_RATIO, level[:, 1] * _ASKED_RATIO, np.nan, np.nan, count=count)
+    return workload(
+        numbered(count),
+        requested,
+        Steady(
+            level=level,
+            ramp_seconds=np.zeros(count),
+            wave_ratio=waves,
+            wave_seconds=np.where(
+                rng.integers(0, 2, count) == 0, _DAY_SECONDS, rng.uniform(1200, 7200, count)
+            ),
+            phase=rng.uniform(0.0, 0.3, count),
+        ),
+        arrival_seconds=np.sort(rng.uniform(0.0, 1.0, count)) * settings.arrive_seconds,
+        duration_seconds=settings.days * _DAY_SECONDS,
+        step_seconds=_STEP_SECONDS,
+    )

@@ -1,0 +1,93 @@
+"""Alibaba's cluster trace of 2018: `container_usage`, a line per container and moment, without a header.
+
+Fields: container, machine, seconds, CPU percent, memory percent, cpi, mem_gps, mpki, network in, network out,
+disk percent. Percentages are of what the container was given, which stands in `container_meta.csv`; where
+that file is beside the usage, sizes come from it, else every container has the most usual one. Network and
+disk were published in units of nothing in particular, and are left out.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from replay.hosts import MEBIBYTE
+from replay.readers.lines import open_lines
+from replay.readers.samples import timeline
+from replay.scenario import Machines
+from replay.workload import Workload
+from wire.complaint import Complaint
+
+STEP_SECONDS = 300.0
+WHOLE = Machines(cpu_mips=96_000, memory_mb=393_216)
+"""What a host of that cluster is taken for: 96 cores are told, its memory is not."""
+_USUAL = (4.0, 1.56)
+"""Cores, and percent of a host's memory."""
+_FIELDS, _META_FIELDS = 5, 8
+_META = "container_meta.csv"
+_PERCENT = 100.0
+
+
+def read(path: Path, machines: Sequence[Machines]) -> Workload:
+    """All containers of the file, each from its first line to its last."""
+    whole = machines[0] if machines else WHOLE
+    names: dict[str, int] = {}
+    applications, sizes = _read_sizes(path.with_name(_META))
+    who, at, percent = [], [], []
+    for number, line in open_lines(path):
+        cells = line.rstrip("\r\n").split(",")
+        if len(cells) < _FIELDS:
+            raise Complaint(f"{path}, line {number}: has {len(cells)} fields where {_FIELDS} are expected")
+        try:
+            seconds, cpu, memory = (float(cell) if cell else 0.0 for cell in cells[2:_FIELDS])
+        except ValueError as error:
+            raise Complaint(f"{path}, line {number}: {error}") from None
+        if min(seconds, cpu, memory) < 0:
+            continue  # how the trace marks what could not be measured
+        who.append(names.setdefault(cells[0], len(names)))
+        at.append(seconds)
+        percent.append((cpu, memory))
+    if not who:
+        raise Complaint(f"{path} has no samples in it")
+    sized = np.array([sizes.get(name, _USUAL) for name in names])
+    given = np.column_stack(
+        [sized[:, 0] * whole.cpu_mips / WHOLE.cpu_mips, sized[:, 1] / _PERCENT * whole.memory_mb * MEBIBYTE]
+    )
+    used = np.array(percent) / _PERCENT * given[who]
+    step = (np.array(at) // STEP_SECONDS).astype(np.intp)
+    line_up = timeline(np.array(who, dtype=np.intp), list(names), step, used, STEP_SECONDS)
+    count = len(names)
+    requested = np.full((count, 4), np.nan)
+    requested[:, :2] = given[[names[name] for name in line_up.names]]
+    return Workload(
+        ids=line_up.names,
+        services=tuple(applications.get(name, name) for name in line_up.names),
+        requested=requested,
+        use=line_up.use,
+        duration_seconds=line_up.use.duration_seconds + STEP_SECONDS,
+        step_seconds=STEP_SECONDS,
+        arrival_seconds=line_up.use.first_seconds,
+        lifetime_seconds=line_up.use.lifetime_seconds,
+        task_class=np.ones(count, dtype=np.int8),
+        kind=np.zeros(count, dtype=np.int8),
+    )
+
+
+def _read_sizes(path: Path) -> tuple[dict[str, str], dict[str, tuple[float, float]]]:
+    """The application of each container, and its cores and percent of a host's memory, as far as told."""
+    applications: dict[str, str] = {}
+    sizes: dict[str, tuple[float, float]] = {}
+    if not path.is_file():
+        return applications, sizes
+    for number, line in open_lines(path):
+        cells = line.rstrip("\r\n").split(",")
+        if len(cells) < _META_FIELDS:
+            raise Complaint(
+                f"{path}, line {number}: has {len(cells)} fields where {_META_FIELDS} are expected"
+            )
+        applications[cells[0]] = cells[3] or cells[0]
+        try:
+            sizes[cells[0]] = (float(cells[5]) / _PERCENT, float(cells[7]))
+        except ValueError as error:
+            raise Complaint(f"{path}, line {number}: {error}") from None
+    return applications, sizes

@@ -1,0 +1,62 @@
+"""Google's cluster trace of 2011: `task_usage`, a line per task and five minutes, without a header.
+
+Reiss, Wilkes, Hellerstein: "Google cluster-usage traces: format + schema". Amounts are shares of the largest
+machine of that cluster, whose size was not told: the scenario's first `[[machines]]` says what it is taken
+for. A task is there from its first line to its last. It asks for the memory that was assigned to it; what CPU
+it asked for stands in another table, so policies do not know.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from collector.snapshot.power import Floats
+from collector.snapshot.tables import Kind
+from replay.hosts import MEBIBYTE
+from replay.readers.samples import timeline
+from replay.readers.tables import read_numbers, refuse_bad
+from replay.scenario import MIPS_PER_CORE, Machines
+from replay.workload import Workload
+
+STEP_SECONDS = 300.0
+WHOLE = Machines(cpu_mips=32_000, memory_mb=131_072)
+"""What the largest machine is taken for where a scenario does not say."""
+_START, _END, _JOB, _TASK, _CPU, _MEMORY, _ASSIGNED = 0, 1, 2, 3, 5, 6, 7
+_COLUMNS = (_START, _END, _JOB, _TASK, _CPU, _MEMORY, _ASSIGNED)
+_FIELDS = 8
+_MICROSECONDS = 1e6
+
+
+def read(path: Path, machines: Sequence[Machines]) -> Workload:
+    """All tasks of the file."""
+    whole = machines[0] if machines else WHOLE
+    table = read_numbers(path, _COLUMNS, header=None, fields=_FIELDS)
+    start, end, job, task, cpu, memory, assigned = table.T
+    fewest: Floats = np.nan_to_num(table[:, :4], nan=-1.0).min(axis=1)
+    refuse_bad(path, fewest < 0, "a time, a job or a task is missing", first_line=1)
+    refuse_bad(path, end <= start, "it ends before it begins", first_line=1)
+    keys, who = np.unique(np.column_stack([job, task]).astype(np.int64), axis=0, return_inverse=True)
+    who = who.ravel()
+    names = [f"{job_id:012}-{index:05}" for job_id, index in keys]
+    cores = whole.cpu_mips / MIPS_PER_CORE
+    used = np.column_stack([np.nan_to_num(cpu) * cores, np.nan_to_num(memory) * whole.memory_mb * MEBIBYTE])
+    step = (start / _MICROSECONDS // STEP_SECONDS).astype(np.intp)
+    line = timeline(who, names, step, used, STEP_SECONDS)
+    promised = np.zeros(len(names))
+    np.maximum.at(promised, who, np.nan_to_num(assigned) * whole.memory_mb * MEBIBYTE)
+    requested = np.full((len(names), 4), np.nan)
+    requested[:, 1] = np.where(promised > 0, promised, np.nan)
+    return Workload(
+        ids=line.names,
+        services=tuple(name.partition("-")[0] for name in line.names),
+        requested=requested,
+        use=line.use,
+        duration_seconds=line.use.duration_seconds + STEP_SECONDS,
+        step_seconds=STEP_SECONDS,
+        arrival_seconds=line.use.first_seconds,
+        lifetime_seconds=line.use.lifetime_seconds,
+        task_class=np.ones(len(names), dtype=np.int8),
+        kind=np.full(len(names), Kind.JOB, dtype=np.int8),
+        jobs_stretch=False,
+    )

@@ -1,0 +1,47 @@
+"""Every way to come by a workload: formats of traces that can be read, and generators."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from replay.generators import borg, cloud_hour, fleet, images, listed
+from replay.readers import alibaba, bitbrains, google2011, planetlab
+from replay.scenario import Machines
+from replay.workload import Workload
+from wire.complaint import Complaint
+
+FORMATS: Mapping[str, Callable[[Path, Sequence[Machines]], Workload]] = {
+    "planetlab": planetlab.read,
+    "bitbrains": bitbrains.read,
+    "google": google2011.read,
+    "alibaba": alibaba.read,
+}
+
+GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Workload]]] = {
+    "borg": (borg.Settings, borg.generate),
+    "cloud-hour": (cloud_hour.Settings, cloud_hour.generate),
+    "fleet": (fleet.Settings, fleet.generate),
+    "images": (images.Settings, images.generate),
+    "listed": (listed.Settings, listed.generate),
+}
+"""Per name: what can be chosen, and what makes a workload of that and a seed."""
+
+
+def read_trace(path: Path, name: str, machines: Sequence[Machines]) -> Workload:
+    """A workload from a file."""
+    if name not in FORMATS:
+        raise Complaint(f"there is no trace format {name!r}: there are {', '.join(FORMATS)}")
+    return FORMATS[name](path, machines)
+
+
+def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
+    """A workload of a generator's making: the same for the same settings and seed."""
+    if name not in GENERATORS:
+        raise Complaint(f"there is no generator {name!r}: there are {', '.join(GENERATORS)}")
+    kind, make = GENERATORS[name]
+    try:
+        return make(msgspec.convert(settings, kind), seed)
+    except msgspec.ValidationError as error:
+        raise Complaint(f"the settings of generator {name}: {error}") from None
