@@ -98,7 +98,7 @@ def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster
         node = str(generator.choice(fits))
         left[node] -= size
         need = amount(*size)
-        came_from = None if calm or generator.random() < 0.7 else str(generator.choice(names))
+        came_from = None if calm or generator.random() < 0.4 else str(generator.choice(names))
         tasks.append(
             TaskFacts(
                 id=f"task-{number:02}",
@@ -111,7 +111,7 @@ def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster
                 requested=need,
                 task_class=int(generator.integers(1, classes + 1)),
                 age_seconds=float(generator.choice([_SHORT, 1000.0, _LONG])),
-                settled_seconds=_LONG if calm else float(generator.choice([_SHORT, 1000.0, _LONG])),
+                settled_seconds=_LONG if calm else float(generator.choice([_SHORT, 1000.0, 1000.0, _LONG])),
                 came_from=None if came_from == node else came_from,
                 movable=calm or bool(generator.random() < 0.8),
             )

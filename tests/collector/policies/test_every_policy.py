@@ -12,7 +12,7 @@ from collector.policies.interface import Cut, Kill, Move, Plan, Policy, Power, R
 from collector.policies.overbooking import LIMITS
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
-from tests.collector.policies.clusters import Cluster, random_cluster, random_request
+from tests.collector.policies.clusters import random_cluster, random_request
 
 SEEDS = st.integers(0, 999)
 """Few enough that the policies share the clusters: making one takes longer than deciding on it."""
@@ -151,44 +151,44 @@ def test_a_plan_fills_no_node_beyond_what_its_class_allows(policy: Policy, seed:
 
 
 @moving
-@given(seed=SEEDS)
-@fifty
-def test_a_plan_keeps_the_rules_of_stability(policy: Policy, seed: int) -> None:
+def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
+    """Over the same clusters each time: few of them tempt a policy to break a rule."""
     rules = policy.settings()
     if not isinstance(rules, Stability):
         return
-    snapshot = random_cluster(seed, calm=False).snapshot()
-    nodes, tasks = snapshot.nodes, snapshot.tasks
-    moves = [action for action in plan_of(policy, snapshot).actions if isinstance(action, Move)]
-    assert len(moves) <= rules.moves
-    for move in moves:
-        task = tasks.index[move.task]
-        source, target = nodes.index[move.source], nodes.index[move.target]
-        assert tasks.movable[task]
-        assert tasks.settled_seconds[task] >= rules.cool_down_seconds
-        assert nodes.heard_seconds_ago[source] <= rules.stale_seconds
-        assert nodes.accepts[target]
-        assert nodes.heard_seconds_ago[target] <= rules.stale_seconds or not nodes.on[target]
-        assert target != tasks.came_from[task] or tasks.settled_seconds[task] >= rules.no_return_seconds
+    for seed in range(500):
+        snapshot = random_cluster(seed, calm=False).snapshot()
+        nodes, tasks = snapshot.nodes, snapshot.tasks
+        moves = [action for action in plan_of(policy, snapshot).actions if isinstance(action, Move)]
+        assert len(moves) <= rules.moves, seed
+        for move in moves:
+            task = tasks.index[move.task]
+            source, target = nodes.index[move.source], nodes.index[move.target]
+            settled = tasks.settled_seconds[task]
+            assert tasks.movable[task], seed
+            assert settled >= rules.cool_down_seconds, seed
+            assert nodes.heard_seconds_ago[source] <= rules.stale_seconds, seed
+            assert nodes.accepts[target], seed
+            assert nodes.heard_seconds_ago[target] <= rules.stale_seconds or not nodes.on[target], seed
+            assert target != tasks.came_from[task] or settled >= rules.no_return_seconds, seed
 
 
 @moving
-@given(seed=SEEDS)
-@fifty
-def test_what_was_moved_is_not_sent_back(policy: Policy, seed: int) -> None:
+def test_what_was_moved_is_not_sent_back(policy: Policy) -> None:
     """Plan after plan, as soon as the cool-down lets one: no container returns while it must not."""
     rules = policy.settings()
     if not isinstance(rules, Stability):
         return
-    cluster: Cluster = random_cluster(seed, calm=False)
-    for _ in range(3):
-        plan = plan_of(policy, cluster.snapshot())
-        left = {each.id: each.came_from for each in cluster.tasks}
-        recent = {each.id for each in cluster.tasks if each.settled_seconds < rules.no_return_seconds}
-        for action in plan.actions:
-            if isinstance(action, Move) and action.task in recent:
-                assert action.target != left[action.task]
-        cluster = cluster.after(plan.actions, settled_seconds=rules.cool_down_seconds)
+    for seed in range(200):
+        cluster = random_cluster(seed, calm=False)
+        for _ in range(3):
+            plan = plan_of(policy, cluster.snapshot())
+            left = {each.id: each.came_from for each in cluster.tasks}
+            recent = {each.id for each in cluster.tasks if each.settled_seconds < rules.no_return_seconds}
+            for action in plan.actions:
+                if isinstance(action, Move) and action.task in recent:
+                    assert action.target != left[action.task], seed
+            cluster = cluster.after(plan.actions, settled_seconds=rules.cool_down_seconds)
 
 
 @moving
