@@ -39,8 +39,8 @@ def about(status: int) -> str:
     """What to do about an answer, where the token is to blame; nothing where it is not."""
     match status:
         case HTTPStatus.UNAUTHORIZED:
-            return f": set {TOKEN_VARIABLE} to a token that is valid there"
+            return f" (set {TOKEN_VARIABLE} to a token that is valid there)"
         case HTTPStatus.FORBIDDEN:
-            return f": the token in {TOKEN_VARIABLE} is not for this"
+            return f" (the token in {TOKEN_VARIABLE} is not for this)"
         case _:
             return ""
