@@ -38,7 +38,7 @@ from collector.refusal import Refusal
 from wire.complaint import Complaint
 
 MOST_GROWTH_MB = 8.0
-MOST_SERVER_GROWTH_MB = 16.0
+MOST_SERVER_GROWTH_MB = 24.0
 
 _WARM_UP_RATIO = 0.1
 _SHOW_EVERY = 1000
