@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from io import StringIO
 
 import msgspec
 import numpy as np
@@ -45,6 +45,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     migrations: int
     overloaded_node_time_ratio: dict[Resource, float]
     """Of the time that nodes were on, how much they were asked for more than they have."""
+    short_node_time_ratio: float
+    """Of CPU as CloudSim counts it (SLATAH): with the time in which nodes receive a container by a move."""
     utilisation_ratio: dict[Resource, float]
     """Of what nodes that were on had, how much was used."""
     arrived: int
@@ -81,6 +83,7 @@ def result_of(outcome: Outcome) -> PolicyResult:
         node_hours=total.node_seconds / SECONDS_PER_HOUR,
         migrations=counts["migrations"],
         overloaded_node_time_ratio=_by_resource(total.overloaded_seconds / max(total.node_seconds, 1e-9)),
+        short_node_time_ratio=total.short_seconds / max(total.node_seconds, 1e-9),
         utilisation_ratio=_by_resource(_ratio(total.used, total.there)),
         arrived=counts["arrived"],
         placed=counts["placed"],
@@ -146,12 +149,14 @@ def flat(name: str, result: PolicyResult) -> dict[str, object]:
     return row
 
 
-def write_csv(results: Results, stream: TextIO) -> None:
+def csv_of(results: Results) -> str:
     """A row per policy."""
     rows = [flat(name, result) for name, result in results.policies.items()]
+    stream = StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+    return stream.getvalue()
 
 
 HEADER = ("POLICY", "kWh", "OVER BOUND", "NODE HOURS", "MOVES", "OVERLOADED %", "PLACED", "REFUSED", "p99 ms")

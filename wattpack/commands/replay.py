@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from replay.comparing import Comparison, compare
-from replay.results import HEADER, rows_of, write_csv
+from replay.page import page
+from replay.results import HEADER, csv_of, rows_of
 from replay.scenario import Scenario, Trace, read_scenario
 from replay.sources import FORMATS, generate, read_trace
 from replay.workload import Workload
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="instead of the scenario's own")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the results as CSV too")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with charts too")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,13 +44,21 @@ def run(arguments: argparse.Namespace) -> int:
         raise Complaint("name the policies to compare with --policies A,B")
     comparison = compare(names, scenario, workload, earlier, _progress)
     if arguments.csv:
-        with arguments.csv.open("w", encoding="utf-8", newline="") as stream:
-            write_csv(comparison.results, stream)
+        _write(arguments.csv, csv_of(comparison.results))
+    if arguments.html:
+        _write(arguments.html, page(comparison, scenario))
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(comparison.results)).decode())
     else:
         print("\n".join(_shown(comparison)))
     return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Complaint(f"cannot write {path}: {error.strerror}") from None
 
 
 def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
