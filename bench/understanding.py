@@ -1,0 +1,163 @@
+"""How long it takes to think a whole cluster through, who notices meanwhile, and whether the result is true.
+
+A thousand nodes with fifty containers each have told a real collector process of a whole day. It thinks
+without a pause, while others ask it questions and nodes go on reporting at a fixed pace. Apart from that,
+envelopes of real load (the Bitbrains trace, through the agent's own push logic) are held against numpy's.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from bench.bitbrains import SLOT_SECONDS, read_machines
+from bench.frame import Figure, Progress, Result
+from bench.measuring import samples, total
+from bench.understanding_cluster import (
+    PERIOD_SECONDS,
+    Cluster,
+    Latencies,
+    collector,
+    fill,
+    pace,
+    talking,
+)
+from bench.understanding_truth import Truth, measure
+from wire.complaint import Complaint
+
+MOST_PASS_SECONDS = 5.0
+MOST_P99_MILLISECONDS = 50.0
+MOST_BINS = 1.0
+
+_ASKED_PER_SECOND = 20.0
+_NEWS_PER_SECOND = 100.0
+_LOOKS_PER_SECOND = 5.0
+_SETTLE_SECONDS = 10.0
+_AT = "wattpack_collector_understanding_timestamp_seconds"
+_DURATION = "wattpack_collector_understanding_duration_seconds"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what can be chosen."""
+    traces = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
+    parser.add_argument("--nodes", type=int, default=1000, help="nodes to think about")
+    parser.add_argument("--containers", type=int, default=50, help="containers on each")
+    parser.add_argument("--seconds", type=float, default=30.0, help="for how long it is asked meanwhile")
+    parser.add_argument("--data", type=Path, default=traces, help="the folder with the traces")
+    parser.add_argument("--hours", type=int, default=2, help="how much of the trace, up to 23")
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Think about a large cluster, then about real load."""
+    if options.nodes < 1 or options.containers < 1 or options.seconds <= 0 or not 1 <= options.hours <= 23:  # noqa: PLR2004 - a day, nearly
+        raise Complaint("choose one node, container and second or more, and 1 to 23 hours")
+    with tempfile.TemporaryDirectory() as folder, collector(Path(folder)) as (process, address):
+        thought = asyncio.run(_think(address, process, options, progress))
+    try:
+        machines = read_machines(options.data, options.hours * 3600 // SLOT_SECONDS)
+    except Complaint as complaint:
+        progress.say(f"envelopes are not held against real load: {complaint}")
+        truth, real_load = None, str(complaint)
+    else:
+        truth, real_load = measure(machines, options.hours, progress), f"{options.hours} hours of Bitbrains"
+    settings = {
+        "nodes": options.nodes,
+        "containers_per_node": options.containers,
+        "asked_per_second": _ASKED_PER_SECOND,
+        "news_per_second": _NEWS_PER_SECOND,
+        "seconds": options.seconds,
+        "pause_between_passes_seconds": PERIOD_SECONDS,
+        "latency": "from the time a question was due to its answer, at the client",
+        "real_load": real_load,
+    }
+    return Result((*_figures(thought), *_true_figures(truth)), settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """What was seen of a collector that thinks."""
+
+    passes: tuple[float, ...]
+    """How long each took."""
+    answers: Latencies
+    cpu_percent: float
+    resident_mb: float
+
+
+async def _think(
+    address: str, process: psutil.Popen, options: argparse.Namespace, progress: Progress
+) -> Thought:
+    cluster = Cluster(options.nodes, options.containers)
+    now = time.time()
+    async with talking(address) as http:
+        await fill(http, cluster.heartbeats(now), 3 * options.nodes, progress)
+        await asyncio.sleep(_SETTLE_SECONDS)
+        paths = ("/v1/alerts", *(f"/v1/containers?node={name}" for name in cluster.names[::100]))
+        progress.say(f"asking for {options.seconds:g} s while it thinks")
+        began, used = time.monotonic(), sum(process.cpu_times()[:2])
+        saying = asyncio.create_task(_go_on(http, cluster))
+        looking = asyncio.create_task(_passes(http, options.seconds))
+        answers = await pace(http, paths, _ASKED_PER_SECOND, options.seconds)
+        passes = await looking
+        saying.cancel()
+        await asyncio.gather(saying, return_exceptions=True)
+        busy = (sum(process.cpu_times()[:2]) - used) / (time.monotonic() - began)
+    return Thought(tuple(passes), answers, 100 * busy, process.memory_info().rss / 1e6)
+
+
+async def _go_on(http: aiohttp.ClientSession, cluster: Cluster) -> None:
+    """Nodes say what moved, at their pace."""
+    began = time.monotonic()
+    number = 0
+    while True:
+        number += 1
+        await asyncio.sleep(began + number / _NEWS_PER_SECOND - time.monotonic())
+        async with http.post("/v1/reports", data=cluster.news(time.time())) as answer:
+            await answer.read()
+
+
+async def _passes(http: aiohttp.ClientSession, seconds: float) -> list[float]:
+    """How long every pass took that ended meanwhile."""
+    until = time.monotonic() + seconds
+    took: dict[float, float] = {}
+    while time.monotonic() < until:
+        async with http.get("/metrics") as answer:
+            scraped = samples(await answer.text())
+        took[total(scraped, _AT)] = total(scraped, _DURATION)
+        await asyncio.sleep(1 / _LOOKS_PER_SECOND)
+    return list(took.values())
+
+
+def _figures(thought: Thought) -> tuple[Figure, ...]:
+    answers = thought.answers
+    return (
+        Figure(name="passes", value=len(thought.passes), unit="passes", at_least=2),
+        Figure(
+            name="pass",
+            value=max(thought.passes, default=None),
+            unit="s, the longest",
+            at_most=MOST_PASS_SECONDS,
+        ),
+        Figure(name="pass_shortest", value=min(thought.passes, default=None), unit="s"),
+        Figure(name="asked", value=len(answers.seconds), unit="questions", at_least=1),
+        Figure(name="not_answered", value=answers.failed, unit="questions", at_most=0),
+        Figure(name="answer_p50", value=answers.milliseconds(0.5), unit="ms"),
+        Figure(name="answer_p99", value=answers.milliseconds(0.99), unit="ms", at_most=MOST_P99_MILLISECONDS),
+        Figure(name="busy", value=thought.cpu_percent, unit="% of one core"),
+        Figure(name="resident_memory", value=thought.resident_mb, unit="MB"),
+    )
+
+
+def _true_figures(truth: Truth | None) -> tuple[Figure, ...]:
+    if truth is None:
+        return (Figure(name="envelopes_off", value=None, unit="bins"),)
+    return (
+        Figure(name="envelopes_off", value=truth.worst_bins, unit="bins from numpy's", at_most=MOST_BINS),
+        Figure(name="envelopes_compared", value=truth.values, unit="values", at_least=1),
+        Figure(name="samples_missing", value=truth.missing, unit="samples", at_most=0),
+    )
