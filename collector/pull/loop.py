@@ -37,6 +37,9 @@ _NODES_AT_ONCE: Final = 10
 """Of whom one question asks: few enough that an answer is some megabytes, not some hundred."""
 _AT_ONCE_SECONDS: Final = 900.0
 """Samples of how much time one question asks for, for the same reason."""
+_VISIBLE_SECONDS: Final = 15.0
+"""How long a store may take to show all that a collector wrote at once: VictoriaMetrics needs ten seconds for
+series that are new, and one for others, so a heartbeat may be seen before its samples."""
 _REMEMBERED: Final = "pull"
 
 Spans = Mapping[str, tuple[float, float]]
@@ -63,6 +66,23 @@ class _Mark:
     """The time of the last sample that was counted; None if that was before this start."""
     sample_seconds: float = 0.0
     """How far the samples are apart: a look sees one or none, so it shows from one look to the next."""
+
+    told_until: float = 0.0
+    """Up to when the samples of a node that reports elsewhere are written, as the store said last,"""
+    told_at: float = 0.0
+    """when it said so first,"""
+    visible_until: float = 0.0
+    """and up to when they must be there to be read."""
+
+    def hear(self, seen: Seen, look: Look, now: float) -> None:
+        """Take in up to when samples are there."""
+        if seen.counted_until is None:
+            self.visible_until = look.at
+            return
+        if now - self.told_at >= _VISIBLE_SECONDS:
+            self.visible_until = self.told_until
+        if seen.counted_until != self.told_until:
+            self.told_until, self.told_at = seen.counted_until, now
 
     def note(self, after: float, counted: Counted) -> None:
         began = after if self.newest_at is None else self.newest_at
@@ -125,14 +145,16 @@ class Puller:
             alerts[alert.node].append(alert)
         for nodes in grouped(fresh, _NODES_AT_ONCE):
             await self._take_now(look, {node: seen[node] for node in nodes}, alerts)
-        heard = {node: seen[node] for node in fresh}
-        while (behind := self._behind(look, heard)) and asyncio.get_running_loop().time() < deadline:
+        # Of those that are scraped, only a new scrape brings new samples.
+        more = {node: each for node, each in seen.items() if node in fresh or each.counted_until is not None}
+        while (behind := self._behind(look, more)) and asyncio.get_running_loop().time() < deadline:
             for nodes in grouped(sorted(behind), _NODES_AT_ONCE):
                 await self._take_earlier(look, {node: behind[node] for node in nodes}, seen)
 
     def _is_new(self, node: str, seen: Seen, look: Look) -> bool:
         if node not in self._marks:
             self._marks[node] = _Mark(look.at - self._settings.back_hours * 3600)
+        self._marks[node].hear(seen, look, self._core.clock())
         return seen.sampled_at > self._marks[node].sampled_at
 
     async def _forget(self, look: Look, seen: Mapping[str, Seen]) -> None:
@@ -153,9 +175,9 @@ class Puller:
         found = await self._source.query(state_of(list(seen), label), look.at)
         state = await asyncio.to_thread(told, found, label)
         spans = {
-            node: (self._marks[node].counted_until, _until(look, seen[node]))
-            for node in state
-            if _until(look, seen[node]) - self._marks[node].counted_until <= _AT_ONCE_SECONDS
+            node: (mark.counted_until, mark.visible_until)
+            for node, mark in ((node, self._marks[node]) for node in state)
+            if mark.visible_until - mark.counted_until <= _AT_ONCE_SECONDS
         }
         usage = await self._usage(spans, seen)
         found_of = {
@@ -176,9 +198,8 @@ class Puller:
         """The next span of each node of which something is still unread."""
         known = {standing.node for standing in self._core.registry.standings(look.at)}
         spans = {}
-        for node, each in seen.items():
-            after = self._marks[node].counted_until
-            until = _until(look, each)
+        for node in seen:
+            after, until = self._marks[node].counted_until, self._marks[node].visible_until
             if node in known and until > after:
                 spans[node] = (after, min(until, after + _AT_ONCE_SECONDS))
         # Those furthest behind first: together they must not span more than a question may ask for.
@@ -220,11 +241,6 @@ class Puller:
             self._marks[node].counted_until = max(until, self._marks[node].counted_until)
         entries = {node: msgspec.msgpack.encode(self._marks[node].counted_until) for node in spans}
         await self._core.history.remember(_REMEMBERED, entries)
-
-
-def _until(look: Look, seen: Seen) -> float:
-    """Up to when a node's samples are in the store."""
-    return look.at if seen.counted_until is None else min(seen.counted_until, look.at)
 
 
 @asynccontextmanager

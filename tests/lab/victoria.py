@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.lab.parts import require
 from tests.lab.promql import PromQLServer
@@ -25,19 +26,23 @@ class VictoriaMetrics(PromQLServer):
         They can be queried at once, except those of the current second, which this store never shows.
         """
         self.request("POST", "/api/v1/import/prometheus", exposition.encode())
+        self.show_all()
+
+    def show_all(self) -> None:
+        """Make everything that was put in visible at once, not only after some seconds."""
         self.request("GET", "/internal/force_flush")
 
 
 @contextmanager
-def victoria_metrics() -> Iterator[VictoriaMetrics]:
-    """Start an empty store."""
+def victoria_metrics(data: Path | None = None, address: str = "127.0.0.1:0") -> Iterator[VictoriaMetrics]:
+    """Start a store: an empty one, or again the one that kept its data in a folder, where it listened."""
     require("victoria-metrics")
     with Reaper() as reaper:
         root = reaper.make_directory("victoria")
         command = [
             "victoria-metrics",
-            f"-storageDataPath={root / 'data'}",
-            "-httpListenAddr=127.0.0.1:0",
+            f"-storageDataPath={data or root / 'data'}",
+            f"-httpListenAddr={address}",
             "-loggerLevel=WARN",
             "-retentionPeriod=100y",  # recorded traces are years old
             "-memory.allowedBytes=256MB",  # by default caches may take most of the machine

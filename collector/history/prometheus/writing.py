@@ -54,6 +54,8 @@ class _Held:
 
     picture: Picture
     repeated_at: float = 0.0
+    counted_until: float = 0.0
+    """The time of its last heartbeat."""
     short_of: set[Resource] = field(default_factory=set)
 
 
@@ -107,6 +109,8 @@ class Scribe:
             # A word of an earlier run that comes late ends nothing for long: the next one mends it.
             held = self._held[report.node] = _Held(Picture(report.boot, received_at))
         held.picture.merge(report, received_at)
+        if report.heartbeat is not None:
+            held.counted_until = max(held.counted_until, believed(report.at, received_at))
         for alert in report.alerts:
             (held.short_of.add if alert.closed_at is None else held.short_of.discard)(alert.resource)
         return held
@@ -166,9 +170,9 @@ def _tail(level: Level, message: object) -> bytes:
 
 def _about_agent(node: _Pen, report: Report, held: _Held, *, whole: bool) -> Iterator[bytes]:
     yield node.sample(SAMPLED_AT, {}, report.at)
-    if report.heartbeat is not None:
-        yield node.sample(COUNTED_UNTIL, {}, node.at)
     if whole and held.picture.heartbeat is not None:
+        # As the times of samples are rounded, so that the last of them is not after it.
+        yield node.sample(COUNTED_UNTIL, {}, round(held.counted_until, 3))
         yield node.sample(BUILD_INFO, {"version": held.picture.heartbeat.what.agent_version}, 1.0)
     if whole or report.alerts:
         for resource in RESOURCES:

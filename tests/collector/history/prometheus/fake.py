@@ -30,9 +30,10 @@ class FakeStore:
         self.authorization = request.headers.get("Authorization")
         assert request.headers["Content-Type"] == "application/x-protobuf"
         assert request.headers["Content-Encoding"] == "snappy"
-        series = decode(unpack(await request.read()))
+        body = await request.read()
         if self.status != HTTPStatus.NO_CONTENT:
             return web.Response(status=self.status, text="not now")
+        series = decode(unpack(body))
         if any(("instance", self.unwanted) in each.labels for each in series):
             return web.Response(status=HTTPStatus.BAD_REQUEST, text="out of order")
         self.series += series

@@ -1,8 +1,7 @@
-import asyncio
 import base64
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -20,8 +19,11 @@ from collector.history.prometheus.history import PrometheusHistory, open_prometh
 from collector.history.prometheus.reading import PULLED
 from collector.trouble import Part, Troubles
 from tests.collector.history.prometheus.fake import FakeStore, fake_store
-from tests.collector.making import START, container, report, said, settings
+from tests.collector.history.prometheus.waiting import until
+from tests.collector.making import HEARTBEAT, START, container, report, said, settings
 from wire.complaint import Complaint
+from wire.messages import ContainerUsage
+from wire.sketch import Sketch
 
 KEPT = "they are kept, and tried again"
 
@@ -52,12 +54,6 @@ def waiting(history: PrometheusHistory) -> Waiting:
     found = history.kept().waiting
     assert found is not None
     return found
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 - what is awaited happens in a server, which has no event for it
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture(autouse=True)
@@ -134,9 +130,12 @@ async def test_what_was_acknowledged_just_before_a_stop_still_arrives(
 async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, tmp_path: Path) -> None:
     store.status = HTTPStatus.SERVICE_UNAVAILABLE
     async with opened(tmp_path / "db", store.url, outbox_max_bytes=1 << 20) as it:
-        many = [container(str(number), image=str(number) * 300) for number in range(2000)]
+        various = Sketch(dict.fromkeys(range(1, 1001), 1))
+        usage = tuple(ContainerUsage(str(number), various, various, various) for number in range(12))
+        heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
         for sequence in range(1, 9):
-            await it.history.add([report(sequence=sequence, at=START + sequence, containers=many)], START)
+            spoken = said(sequence=sequence, at=START + sequence, heartbeat=heartbeat)
+            await it.history.add([spoken], START)
         left = waiting(it.history)
         assert left.reports + left.dropped_reports == 8
         assert left.dropped_reports > 0
@@ -171,6 +170,7 @@ async def test_what_was_read_from_a_store_is_not_written_to_it_again(
     async with opened(tmp_path / "db", store.url) as it:
         assert await it.history.add([report(boot=PULLED)], START) == [True]
         await it.history.add([report("beta")], START)
+        await until(lambda: waiting(it.history).reports == 0)
     assert store.sequences("alpha") == []
     assert store.sequences("beta") == [START]
 
