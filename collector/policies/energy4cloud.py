@@ -11,7 +11,7 @@ classes are tried here after those. And a task is killed only where it has a pla
 lost in one case of five; with `may_wait`, it waits in sight instead.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import numpy as np
@@ -31,16 +31,16 @@ from collector.policies.interface import (
 )
 from collector.policies.overbooking import (
     LIMITS,
-    ROUNDING,
     Books,
     allocations,
     asked,
-    cut_received,
+    cut_tasks,
     originals,
     quantities,
 )
 from collector.policies.overbooking_search import Asking, Found
-from collector.snapshot.tables import NOWHERE, Kind, Snapshot
+from collector.snapshot.power import Rows
+from collector.snapshot.tables import Kind, Snapshot
 
 
 class Energy4CloudSettings(Settings, frozen=True):
@@ -66,23 +66,32 @@ def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) 
     """Nodes in the order of the three algorithms; what a node needs first is in the ranking's `needs`."""
     refused = eligible(snapshot, request)
     asking = Asking(snapshot, request, Books.of(snapshot), refused == Refused.NOT)
-    found = [Found(int(row)) for row in asking.simple()] or list(asking.cut())
-    if not found and settings.may_kill and (killed := asking.kill(may_wait=settings.may_wait)):
-        found = [killed]
-    by_row = {each.row: each for each in found}
-    rows = np.fromiter(by_row, dtype=np.intp, count=len(by_row))
+    rows, found = _search(asking, settings)
     considered = np.flatnonzero(refused == Refused.NOT)
-    refused[np.setdiff1d(considered, rows)] = Refused.OVERBOOKED
-    gets = found[0].gets if found else None
+    refused[considered] = Refused.OVERBOOKED
+    refused[rows] = Refused.NOT
+    gets = found(int(rows[0])).gets if rows.size else None
     return Ranking(
         rows=rows,
         scores=-np.arange(rows.size, dtype=np.float64),
         score_is="place in the order of candidates, counted down from 0",
         refused=refused,
-        explain=lambda row: asking.explain(by_row[row]),
-        needs=lambda row: by_row[row].first(),
+        explain=lambda row: asking.explain(found(row)),
+        needs=lambda row: found(row).first(),
         demand=None if gets is None else quantities(gets),
     )
+
+
+def _search(asking: Asking, settings: Energy4CloudSettings) -> tuple[Rows, Callable[[int], Found]]:
+    """Nodes in order, and what each needs, by the first algorithm that finds any."""
+    if (rows := asking.simple()).size:
+        return rows, Found
+    if (rows := asking.cut()).size:
+        return rows, asking.cut_on
+    killed = asking.kill(may_wait=settings.may_wait) if settings.may_kill else None
+    if killed is None:
+        return rows, Found
+    return np.array([killed.row]), lambda _row: killed
 
 
 # --- What can be done better now --------------------------------------------------------------------
@@ -126,8 +135,7 @@ def _start(snapshot: Snapshot, task: int, books: Books) -> Start | None:
 def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Books) -> Iterator[Cut]:
     """Tasks that were cut, the strictest classes first, as long as their node has room for it."""
     tasks = snapshot.tasks
-    placed = np.flatnonzero(tasks.node != NOWHERE)
-    cut = placed[cut_received(tasks, placed) > ROUNDING]
+    cut = cut_tasks(snapshot)
     for task in cut[np.lexsort((cut, tasks.task_class[cut]))]:
         row = int(tasks.node[task])
         first = originals(tasks, np.array([task]))[0]

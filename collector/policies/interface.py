@@ -161,7 +161,7 @@ class Ranking:
     needs: Callable[[int], tuple[Action, ...]] = field(default=_nothing_first)
     """What must be done before the request fits on a ranked node."""
     demand: Quantities | None = None
-    """What the request gets, where it had to be cut itself."""
+    """What the request gets on the best node, where it has to be cut itself for that."""
 
     @property
     def best(self) -> int | None:

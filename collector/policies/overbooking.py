@@ -51,6 +51,17 @@ def cut_received(tasks: Tasks, rows: Rows) -> Floats:
     return np.clip(cut, 0.0, 1.0)
 
 
+def cut_tasks(snapshot: Snapshot) -> Rows:
+    """The rows of the tasks that run with less than they were promised at first."""
+
+    def find() -> Rows:
+        tasks = snapshot.tasks
+        less = tasks.allocated[:, :PROMISED] < tasks.requested[:, :PROMISED]
+        return np.flatnonzero((less[:, 0] | less[:, 1]) & (tasks.node != NOWHERE))
+
+    return snapshot.once("cut tasks", find)
+
+
 def limit_left(task_class: Codes, cut: Floats) -> Floats:
     """How many times over the node of a task may be promised, by its class and what it has lost already."""
     return 1 / (1 - np.clip(TOLERANCES[task_class] - cut, 0.0, None))
@@ -76,10 +87,11 @@ class Books:
     def of(cls, snapshot: Snapshot) -> "Books":
         """The books as they stand."""
         nodes, tasks = snapshot.nodes, snapshot.tasks
-        limit = np.full(len(nodes.names), np.inf)
-        placed = np.flatnonzero(tasks.node != NOWHERE)
-        left = limit_left(tasks.task_class[placed], cut_received(tasks, placed))
-        np.minimum.at(limit, tasks.node[placed], left)
+        # Most tasks were never cut, and of those the strictest alone decides.
+        limit = np.array(LIMITS)[nodes.strictest_class]
+        cut = cut_tasks(snapshot)
+        left = limit_left(tasks.task_class[cut], cut_received(tasks, cut))
+        np.minimum.at(limit, tasks.node[cut], left)
         return cls(
             snapshot,
             nodes.capacity[:, :PROMISED],
@@ -94,7 +106,7 @@ class Books:
         factor: Floats = shares.max(axis=1)
         return factor
 
-    def fits(self, more: Floats, limit: float) -> Flags:
+    def fits(self, more: Floats, limit: float | Floats) -> Flags:
         """On which nodes something fits that has itself this limit."""
         enough = (more <= self.capacity * (1 + ROUNDING)).all(axis=1)
         within = self.factor(more) <= np.minimum(self.limit, limit) * (1 + ROUNDING)

@@ -1,8 +1,8 @@
 """Energy4Cloud's three searches for one request: where it fits, where after cuts, where after kills."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -75,33 +75,38 @@ class Asking:
             simple = order[self._books.fits(self._more, self._limit)[order]]
         return int(simple[0]) if simple.size else None
 
-    def cut(self) -> Iterator[Found]:
-        """Where it fits if something is cut."""
-        order = self._order((Region.LEE, Region.DEE), self._same_or_laxer())
-        fits = self._books.fits(self._more, self._limit)
-        could = self._fits_with(self._sum(*self._may_be_cut))
-        for row in order:
-            if fits[row]:
-                yield Found(int(row))
-            elif could[row]:
-                yield Found(int(row), partial(self._cuts, int(row)))
-        yield from self._cut_itself()
+    def cut(self) -> Rows:
+        """Where it fits if something is cut: running tasks, or on stricter nodes the request itself."""
+        regions = (Region.LEE, Region.DEE)
+        order = self._order(regions, self._same_or_laxer())
+        fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable)
+        stricter = self._order(regions, ~self._same_or_laxer() & self._fits_itself_cut())
+        return np.concatenate([order[fits[order]], stricter])
 
-    def _cut_itself(self) -> Iterator[Found]:
-        """Nodes of stricter classes: what their overbooking leaves of the request's tolerance can be cut."""
-        wanted_class = self._request.task_class
-        strictest = self._snapshot.nodes.strictest_class
-        stricter = (strictest < wanted_class) & ~self._empty()
-        for row in self._order((Region.LEE, Region.DEE), stricter):
-            share = 1 - (TOLERANCES[wanted_class] - TOLERANCES[strictest[row]])
-            if self._books.fits_on(int(row), self._more * share, LIMITS[strictest[row]]):
-                yield Found(int(row), gets=self._more * share)
+    def cut_on(self, row: int) -> Found:
+        """What is to be cut on one of those nodes."""
+        if not self._same_or_laxer()[row]:
+            return Found(row, gets=self._more * self._own_share()[row])
+        if self._books.fits_on(row, self._more, self._limit):
+            return Found(row)
+        return Found(row, partial(self._cuts, row))
+
+    def _own_share(self) -> Floats:
+        """What is left of the request per node, if it loses all that overbooking there leaves it to lose."""
+        share: Floats = 1 - (
+            TOLERANCES[self._request.task_class] - TOLERANCES[self._snapshot.nodes.strictest_class]
+        )
+        return share
+
+    def _fits_itself_cut(self) -> Flags:
+        limits = np.array(LIMITS)[self._snapshot.nodes.strictest_class]
+        return self._books.fits(self._more * self._own_share()[:, None], limits)
 
     def kill(self, *, may_wait: bool) -> Found | None:
         """The first node on which tasks can be ended for it that have another place, or may wait for one."""
         classes = _KILL_ORDER[self._request.task_class]
         order = self._order((Region.EED, Region.DEE), np.ones_like(self._candidates), classes)
-        possible = self._fits_with(self._killable())[order]
+        possible = self._fits_with(self._killable)[order]
         for row in order[possible][:_KILL_TRIES]:
             if (actions := self._kills(int(row), may_wait=may_wait)) is not None:
                 return Found(int(row), lambda: actions)
@@ -136,14 +141,26 @@ class Asking:
 
     # --- Cutting --------------------------------------------------------------------------------
 
-    @cached_property
-    def _may_be_cut(self) -> tuple[Rows, Floats]:
-        """Tasks of laxer classes, and what each can give until only what its class tolerates is left."""
+    @property
+    def _cuttable(self) -> Floats:
+        """What all tasks of laxer classes together can give, per node."""
+        rows = self._laxer()
+        wanted_class = self._request.task_class
+        return self._snapshot.once(("cuttable", wanted_class), lambda: self._sum(rows, self._gives(rows)))
+
+    def _laxer(self) -> Rows:
         tasks, wanted_class = self._snapshot.tasks, self._request.task_class
-        rows = np.flatnonzero((tasks.task_class > wanted_class) & (tasks.node != NOWHERE))
-        share = 1 - (TOLERANCES[tasks.task_class[rows]] - TOLERANCES[wanted_class])
+        return self._snapshot.once(
+            ("laxer", wanted_class),
+            lambda: np.flatnonzero((tasks.task_class > wanted_class) & (tasks.node != NOWHERE)),
+        )
+
+    def _gives(self, rows: Rows) -> Floats:
+        """What each task can give, until only what its class tolerates is left."""
+        tasks = self._snapshot.tasks
+        share = 1 - (TOLERANCES[tasks.task_class[rows]] - TOLERANCES[self._request.task_class])
         least = originals(tasks, rows) * share[:, None]
-        return rows, np.clip(allocations(tasks, rows) - least, 0.0, None)
+        return np.clip(allocations(tasks, rows) - least, 0.0, None)
 
     def _sum(self, rows: Rows, amounts: Floats) -> Floats:
         on, count = self._snapshot.tasks.node[rows], len(self._snapshot.nodes.names)
@@ -170,9 +187,9 @@ class Asking:
     def _cuts(self, row: int) -> tuple[Action, ...]:
         """What to cut on a node on which that is enough: one task after the other, until the request fits."""
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
-        rows, gives = self._may_be_cut
-        here = tasks.node[rows] == row
-        rows, gives = rows[here], gives[here]
+        rows = self._snapshot.tasks_on(row)
+        rows = rows[tasks.task_class[rows] > self._request.task_class]
+        gives = self._gives(rows)
         freed = np.zeros(PROMISED)
         cuts: list[Action] = []
         for place in self._victims_first(rows):
@@ -198,25 +215,30 @@ class Asking:
 
     # --- Killing --------------------------------------------------------------------------------
 
-    def _may_be_killed(self) -> Rows:
+    def _may_be_killed(self, rows: Rows) -> Rows:
+        """Those of some tasks that give way to the request."""
         tasks, request = self._snapshot.tasks, self._request
-        placed = tasks.node != NOWHERE
         if request.task_class != LAXEST_CLASS:
-            return np.flatnonzero(placed & (tasks.task_class > request.task_class) & tasks.movable)
+            return rows[(tasks.task_class[rows] > request.task_class) & tasks.movable[rows]]
         # Nothing is laxer; but services of this class use little of what they hold, and jobs use all of it.
         if request.kind is not Kind.JOB:
-            return np.array([], dtype=np.intp)
-        of_class = (tasks.task_class == LAXEST_CLASS) & (tasks.kind == Kind.SERVICE)
-        return np.flatnonzero(placed & of_class & tasks.movable)
+            return rows[:0]
+        of_class = (tasks.task_class[rows] == LAXEST_CLASS) & (tasks.kind[rows] == Kind.SERVICE)
+        return rows[of_class & tasks.movable[rows]]
 
+    @property
     def _killable(self) -> Floats:
-        rows = self._may_be_killed()
-        return self._sum(rows, allocations(self._snapshot.tasks, rows))
+        """What they hold together, per node."""
+
+        def add_up() -> Floats:
+            rows = self._may_be_killed(np.flatnonzero(self._snapshot.tasks.node != NOWHERE))
+            return self._sum(rows, allocations(self._snapshot.tasks, rows))
+
+        return self._snapshot.once(("killable", self._request.task_class, self._request.kind), add_up)
 
     def _kills(self, row: int, *, may_wait: bool) -> tuple[Action, ...] | None:
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
-        rows = self._may_be_killed()
-        rows = rows[tasks.node[rows] == row]
+        rows = self._may_be_killed(self._snapshot.tasks_on(row))
         victims: list[int] = []
         for place in self._victims_first(rows):
             victims.append(int(rows[place]))
