@@ -243,7 +243,7 @@ class Envelopes(_Section, frozen=True):
     ] = (Resource.DISK, Resource.NETWORK)
     window_hours: Annotated[
         float,
-        Meta(ge=8, le=168, description="Samples before this are forgotten, in steps of eight hours."),
+        Meta(ge=8, le=24, description="Samples before this are forgotten, in steps of eight hours."),
     ] = 24.0
     half_life_hours: Annotated[
         float, Meta(gt=0, le=24 * 366, description="After so long a sample counts half.")

@@ -104,16 +104,6 @@ class Watched:
     slots: tuple[tuple[int, Packed], ...]
 
 
-def added(packed: Packed | None, usage: ContainerUsage) -> Packed:
-    """What is in a slot, and one heartbeat's samples more."""
-    return added_all([packed], [usage])[0]
-
-
-def added_all(held: Sequence[Packed | None], usages: Sequence[ContainerUsage]) -> list[Packed]:
-    """The same for several containers at once, which costs less for each."""
-    return pack(*with_usage(held, usages, range(len(usages))), len(held))
-
-
 def count(
     rings: dict[str, Ring], slot: int, usages: Sequence[ContainerUsage], reckoning: Reckoning
 ) -> Sequence[str]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collector.analysis.envelopes import Need, Statistic
 from collector.analysis.histograms import MOST_COUNTED, sketches
-from collector.usage import SLOT_SECONDS, SLOTS, Reckoning, Ring, added, added_all, count, settle, slot_of
+from collector.usage import SLOT_SECONDS, SLOTS, Reckoning, Ring, count, settle, slot_of
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities
@@ -138,13 +138,9 @@ def test_many_at_once_are_the_same_as_one_by_one(told: list[tuple[str, list[floa
     assert set(count(together, 5, usages, Reckoning())) == {name for name, _ in told}
     for usage in usages:
         count(apart, 5, [usage], Reckoning())
-    packed: dict[str, bytes] = {}
-    for usage in usages:
-        packed[usage.id] = added(packed.get(usage.id), usage)
     for name, ring in together.items():
-        assert ring.slots == apart[name].slots == {5: packed[name]}
+        assert ring.slots == apart[name].slots
         np.testing.assert_allclose(ring.statistics, apart[name].statistics)
-    assert added_all([None] * len(usages), usages) == [added(None, usage) for usage in usages]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.envelopes import PLAIN_NEED, Statistic
+from collector.analysis.histograms import pack, with_usage
 from collector.analysis.services import Part, pool
-from collector.usage import added
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.sketch import RELATIVE_ERROR, Sketch
@@ -21,7 +21,8 @@ def packed(samples: list[float]) -> bytes:
     sketch = Sketch()
     for sample in samples:
         sketch.add(sample)
-    return added(None, ContainerUsage("c", cpu=sketch))
+    (whole,) = pack(*with_usage([None], [ContainerUsage("c", cpu=sketch)], [0]), rows=1)
+    return whole
 
 
 @patient
