@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from collector.analysis.understanding import Understanding
 from collector.answers import AlertState, State
 from collector.core import Core, Kind, Outcome
 from collector.history.interface import Kept
@@ -26,6 +27,7 @@ class Now:
     containers: int
     sequence_gaps: int
     kept: Kept
+    understanding: Understanding
 
 
 _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
@@ -59,6 +61,24 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
         kind="gauge",
         help="Size of the history on disk.",
         value=lambda now: now.kept.size_bytes,
+    ),
+    MetricSpec(
+        name="wattpack_collector_services",
+        kind="gauge",
+        help="Services that are understood, those too that do not run now.",
+        value=lambda now: len(now.understanding.services),
+    ),
+    MetricSpec(
+        name="wattpack_collector_understanding_timestamp_seconds",
+        kind="gauge",
+        help="Unix time of what the last pass over the whole cluster was made from.",
+        value=lambda now: now.understanding.at,
+    ),
+    MetricSpec(
+        name="wattpack_collector_understanding_duration_seconds",
+        kind="gauge",
+        help="How long that pass took.",
+        value=lambda now: now.understanding.seconds,
     ),
 )
 
@@ -124,7 +144,9 @@ class _FromCore(Collector):
 
     def collect(self) -> Iterator[Metric]:
         core, tally = self._core, self._core.tally
-        now = Now(core.registry.container_count(), tally.sequence_gaps, core.history.kept())
+        now = Now(
+            core.registry.container_count(), tally.sequence_gaps, core.history.kept(), core.understood.latest
+        )
         yield from families(_NOW_METRICS, [now])
         yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())
         yield from families(_ALERT_METRICS, core.registry.alert_count().items())
