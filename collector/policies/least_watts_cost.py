@@ -1,0 +1,99 @@
+"""What can be chosen of `least-watts`, and what it counts: the watts that a task costs on each node."""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from collector.policies.interface import Stability
+from collector.policies.outlook import CPU, deviations, needed
+from collector.snapshot.power import Floats, Rows
+from collector.snapshot.tables import Flags, Snapshot
+
+_Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Settings(Stability, frozen=True):
+    """What can be chosen of `least-watts`."""
+
+    fill_ratio: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Neither a placement nor a move takes more of a resource than this."),
+    ] = 0.95
+    relieve_ratio: Annotated[
+        float,
+        Meta(gt=0, le=2, description="A node with less taken of every resource is not relieved of anything."),
+    ] = 1.0
+    confidence: Annotated[
+        float,
+        Meta(
+            ge=0.5, lt=1, description="How sure it must be that a node's CPU suffices for what is put there."
+        ),
+    ] = 0.9
+    unknown_ratio: Annotated[
+        tuple[_Share, _Share, _Share, _Share],
+        Meta(
+            description="How much of the CPU, memory, disk and network that it asks for a task is reckoned "
+            "to use, as long as nothing is known of it or of its like."
+        ),
+    ] = (0.2, 1.0, 0.2, 0.2)
+    disturbance_joules: Annotated[
+        float,
+        Meta(ge=0, le=1e9, description="What a move must save beyond its own energy, for the disturbance."),
+    ] = 25_000.0
+    moves_per_day: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="Nodes are emptied only while tasks moved no oftener than this on average.",
+        ),
+    ] = 0.4
+
+    @property
+    def deviations(self) -> Floats:
+        """How many deviations are kept free of each resource."""
+        return deviations(self.confidence)
+
+
+def share(amounts: Floats, capacity: Floats) -> Floats:
+    """The part of each capacity; nothing of one that is not known, and so does not limit."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(capacity > 0, amounts / capacity, 0.0)
+
+
+class Costs:
+    """The watts that a task costs on nodes, from what they carry already."""
+
+    def __init__(self, snapshot: Snapshot, spread: Floats) -> None:
+        nodes = snapshot.nodes
+        self._power, self._capacity, self._spread = nodes.power, nodes.capacity, spread
+        self._idle_watts = np.nan_to_num(nodes.power.idle_watts, nan=0.0)
+
+    def of(  # noqa: PLR0913, PLR0917 - what nodes carry and what a task brings, each a sum and its variance
+        self,
+        rows: Rows,
+        expected: Floats,
+        variance: Floats,
+        more: Floats,
+        more_variance: Floats,
+        asleep: Flags,
+    ) -> tuple[Floats, Floats, Floats]:
+        """Per node of `rows`: what it costs, the watts that it adds, and what each resource needs then.
+
+        The cost is what the task makes the node draw and its part of the idle watts, by how much more of the
+        scarcest resource is taken. A node that sleeps costs its idle watts, for as much room as the largest
+        that sleeps would give.
+        """
+        capacity = self._capacity[rows]
+        before = needed(expected, variance, self._spread)
+        after = needed(expected + more, variance + more_variance, self._spread)
+        taken = share(after, capacity).max(axis=1) - share(before, capacity).max(axis=1)
+        added = self._power.watts(share(expected + more, capacity), rows)
+        added -= self._power.watts(share(expected, capacity), rows)
+        idle = self._idle_watts[rows]
+        part = np.clip(taken, 0.0, 1.0)
+        if asleep.any():
+            part[asleep] = capacity[asleep, CPU].max() / capacity[asleep, CPU]
+        cost = np.nan_to_num(added, nan=np.inf) + idle * part
+        return cost, added + np.where(asleep, idle, 0.0), after

@@ -1,0 +1,122 @@
+"""What tasks will need, and what that comes to on each node: sums that hold with a stated confidence.
+
+CPU, disk and network of many tasks seldom peak together, so what is expected adds up but what strays from it
+adds up in squares. Memory does not come and go: there, envelopes add up. Where the tasks' use of late is
+kept, it tells of load that does come together, which no sum of variances knows of.
+"""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from collector.snapshot.assembling import sum_by_node
+from collector.snapshot.power import Floats
+from collector.snapshot.tables import Flags, Snapshot, Tasks
+from wire.resources import RESOURCES, Quantities, Resource
+
+CPU, MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
+BURSTS = 3.0
+"""Disk and network come in bursts that no bell curve describes: so many deviations are kept free for them."""
+LOOK_BACK = 30
+FEW_SAMPLES = 12
+"""Of fewer samples than an hour of windows has, a mean says little."""
+_NEWEST_WEIGHT = 0.9
+"""How much the newest windows count against the whole day, once there are as many as are looked at."""
+_PRIOR_SAMPLES = 3.0
+"""A guess by what others use counts as much as so many samples of its own."""
+
+Four = tuple[float, float, float, float]
+
+
+def deviations(confidence: float) -> Floats:
+    """How many deviations are kept free of each resource: memory needs none, its envelopes add up."""
+    return np.array([NormalDist().inv_cdf(confidence), 0.0, BURSTS, BURSTS])
+
+
+def needed(expected: Floats, variance: Floats, spread: Floats) -> Floats:
+    """What sums of tasks need of each resource."""
+    need: Floats = expected + spread * np.sqrt(np.maximum(variance, 0.0))
+    return need
+
+
+def amounts(row: Floats) -> Quantities:
+    """A row of a column in words."""
+    cpu, memory, disk, network = (float(each) for each in row)
+    return Quantities(cpu, round(memory), disk, network)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What each task is expected to use, by how much it strays, and what it used of late."""
+
+    expected: Floats
+    variance: Floats
+    history: Floats
+    """CPU, the newest last; without columns where nobody keeps that."""
+
+
+def guessed(tasks: Tasks) -> Flags:
+    """The tasks of which nothing is known but what they ask for."""
+    few: Flags = (tasks.samples < FEW_SAMPLES) & (tasks.variance[:, CPU] == 0)
+    return few
+
+
+def known_sums(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]:
+    """Expected use and variance by node, a task that nobody knows counting with a share of what it asks for.
+
+    Takes the sums that the snapshot has, and corrects them for those few tasks.
+    """
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    expected, variance = nodes.mean.copy(), nodes.variance.copy()
+    expected[:, MEMORY] = nodes.reserved[:, MEMORY]
+    rows = np.flatnonzero(guessed(tasks) & (tasks.samples == 0))
+    if rows.size:
+        counted = tasks.mean[rows]
+        counted[:, MEMORY] = tasks.envelope[rows, MEMORY]
+        share = np.nan_to_num(tasks.requested[rows], nan=0.0) * np.array(unknown_ratio)
+        where, count = tasks.node[rows], len(nodes.names)
+        expected = np.maximum(expected + sum_by_node(where, share - counted, count), 0.0)
+        variance += sum_by_node(where, np.square(share), count)
+    return expected, variance
+
+
+def forecast(snapshot: Snapshot) -> Forecast:
+    """What each task will use: what it used of late, steadied by what it used all day.
+
+    A task that is new is reckoned by what the others use of what they ask for, until its own samples tell.
+    """
+    tasks = snapshot.tasks
+    expected, variance = tasks.mean.copy(), tasks.variance.copy()
+    expected[:, MEMORY] = np.fmax(tasks.envelope[:, MEMORY], np.nan_to_num(tasks.used[:, MEMORY], nan=0.0))
+    history = tasks.history[:, -LOOK_BACK:, CPU] if tasks.history.shape[1] else np.empty((len(tasks.ids), 0))
+    seen = np.count_nonzero(~np.isnan(history), axis=1)
+    filled = np.nan_to_num(history, nan=0.0)
+    some = np.maximum(seen, 1)
+    recent = filled.sum(axis=1) / some
+    strays = np.maximum(np.square(filled).sum(axis=1) / some - np.square(recent), 0.0)
+    new = guessed(tasks) & ~np.isnan(tasks.used[:, CPU])
+    if new.any():
+        _reckon(tasks, new, expected, variance)
+        weight = seen[new] / (seen[new] + _PRIOR_SAMPLES)
+        variance[new, CPU] = (1 - weight) * variance[new, CPU] + weight * strays[new]
+    weight = np.where(new, seen / (seen + _PRIOR_SAMPLES), _NEWEST_WEIGHT * seen / LOOK_BACK)
+    expected[:, CPU] = weight * recent + (1 - weight) * expected[:, CPU]
+    return Forecast(expected, variance, filled)
+
+
+def _reckon(tasks: Tasks, new: Flags, expected: Floats, variance: Floats) -> None:
+    """Guess what new tasks use by what all tasks use of what they ask for."""
+    asked, used = np.nan_to_num(tasks.requested, nan=0.0), np.nan_to_num(tasks.used, nan=0.0)
+    told = ~np.isnan(tasks.used[:, CPU])
+    for place in range(len(RESOURCES)):
+        of = told & (asked[:, place] > 0)
+        if not of.any():
+            continue
+        shares = used[of, place] / asked[of, place]
+        mean = used[of, place].sum() / asked[of, place].sum()
+        if place == MEMORY:
+            expected[new, place] = used[new, place]
+        else:
+            expected[new, place] = asked[new, place] * mean
+            variance[new, place] = np.square(asked[new, place] * shares.std())
