@@ -1,7 +1,7 @@
 """The tables of a snapshot."""
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 NOWHERE = -1
 """In a column of rows: none. Of a task's node: it waits for one."""
+_NO_ROWS: Rows = np.empty(0, dtype=np.intp)
 
 
 class Liveness(IntEnum):
@@ -92,6 +93,14 @@ class Nodes:
     """Sums over its tasks, as if they moved independently of each other."""
     strictest_class: Codes
     """The lowest class among its tasks; 0 without any."""
+
+    def with_more(self, **columns: Any) -> "Nodes":
+        """The same nodes, of which they are told to carry more; what was made of their names is kept."""
+        nodes = replace(self, **columns)
+        # Values that are made once stand beside the fields, where a frozen class does not guard them.
+        nodes.__dict__["index"] = self.index
+        nodes.__dict__["_label_columns"] = self._label_columns
+        return nodes
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -242,18 +251,33 @@ class Snapshot:
     """Placements decided so far: what takes turns, or chances, goes on from here."""
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
+    sent: tuple[Rows, Rows] = field(default=(_NO_ROWS, _NO_ROWS))
+    """Nodes and services of tasks that were sent and are not seen yet: they have no row of their own."""
 
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
+    def with_sent(self, nodes: Nodes, services: Services, sent: tuple[Rows, Rows], turn: int) -> "Snapshot":
+        """The same cluster, with tasks on their way to its nodes; what was made of the others is kept."""
+        snapshot = replace(self, nodes=nodes, services=services, sent=sent, turn=turn)
+        # Sent or not, the tasks that are seen stand where they stood.
+        object.__setattr__(snapshot, "_made", self._made)
+        return snapshot
+
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What a policy works out of this snapshot whoever asks, made when it is first asked for."""
+        """What a policy works out of the tasks, or of the nodes' curves and past, when it is first asked for.
+
+        It holds for a snapshot that differs only in what was sent, so it must not be made of the nodes' sums.
+        """
         if key not in self._made:
             self._made[key] = make()
         made: T = self._made[key]
         return made
 
-    @cached_property
+    @property
     def _by_node(self) -> tuple[Rows, Rows]:
+        return self.once("tasks by node", self._sort_by_node)
+
+    def _sort_by_node(self) -> tuple[Rows, Rows]:
         order = np.argsort(self.tasks.node, kind="stable")
         starts = np.searchsorted(self.tasks.node[order], np.arange(len(self.nodes.names) + 1))
         return order, starts
@@ -268,8 +292,12 @@ class Snapshot:
         """The rows of the tasks that have no node."""
         return np.flatnonzero(self.tasks.node == NOWHERE)
 
-    @cached_property
+    @property
     def _by_service(self) -> tuple[Rows, Rows]:
+        key = "tasks by service", len(self.services.names)
+        return self.once(key, self._sort_by_service)
+
+    def _sort_by_service(self) -> tuple[Rows, Rows]:
         order = np.argsort(self.tasks.service, kind="stable")
         starts = np.searchsorted(self.tasks.service[order], np.arange(len(self.services.names) + 1))
         return order, starts
@@ -280,9 +308,11 @@ class Snapshot:
         return order[starts[service] : starts[service + 1]]
 
     def instances(self, service: int) -> NDArray[np.int64]:
-        """How many tasks of a service each node runs."""
+        """How many tasks of a service each node runs, or was sent."""
         on = self.tasks.node[self.tasks.service == service]
-        return np.bincount(on[on != NOWHERE], minlength=len(self.nodes.names))
+        nodes_sent, services_sent = self.sent
+        on = np.concatenate((on[on != NOWHERE], nodes_sent[services_sent == service]))
+        return np.bincount(on, minlength=len(self.nodes.names))
 
 
 DESIRED_RATIO, DEGRADED_RATIO = 0.5, 0.85

@@ -1,0 +1,86 @@
+"""A snapshot with tasks on their way: they count on their nodes before any of them is seen there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from collector.snapshot.assembling import Four, ServiceFacts, service_table
+from collector.snapshot.power import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Services, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A task that was sent to a node and is not seen there yet. NaN is not known, and counts as nothing."""
+
+    node: str
+    service: str | None
+    allocated: Four
+    envelope: Four
+    mean: Four
+    variance: Four
+    task_class: int
+
+
+def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
+    """The same cluster with these counted too; those sent to a node that is not there are left out."""
+    there = [each for each in tasks if each.node in snapshot.nodes.index]
+    if not there and turn == snapshot.turn:
+        return snapshot
+    nodes, services = snapshot.nodes, _with_services(snapshot.services, there)
+    rows = np.array([nodes.index[each.node] for each in there], dtype=np.intp)
+    of = [NOWHERE if each.service is None else services.index[each.service] for each in there]
+    mean = _amounts([each.mean for each in there])
+    strictest = nodes.strictest_class.copy()
+    strictest[strictest == 0] = np.iinfo(np.int8).max
+    np.minimum.at(strictest, rows, np.array([each.task_class for each in there], dtype=np.int8))
+    strictest[strictest == np.iinfo(np.int8).max] = 0
+    return snapshot.with_sent(
+        nodes.with_more(
+            # What a node uses does not show them either: without this, one that is busy with other things
+            # would look as if it had room for them for nothing.
+            used=_plus(nodes.used, rows, mean),
+            tasks=nodes.tasks + np.bincount(rows, minlength=len(nodes.names)).astype(np.int32),
+            allocated=_plus(nodes.allocated, rows, _amounts([each.allocated for each in there])),
+            reserved=_plus(nodes.reserved, rows, _amounts([each.envelope for each in there])),
+            mean=_plus(nodes.mean, rows, mean),
+            variance=_plus(nodes.variance, rows, _amounts([each.variance for each in there])),
+            strictest_class=strictest,
+        ),
+        services,
+        (rows, np.array(of, dtype=np.intp)),
+        turn,
+    )
+
+
+def _amounts(rows: Sequence[Four]) -> Floats:
+    return np.nan_to_num(np.array(rows, dtype=np.float64).reshape(-1, 4), nan=0.0)
+
+
+def _plus(column: Floats, rows: Rows, amounts: Floats) -> Floats:
+    column = column.copy()
+    np.add.at(column, rows, amounts)
+    return column
+
+
+def _with_services(services: Services, tasks: Sequence[Sent]) -> Services:
+    """The services, after them those that nothing is known of but that a task of theirs was sent."""
+    new = sorted({each.service for each in tasks if each.service} - services.index.keys())
+    if not new:
+        return services
+    more = service_table([ServiceFacts(name=name) for name in new])
+
+    def both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.concatenate((first, second))
+
+    return Services(
+        names=services.names + more.names,
+        known=both(services.known, more.known),
+        dominant=both(services.dominant, more.dominant),
+        confidence=both(services.confidence, more.confidence),
+        envelope=both(services.envelope, more.envelope),
+        mean=both(services.mean, more.mean),
+        variance=both(services.variance, more.variance),
+        images=services.images + more.images,
+    )
