@@ -88,7 +88,9 @@ class Forgetter:
 
     def forget_rest(self, now: float) -> None:
         """Drop what nothing refers to any more, and give space back when more than half is free."""
-        before = now - self._retention.raw_seconds - self._refresh_seconds
+        (oldest_at, _) = self._connection.execute(_REPORTS_BETWEEN).fetchone()
+        # Where samples went before their time, so may the names that only they used.
+        before = max(now - self._retention.raw_seconds, oldest_at or 0.0) - self._refresh_seconds
         unnamed = min([before, *(at - self._refresh_seconds for at in self._oldest_rollups().values())])
         with self._writer.transaction():
             for forget in _FORGET_NAMES:
@@ -112,6 +114,7 @@ class Forgetter:
         most_pages = self._retention.file_bytes // self._page_bytes
         if pages > most_pages:
             self._shrink(free)
+            self.empty_log()
         self._connection.execute(f"PRAGMA max_page_count = {most_pages}").fetchone()
         self._connection.execute(f"PRAGMA journal_size_limit = {self._retention.log_bytes}").fetchone()
 

@@ -83,7 +83,7 @@ class SqliteHistory:
         self._max_size_bytes = settings.max_size_bytes
         self._to_write, self._writing = writing
         self._to_read, self._reading = reading
-        self._reports = reports
+        self._reports = reports + writing[1].forgetter.reports_gone
         self._said_dropped = 0
         self._waiting: list[tuple[Submission, asyncio.Future[list[bool]]]] = []
         self._committing: asyncio.Task[None] | None = None
