@@ -67,14 +67,22 @@ class _Container:
 class SimulatedNode:
     """Containers whose samples scatter around given levels, on a clock that counts ticks."""
 
-    def __init__(self, limits: Mapping[str, Quantities], capacity: Quantities, sample_seconds: float) -> None:
+    def __init__(
+        self,
+        limits: Mapping[str, Quantities],
+        capacity: Quantities,
+        sample_seconds: float,
+        *,
+        id_prefix: str = "",
+    ) -> None:
         rng = random.Random(",".join(limits))  # noqa: S311 - the same at every run, and not a secret
         factors = [rng.gauss(0.0, 1.0) for _ in range(_FACTORS)]
         self._containers = []
         for number, (name, limit) in enumerate(limits.items()):
             begin = rng.randrange(_FACTORS)
             scatter = cycle(factors[begin:] + factors[:begin])
-            self._containers.append(_Container(container_id(name), _info(name, number), limit, scatter))
+            name_id = id_prefix + container_id(name)[len(id_prefix) :]
+            self._containers.append(_Container(name_id, _info(name, number), limit, scatter))
         self._capacity = capacity
         self._sample_seconds = sample_seconds
 
