@@ -141,12 +141,13 @@ class Registry:
 
     def _put_envelope(self, node: str, container: str, ring: Ring) -> None:
         statistics = ring.statistics
+        variance = statistics[:, Statistic.VARIANCE]
         self.board.put_envelope(
             node,
             container,
             envelope=statistics[:, Statistic.ENVELOPE],
             mean=statistics[:, Statistic.MEAN],
-            variance=np.nan_to_num(statistics[:, Statistic.VARIANCE], nan=0.0),
+            variance=np.where(np.isnan(variance), 0.0, variance),
             samples=ring.samples,
         )
 
