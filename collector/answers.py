@@ -240,7 +240,7 @@ class WhatIfAnswers(msgspec.Struct, frozen=True):
     unknown: list[Unanswered]
 
 
-class Health(msgspec.Struct, frozen=True):
+class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the collector is."""
 
     status: str

@@ -12,7 +12,8 @@ from prometheus_client.registry import Collector
 from collector.analysis.understanding import Understanding
 from collector.answers import AlertState, State
 from collector.core import Core, Kind, Outcome
-from collector.history.interface import Kept
+from collector.history.interface import Kept, Waiting
+from collector.trouble import Part
 from wire.catalogue import MetricSpec, families
 from wire.serving import metrics_handler
 from wire.version import __version__
@@ -63,6 +64,12 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
         value=lambda now: now.kept.size_bytes,
     ),
     MetricSpec(
+        name="wattpack_collector_history_dropped_total",
+        kind="counter",
+        help="Reports and rollups that went before their time, as the history was as large as it may be.",
+        value=lambda now: now.kept.dropped_for_size,
+    ),
+    MetricSpec(
         name="wattpack_collector_services",
         kind="gauge",
         help="Services that are understood, those too that do not run now.",
@@ -79,6 +86,37 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
         kind="gauge",
         help="How long that pass took.",
         value=lambda now: now.understanding.seconds,
+    ),
+)
+
+_STORE_METRICS: tuple[MetricSpec[Waiting], ...] = (
+    MetricSpec(
+        name="wattpack_collector_store_waiting_reports",
+        kind="gauge",
+        help="Reports of which the store of time series has not taken the samples yet.",
+        value=lambda waiting: waiting.reports,
+    ),
+    MetricSpec(
+        name="wattpack_collector_store_waiting_bytes",
+        kind="gauge",
+        help="Room that they take on disk.",
+        value=lambda waiting: waiting.size_bytes,
+    ),
+    MetricSpec(
+        name="wattpack_collector_store_dropped_reports_total",
+        kind="counter",
+        help="Reports whose samples were given up: no more room for them, or refused for good.",
+        value=lambda waiting: waiting.dropped_reports,
+    ),
+)
+
+_TROUBLE_METRICS: tuple[MetricSpec[tuple[Part, str]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_trouble",
+        kind="gauge",
+        help="1 while a server that the collector leans on does not answer, else 0.",
+        value=lambda part: bool(part[1]),
+        labels={"part": lambda part: part[0].value},
     ),
 )
 
@@ -125,6 +163,8 @@ _KIND_METRICS: tuple[MetricSpec[tuple[Kind, int]], ...] = (
 # The whole table; `core.INGEST_DURATION`, a histogram, is observed and not read off anything.
 COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_NOW_METRICS,
+    *_STORE_METRICS,
+    *_TROUBLE_METRICS,
     *_NODE_METRICS,
     *_ALERT_METRICS,
     *_REPORT_METRICS,
@@ -148,6 +188,8 @@ class _FromCore(Collector):
             core.registry.container_count(), tally.sequence_gaps, core.history.kept(), core.understood.latest
         )
         yield from families(_NOW_METRICS, [now])
+        yield from families(_STORE_METRICS, [now.kept.waiting] if now.kept.waiting else [])
+        yield from families(_TROUBLE_METRICS, core.troubles.parts.items())
         yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())
         yield from families(_ALERT_METRICS, core.registry.alert_count().items())
         yield from families(_REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in Outcome])

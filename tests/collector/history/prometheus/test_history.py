@@ -1,3 +1,4 @@
+import asyncio
 import base64
 import logging
 import socket
@@ -20,7 +21,7 @@ from collector.history.prometheus.reading import PULLED
 from collector.trouble import Part, Troubles
 from tests.collector.history.prometheus.fake import FakeStore, fake_store
 from tests.collector.history.prometheus.waiting import until
-from tests.collector.making import HEARTBEAT, START, container, report, said, settings
+from tests.collector.making import HEARTBEAT, START, collecting, container, report, said, settings
 from wire.complaint import Complaint
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
@@ -173,6 +174,23 @@ async def test_what_was_read_from_a_store_is_not_written_to_it_again(
         await until(lambda: waiting(it.history).reports == 0)
     assert store.sequences("alpha") == []
     assert store.sequences("beta") == [START]
+
+
+async def test_whoever_looks_sees_that_the_store_is_away(store: FakeStore, tmp_path: Path) -> None:
+    store.status = HTTPStatus.BAD_GATEWAY
+    async with collecting(config(tmp_path / "db", store.url)) as collector:
+        assert (await collector.send(report())).taken == 1
+        await until(lambda: store.requests > 0)
+        async with asyncio.timeout(10):
+            while "problems" not in (answer := await collector.ask("/readyz"))[1]:
+                pass
+        assert answer[0] == HTTPStatus.OK, "it can go on without the store"
+        assert "it answers 502 not now" in answer[1]["problems"][0]
+        async with collector.http.get(collector.url + "/metrics") as scraped:
+            lines = (await scraped.text()).splitlines()
+        assert 'wattpack_collector_trouble{part="store"} 1.0' in lines
+        assert "wattpack_collector_store_waiting_reports 1.0" in lines
+        assert "wattpack_collector_store_dropped_reports_total 0.0" in lines
 
 
 async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
