@@ -6,7 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from collector.board.facts import Allocation, Change, Host, HostRecord, TaskRef
+from collector.board.facts import Allocation, Change, Host, HostRecord
 from collector.board.lists import CLASSES, Lists
 from collector.board.nodes import NodeTable
 from collector.board.picturing import Picturing
@@ -74,11 +74,6 @@ class Board:
             return row is not None and not self._nodes.table.columns.on[row]
 
     # --- Those that learn ---------------------------------------------------------------------
-
-    def tasks(self) -> list[TaskRef]:
-        """Every container that runs, in no particular order."""
-        with self._writing:
-            return list(self._tasks.refs())
 
     def put_envelope(  # noqa: PLR0913, PLR0917 - whose, and the columns
         self,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from collector.snapshot.assembling import Four
 from collector.snapshot.tables import Generation, Region
@@ -58,18 +57,6 @@ class HostRecord:
     on: bool
     failures: int
     labels: Mapping[str, str]
-
-
-class TaskRef(NamedTuple):
-    """Who runs where."""
-
-    node: str
-    container: str
-    """The id that its node gave it."""
-    service: str | None
-    image: str | None
-    samples: int
-    """How many its envelope was learnt from; 0 before `put_envelope`, and again once it was gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

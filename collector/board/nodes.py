@@ -76,7 +76,6 @@ class _Known:
 
     row: int
     curve: PowerCurve | None = None
-    host: Host | None = None
     traits: NodeTraits = NodeTraits({}, Generation.ANY, accepts=True)  # noqa: RUF009 - never changed
 
 
@@ -98,9 +97,6 @@ class NodeTable:
         """Where a host stands."""
         known = self._known.get(node)
         return None if known is None else known.row
-
-    def names(self) -> list[str]:
-        return list(self._known)
 
     def labels(self, node: str) -> Mapping[str, str]:
         """Those of a host that is there."""

@@ -38,9 +38,6 @@ class Table(Generic[Columns]):
         self.columns = blank
         self._grow(_FIRST_SIZE)
 
-    def __len__(self) -> int:
-        return self.size - len(self._free)
-
     def enter(self, name: str) -> int:
         """A blank row for a name that is not there yet."""
         if not self._free:

@@ -2,14 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.board.facts import TaskRef
 from collector.board.table import Table
 from collector.board.traits import task_traits
 from collector.snapshot.power import Floats, Rows
@@ -210,13 +209,6 @@ class TaskTable:
         disputed = self._rows.get(node, {}).keys() & self._disputed.keys() if self._disputed else ()
         claims = (self._told[row].node for container in disputed for row in self._disputed[container])
         return Counter(other for other in claims if other != node)
-
-    def refs(self) -> Iterator[TaskRef]:
-        """Everyone, in no particular order."""
-        samples = self.table.columns.samples
-        for row, told in self._told.items():
-            state = told.state
-            yield TaskRef(told.node, state.id, state.service, state.image, int(samples[row]))
 
     def _enter(self, node: str, node_row: int, container: str, at: float) -> int:
         sole = self._sole.get(container)

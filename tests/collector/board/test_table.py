@@ -34,7 +34,6 @@ def test_rows_come_and_go_and_stand_by_name(rounds: list[list[int]]) -> None:
                 known.columns.one[row], known.columns.two[row] = number, (number, -number)
         order = known.order()
         assert known.names(order) == tuple(sorted(rows))
-        assert len(known) == len(rows)
         copy = gather(known.columns, order)
         assert copy.one.tolist() == [float(name[1:]) for name in sorted(rows)]
         assert copy.two[:, 1].tolist() == [-int(name[1:]) for name in sorted(rows)]
