@@ -8,7 +8,7 @@ in the store as well, by the mark that Prometheus has for it.
 A heartbeat's histograms are written as the samples that they were made of: in the middle of their bins, which
 is within one percent, and as far apart as the agent took them; only their order within the heartbeat is not
 known, and they are written the smallest first. So `quantile_over_time` is right, and a container needs four
-series instead of one per bin, of which a day has hundreds.
+series instead of one per bin, of which a day has a hundred or more.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
