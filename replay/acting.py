@@ -49,7 +49,11 @@ class Actor:
         for action in actions:
             match action:
                 case Move():
-                    self._move(self._row[action.task], self._node_row[action.target], now)
+                    row, target = self._row[action.task], self._node_row[action.target]
+                    if self._heads_for(row, self._node_row[action.source]):
+                        self._send_on(row, target)
+                    else:
+                        self._move(row, target, now)
                 case Power():
                     self._switch(self._node_row[action.node], on=action.on, now=now)
                 case Start():
@@ -106,6 +110,16 @@ class Actor:
         else:
             self._after_boot.setdefault(target, []).append(row)
 
+    def _heads_for(self, row: int, node: int) -> bool:
+        """Whether a container is on its way to a host that has power."""
+        return bool(self._cluster.target[row] == node and self._cluster.on[node])
+
+    def _send_on(self, row: int, target: int) -> None:
+        """Let a container that is on its way go on to another host, as CloudSim: that is a second move."""
+        if self._cluster.on[target]:
+            self._cluster.target[row] = target
+            self._account.count("migrations")
+
     def _move_begins(self, row: int, now: float) -> None:
         """As CloudSim: the memory that the container has, over half of the link."""
         memory = self._cluster.workload.requested[row, _MEMORY]
@@ -159,7 +173,7 @@ class Actor:
     def _cut(self, row: int, cut: Cut) -> None:
         cluster = self._cluster
         promised = np.array(four(cut.allocated))
-        before = cluster.allocated[row]
+        before = cluster.allocated[row].copy()
         cluster.allocated[row] = np.where(np.isnan(promised), before, promised)
         asked = cluster.workload.requested[row]
         cluster.cut[row] = bool(np.any(cluster.allocated[row] < asked * (1 - 1e-9)))

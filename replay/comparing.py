@@ -24,6 +24,8 @@ class Comparison:
 
     results: Results
     points: dict[str, list[Point]]
+    notes: dict[str, str]
+    """What a scenario says of a policy that should be known with its figures."""
 
 
 def compare(
@@ -40,7 +42,8 @@ def compare(
             outcome = run(contender, hosts, workload, prior, tell)
         results[contender.name] = result_of(outcome)
         points[contender.name] = points_of(outcome)
-    return Comparison(Results(results), points)
+    notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}
+    return Comparison(Results(results), points, notes)
 
 
 def fitted(workload: Workload, hosts: Hosts) -> Workload:

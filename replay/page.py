@@ -55,6 +55,7 @@ def page(comparison: Comparison, scenario: Scenario) -> str:
             f"<h1>{escape(title)}</h1>",
             f"<p>{escape(scenario.about)}</p>" if scenario.about else "",
             _table(comparison),
+            *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in comparison.notes.items()),
             '<div class="charts">',
             *_charts(comparison),
             "</div>\n</body>\n</html>\n",

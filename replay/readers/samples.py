@@ -26,7 +26,7 @@ def timeline(
     order = np.argsort(names)
     place = np.empty(len(names), dtype=np.intp)
     place[order] = np.arange(len(names))
-    step = step - step.min(initial=0)
+    step = step - step.min()
     steps = int(step.max(initial=0)) + 1
     key = place[who] * steps + step
     told, of = np.unique(key, return_inverse=True)

@@ -102,6 +102,7 @@ def _workloads(scenario: Scenario, base: Path) -> tuple[Workload, Workload | Non
 
 def _shown(comparison: Comparison) -> Iterator[str]:
     yield from table(HEADER, list(rows_of(comparison.results)))
+    yield from (f"{name}: {note}" for name, note in comparison.notes.items())
 
 
 @contextmanager

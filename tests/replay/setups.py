@@ -1,0 +1,104 @@
+"""Small set-ups that can be reckoned by hand."""
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+import numpy as np
+
+from collector.policies.interface import Plan, Policy, Ranking, Refused, Request, Settings
+from collector.policies.table import POLICIES
+from collector.snapshot.power import Floats, Rows
+from collector.snapshot.tables import Snapshot
+from replay.hosts import build_hosts
+from replay.prior import Prior
+from replay.scenario import Host, Learning, Simulation
+from replay.simulation import Contender, Outcome, run
+from replay.workload import Recorded, Workload
+
+GIGABYTE = 1 << 30
+PLAIN = Host(name="node", cpu_cores=1, memory_mb=1024, watts=(100, 200))
+CALM = Simulation(delay_seconds=0.0)
+
+
+class Always:
+    """Every container uses the same all the time."""
+
+    def __init__(self, *used: tuple[float, float]) -> None:
+        self.used = np.array([[cpu, memory, 0.0, 0.0] for cpu, memory in used])
+
+    def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
+        del seconds, since
+        return self.used[rows].copy()
+
+
+def workload(
+    *used: tuple[float, float],
+    seconds: float = 600.0,
+    arrivals: Sequence[float] | None = None,
+    lifetimes: Sequence[float] | None = None,
+    kind: int = 0,
+    requested: Sequence[tuple[float, float]] | None = None,
+) -> Workload:
+    """Containers a, b, c, ... of cores and bytes; they ask for what they use."""
+    count = len(used)
+    asked = np.full((count, 4), np.nan)
+    asked[:, :2] = used if requested is None else requested
+    return Workload(
+        ids=tuple("abcdefghij"[:count]),
+        services=tuple("abcdefghij"[:count]),
+        requested=asked,
+        use=Always(*used),
+        duration_seconds=seconds,
+        step_seconds=60.0,
+        arrival_seconds=np.zeros(count) if arrivals is None else np.array(arrivals),
+        lifetime_seconds=np.full(count, inf) if lifetimes is None else np.array(lifetimes),
+        task_class=np.ones(count, dtype=np.int8),
+        kind=np.full(count, kind, dtype=np.int8),
+    )
+
+
+def recorded(*percent: Sequence[float], cores: float = 1.0, step_seconds: float = 300.0) -> Recorded:
+    """CPU of containers, step by step."""
+    values = (np.array(percent) / 100 * cores).astype(np.float32)
+    return Recorded.of_all(step_seconds, values[:, :, None])
+
+
+def scripted(
+    place: dict[str, str], plans: Callable[[Snapshot], Plan] | None = None, name: str = "scripted"
+) -> Policy:
+    """A policy that does what it is told."""
+
+    def chosen(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
+        del settings
+        assert request.service is not None
+        row = snapshot.nodes.index[place[request.service]]
+        refused = np.full(len(snapshot.nodes.names), Refused.POLICY, dtype=np.int8)
+        refused[row] = Refused.NOT
+        return Ranking(
+            rows=np.array([row]), scores=np.ones(1), score_is="told", refused=refused, explain=lambda _: ()
+        )
+
+    return Policy(
+        name=name,
+        summary="does what it is told",
+        place=chosen,
+        rebalance=None if plans is None else lambda snapshot, _: plans(snapshot),
+    )
+
+
+def simulate(  # noqa: PLR0913 - the parts of a run
+    policy: Policy | str,
+    hosts: Sequence[Host],
+    containers: Workload,
+    simulation: Simulation = CALM,
+    *,
+    learning: Learning | None = None,
+    earlier: Workload | None = None,
+) -> Outcome:
+    """Run it."""
+    chosen = POLICIES[policy] if isinstance(policy, str) else policy
+    learns = learning or Learning()
+    contender = Contender(
+        name=chosen.name, policy=chosen, settings=chosen.settings(), learning=learns, simulation=simulation
+    )
+    return run(contender, build_hosts(hosts), containers, Prior(earlier, learns), lambda _: None)

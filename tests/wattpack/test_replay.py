@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from wattpack.cli import main
+
+SCENARIO = """
+title = "Small"
+run = ["spread", "binpack"]
+
+[[hosts]]
+name = "node"
+count = 3
+cpu_cores = 4
+memory_mb = 4096
+watts = [100, 200]
+
+[trace]
+generator = "listed"
+settings.kinds.web = { cpu_cores = 1, memory_mb = 256 }
+settings.order = ["web", "web", "web"]
+
+[policies.noted]
+policy = "spread"
+note = "the same under another name"
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+@pytest.fixture
+def planetlab(tmp_path: Path) -> Path:
+    path = tmp_path / "day.txt"
+    values = " ".join(["20"] * 288)
+    path.write_text("".join(f"machine {letter} {values}\n" for letter in "abcd"))
+    return path
+
+
+def test_scenario_compares_the_policies_that_it_names(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(scenario)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("POLICY")
+    assert [line.split()[0] for line in lines[1:3]] == ["spread", "binpack"]
+
+
+def test_json_has_one_key_and_all_figures(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(scenario), "--policies", "spread", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["policies"]
+    figures = found["policies"]["spread"]
+    # Ten minutes on three nodes, each with one container on a quarter of it.
+    assert figures["energy_kwh"] == pytest.approx(3 * 125 / 6000, rel=0.01)
+    assert figures["node_hours"] == pytest.approx(0.5)
+    assert set(figures["overloaded_node_time_ratio"]) == {"cpu", "memory", "disk", "network"}
+    assert (figures["placed"], figures["refused"], figures["migrations"]) == (3, 0, 0)
+
+
+def test_notes_stand_below_the_table(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(scenario), "--policies", "noted"]) == 0
+    assert "noted: the same under another name" in capsys.readouterr().out
+
+
+def test_csv_and_page_are_written(scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, rows = tmp_path / "page.html", tmp_path / "rows.csv"
+    assert main(["replay", str(scenario), "--html", str(page), "--csv", str(rows)]) == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert len(rows.read_text().splitlines()) == 3
+    capsys.readouterr()
+    assert main(["replay", str(scenario), "--html", str(tmp_path / "no" / "page.html")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["replay", "--trace", str(planetlab), "--format", "planetlab"]
+    hosts = ["--hosts", "scenarios/planetlab-hosts.toml"]
+    assert main([*command, *hosts, "--learn", str(planetlab), "--policies", "first-fit", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["policies"]["first-fit"]
+    assert figures["placed"] == 4
+    assert figures["energy_kwh"] > figures["lower_bound_kwh"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "give a scenario"),
+        (["--trace", "x"], "--format and --hosts"),
+        (["SCENARIO", "--trace", "x"], "give a scenario, or"),
+        (["SCENARIO", "--policies", "spraed"], "did you mean 'spread'"),
+        (["absent.toml"], "cannot read"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    scenario: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    given = [str(scenario) if each == "SCENARIO" else each for each in arguments]
+    assert main(["replay", *given]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_seed_can_be_chosen(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for _ in range(2):
+        main(["replay", str(scenario), "--policies", "random", "--seed", "4", "--json"])
+        figures = json.loads(capsys.readouterr().out)["policies"]["random"]
+        del figures["timing"]
+        found.append(figures)
+    assert found[0] == found[1]
