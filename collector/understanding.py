@@ -6,11 +6,12 @@ loop's own; everything after that happens in a thread, mostly inside numpy, wher
 """
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -58,8 +59,8 @@ class Understander:
     async def think(self) -> Understanding:
         """One full pass; what it found is there for everyone when this returns."""
         began_seconds = time.monotonic()
-        watched = await self._gather()
-        found = await self._beside(self._understand, watched)
+        with _letting_garbage_lie():
+            found = await self._beside(self._understand, await self._gather())
         found = replace(found, seconds=time.monotonic() - began_seconds)
         forgotten = self._core.understood.latest.services.keys() - found.services.keys()
         self._core.understood.latest = found
@@ -127,6 +128,22 @@ class Understander:
             log.warning("what was understood of %ss is not written down: %s", kind, error)
             return False
         return True
+
+
+@contextmanager
+def _letting_garbage_lie() -> Iterator[None]:
+    """Look for no cycles meanwhile.
+
+    A pass makes very many objects and lets them all go again. They make Python look through everything that
+    the collector knows, in one go, and find nothing: half a second for 50,000 containers, when all wait.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @asynccontextmanager

@@ -32,6 +32,8 @@ _BETTER = 0.9
 _SAME = 0.35
 """A class is still the same if its centre moved by no more. From one corner to the next it is 1.4."""
 _DECIMALS = 6
+_UNLIKE: Floats = np.sqrt([2.0, 3.0, 5.0, 7.0])
+"""Two points that differ have different sums with these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ def group(
     rows = np.flatnonzero(learnt | guessed)
     points = shapes(envelopes[rows], envelopes[learnt].mean(axis=0))
     sample = _sample(points[learnt[rows]], _MOST_FITTED)
-    distinct = len(np.unique(sample.round(_DECIMALS), axis=0))
+    distinct = _distinct(sample)
     # One thread: the event loop and the history need theirs.
     with threadpool_limits(limits=1):
         if count == 0:
@@ -106,6 +108,11 @@ def _sample(points: Floats, most: int) -> Floats:
     return points[np.sort(chosen)]
 
 
+def _distinct(points: Floats) -> int:
+    """How many are not alike. By one number for each: rows are compared one by one, while all others wait."""
+    return len(np.unique(points.round(_DECIMALS) @ _UNLIKE))
+
+
 def _centres(sample: Floats, count: int, last: Sequence[Group]) -> Floats:
     fresh = KMeans(count, n_init=_STARTS, random_state=_SEED).fit(sample)
     best = fresh
@@ -121,7 +128,7 @@ def _centres(sample: Floats, count: int, last: Sequence[Group]) -> Floats:
 def _best_count(sample: Floats, most: int) -> int:
     few = _sample(sample, _MOST_COMPARED)
     best, best_score = 1, 0.0
-    for count in range(2, min(most, len(np.unique(few.round(_DECIMALS), axis=0)) - 1) + 1):
+    for count in range(2, min(most, _distinct(few) - 1) + 1):
         found = KMeans(count, n_init=_STARTS, random_state=_SEED).fit(few)
         apart = float(silhouette_score(few, found.labels_))
         if apart > best_score:
