@@ -24,7 +24,7 @@ class Resource(StrEnum):
 RESOURCES: tuple[Resource, ...] = tuple(Resource)
 
 
-class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One number per resource, in that resource's unit; absent means not known, never zero.
 
     The same shape carries what is used, what there is, and what is allowed.

@@ -34,7 +34,7 @@ def middle_of(index: int) -> float:
     return 2 * math.exp(index * _LOG_GAMMA) / (_GAMMA + 1)
 
 
-class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """How many samples fell into each bin; those that were nothing, or next to it, are counted as `zeros`."""
 
     bins: dict[Bin, Tally] = {}
