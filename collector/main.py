@@ -48,7 +48,7 @@ async def running(
     """Run a collector while the block runs; raises `Complaint` when it cannot start."""
     opened = opening(config)
     troubles = Troubles()
-    async with open_history(config, troubles) as history:
+    async with open_history(config, troubles, clock) as history:
         core = Core(config, Registry(config), history, clock, troubles=troubles)
         await _remember(core)
         app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)

@@ -1,6 +1,6 @@
 """The history that the settings ask for."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from collector.config import CollectorConfig
@@ -11,10 +11,12 @@ from collector.trouble import Troubles
 
 
 @asynccontextmanager
-async def open_history(config: CollectorConfig, troubles: Troubles) -> AsyncIterator[History]:
+async def open_history(
+    config: CollectorConfig, troubles: Troubles, clock: Callable[[], float]
+) -> AsyncIterator[History]:
     """Open the history; raises `Complaint` when it cannot be had."""
     if config.history.store == "prometheus":
-        async with open_prometheus(config, troubles) as history:
+        async with open_prometheus(config, troubles, clock) as history:
             yield history
     else:
         async with open_sqlite(config.history) as file:

@@ -187,9 +187,15 @@ def _reason(error: Exception) -> str:
 
 
 def either(names: Sequence[str]) -> str:
-    """A regular expression for a matcher in PromQL that fits each of these names and nothing else."""
+    """A regular expression, as PromQL writes it, that fits each of these names and nothing else."""
     escaped = ("".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in name) for name in names)
-    return "|".join(escaped).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return quoted("|".join(escaped))
+
+
+def quoted(text: str) -> str:
+    """A text as PromQL writes it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 _SPECIAL = frozenset("\\.+*?()|[]{}^$")

@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
+import msgspec
+
 from collector.config import CollectorConfig
 from collector.history.interface import (
     Account,
@@ -35,6 +37,7 @@ from collector.history.opening import IN_MEMORY, reason
 from collector.history.prometheus.client import Client, connect
 from collector.history.prometheus.encoding import pack
 from collector.history.prometheus.outbox import Outbox
+from collector.history.prometheus.past import Past
 from collector.history.prometheus.reading import is_pulled
 from collector.history.prometheus.shipping import Shipper
 from collector.history.prometheus.writing import Scribe
@@ -50,15 +53,17 @@ class PrometheusHistory:
     """Fulfils `History`; made by `open_prometheus`."""
 
     def __init__(
-        self, journal: History, outbox: Outbox, shipper: Shipper, client: Client, disk: ThreadPoolExecutor
+        self,
+        journal: History,
+        began_at: float,
+        sending: tuple[Outbox, Shipper, ThreadPoolExecutor],
+        client: Client,
     ) -> None:
         self._journal = journal
-        self._outbox = outbox
-        self._shipper = shipper
-        self._disk = disk
+        self._began_at = began_at
+        self._outbox, self._shipper, self._disk = sending
+        self._past = Past(client)
         self._scribe = Scribe()
-        self.client = client
-        """The store, to be asked by others."""
 
     async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
         # What was read from a store is in one.
@@ -97,6 +102,8 @@ class PrometheusHistory:
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
+        if start < self._began_at:
+            return await self._past.series(kind, name, start, end, step_seconds)
         return await self._journal.series(kind, name, start, end, step_seconds)
 
     async def energy(
@@ -134,10 +141,14 @@ _HELD_SECONDS: Final = 3600.0
 
 
 _LAST_TRY_SECONDS: Final = 2.0
+_REMEMBERED: Final = "store"
+_BEGAN_AT: Final = "began_at"
 
 
 @asynccontextmanager
-async def open_prometheus(config: CollectorConfig, troubles: Troubles) -> AsyncIterator[PrometheusHistory]:
+async def open_prometheus(
+    config: CollectorConfig, troubles: Troubles, clock: Callable[[], float]
+) -> AsyncIterator[PrometheusHistory]:
     """Open the file and the outbox, and ship while the block runs; raises `Complaint` when it cannot."""
     if not config.store.url:
         raise Complaint(
@@ -157,7 +168,18 @@ async def open_prometheus(config: CollectorConfig, troubles: Troubles) -> AsyncI
         # What is there at the end gets one more chance; the rest waits for the next start.
         held.push_async_callback(_last_try, shipper)
         held.push_async_callback(_stopped, shipping)
-        yield PrometheusHistory(journal, outbox, shipper, client, disk)
+        began_at = await _began_at(journal, clock)
+        yield PrometheusHistory(journal, began_at, (outbox, shipper, disk), client)
+
+
+async def _began_at(journal: History, clock: Callable[[], float]) -> float:
+    """When the file was begun: what was before is told by the store."""
+    known = (await journal.recollect(_REMEMBERED)).get(_BEGAN_AT)
+    if known is not None:
+        return msgspec.msgpack.decode(known, type=float)
+    now = clock()
+    await journal.remember(_REMEMBERED, {_BEGAN_AT: msgspec.msgpack.encode(now)})
+    return now
 
 
 async def _last_try(shipper: Shipper) -> None:

@@ -61,18 +61,18 @@ def is_pulled(report: Report) -> bool:
 
 def all_nodes() -> str:
     """The question for who is there, and when each was last heard of."""
-    return f'{{__name__=~"{either((SAMPLED_AT, COUNTED_UNTIL))}"}}'
+    return f"{{__name__=~{either((SAMPLED_AT, COUNTED_UNTIL))}}}"
 
 
 def state_of(nodes: Sequence[str], node_label: str) -> str:
     """The question for all that there is to know of some nodes."""
-    return f'{{__name__=~"{either(_STATE_METRICS)}",{node_label}=~"{either(nodes)}"}}'
+    return f"{{__name__=~{either(_STATE_METRICS)},{node_label}=~{either(nodes)}}}"
 
 
 def usage_of(nodes: Sequence[str], node_label: str, *, sampled: bool) -> str:
     """The series whose samples tell what the containers of some nodes used."""
     names = (SAMPLED if sampled else LEVEL_OF).values()
-    return f'{{__name__=~"{either(tuple(names))}",{node_label}=~"{either(nodes)}"}}'
+    return f"{{__name__=~{either(tuple(names))},{node_label}=~{either(nodes)}}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def config(path: Path | str, url: str, **store: Any) -> CollectorConfig:
 @asynccontextmanager
 async def opened(path: Path | str, url: str, **store: Any) -> AsyncIterator[Opened]:
     troubles = Troubles()
-    async with open_prometheus(config(path, url, **store), troubles) as history:
+    async with open_prometheus(config(path, url, **store), troubles, lambda: START) as history:
         yield Opened(history, troubles)
 
 

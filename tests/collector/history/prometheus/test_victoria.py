@@ -14,6 +14,7 @@ import pytest
 
 from collector.config import CollectorConfig, Pull, Store
 from collector.core import Core
+from collector.history.interface import SubjectKind
 from collector.ingest import keep
 from collector.main import running
 from tests.collector.history.prometheus.waiting import until
@@ -145,6 +146,7 @@ async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_
                 np.testing.assert_allclose(found[key], values, rtol=0.01, err_msg=str(key))
         await check_present(one, two)
         await check_quantile_in_the_store(again, plain)
+        await check_past(two, rounds[-1][0].at)
 
 
 async def check_present(one: Core, two: Core) -> None:
@@ -165,6 +167,23 @@ async def check_quantile_in_the_store(store: VictoriaMetrics, plain: Core) -> No
     [(_, p90)] = await asyncio.to_thread(eventually, lambda: store.query(asked), PATIENCE_SECONDS)
     [web] = plain.registry.containers(time.time(), name="web-0-0")
     assert p90 == pytest.approx(web.p90.cpu_cores, rel=0.01)
+
+
+async def check_past(fresh: Core, until: float) -> None:
+    """What was before the second one began is told by the store."""
+    start = until - HEARTBEATS * HEARTBEAT_SECONDS
+    for kind, name, cores, watts in (
+        (SubjectKind.NODE, "node-0", 1.0, 50.0),
+        (SubjectKind.CONTAINER, "id-of-web-0-1", 0.25, 2.5),
+        (SubjectKind.SERVICE, "shop", 0.25 * NODES * CONTAINERS, 2.5 * NODES * CONTAINERS),
+    ):
+        told = await fresh.history.series(kind, name, start, until, HEARTBEAT_SECONDS)
+        assert len(told.points) >= HEARTBEATS - 1
+        for point in told.points:
+            for used in (point.mean, point.most):
+                assert used.cpu_cores == pytest.approx(cores)
+            for drawn in (point.mean_watts, point.most_watts):
+                assert drawn == pytest.approx(watts)
 
 
 async def test_a_store_takes_few_series_per_container(tmp_path: Path) -> None:
