@@ -1,9 +1,10 @@
 """The bottlenecks that one node told of: which are open, and which were of late.
 
 `(resource, opened_at)` names an alert of one run of the agent; of what was said about it, the word with the
-highest sequence counts. An agent has at most one alert open per resource, and a new run knows nothing of
-those before it; so one that was followed by another, or whose run has ended, is closed, though the word
-that should have said so was lost. Then nobody knows when it was: its `closed_at` stays empty.
+highest sequence counts. An agent has at most one alert open per resource, tells of it again with every
+heartbeat, and knows nothing of those before its own run. So one that was followed by another, that a
+heartbeat does not tell of, or whose run has ended, is closed, though the word that should have said so was
+lost. Then nobody knows when it was: its `closed_at` stays empty.
 """
 
 from collections import defaultdict
@@ -44,13 +45,18 @@ class Alerts:
         if len(known) > KEPT:
             del known[min(known)]
 
-    def listed(self, boot: str) -> Iterator[tuple[AlertSaid, bool]]:
-        """Every alert, and whether it is open, where `boot` is the run that counts."""
+    def listed(self, boot: str, complete_until: int = 0) -> Iterator[tuple[AlertSaid, bool]]:
+        """Every alert, and whether it is open, where `boot` is the run that counts.
+
+        A heartbeat tells of every open one: what was last said before that of `complete_until` is over.
+        """
         for known in self._by_resource.values():
             latest = max((key for key, said in known.items() if said.boot == boot), default=None)
             for key, said in known.items():
-                yield said, key == latest and said.alert.closed_at is None
+                lasts = said.alert.closed_at is None and said.sequence >= complete_until
+                yield said, key == latest and lasts
 
-    def open_resources(self, boot: str) -> frozenset[Resource]:
+    def open_resources(self, boot: str, complete_until: int = 0) -> frozenset[Resource]:
         """What the node is short of now, where `boot` is the run that counts."""
-        return frozenset(said.alert.resource for said, is_open in self.listed(boot) if is_open)
+        listed = self.listed(boot, complete_until)
+        return frozenset(said.alert.resource for said, is_open in listed if is_open)

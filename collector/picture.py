@@ -68,7 +68,7 @@ class Picture:
         if report.state is not None and (self.state is None or report.sequence > self.state.sequence):
             self.state = Said(report.sequence, report.at, report.state)
             state = report.state
-        if report.sequence <= self._complete_until():
+        if report.sequence <= self.complete_until:
             return Merged(ahead, state, (), ())
         before = self.containers
         if report.heartbeat is not None:
@@ -81,7 +81,8 @@ class Picture:
         containers, gone = self._merge_containers(report)
         return Merged(ahead, state, containers, gone)
 
-    def _complete_until(self) -> int:
+    @property
+    def complete_until(self) -> int:
         """The sequence of the last heartbeat: an earlier word about containers tells nothing any more."""
         return 0 if self.heartbeat is None else self.heartbeat.sequence
 

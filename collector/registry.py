@@ -100,7 +100,7 @@ class Registry:
             containers=merged.containers,
             gone=gone,
             curve=None if picture.heartbeat is None else picture.heartbeat.what.power_curve,
-            bottleneck=_open(entry) if report.alerts or is_new_run else None,
+            bottleneck=_open(entry) if report.alerts or report.heartbeat or is_new_run else None,
             failures=failures,
             is_new_run=is_new_run,
         )
@@ -257,7 +257,7 @@ class Registry:
         found = [
             listed_alert(said, AlertState.OPEN if is_open else AlertState.CLOSED, self._state(entry, now))
             for entry in self._entries.values()
-            for said, is_open in entry.alerts.listed(entry.picture.boot)
+            for said, is_open in entry.alerts.listed(entry.picture.boot, entry.picture.complete_until)
         ]
         listed = [alert for alert in found if state in (None, alert.state)]
         listed.sort(
@@ -286,7 +286,7 @@ class Registry:
         are_open = [
             is_open
             for entry in self._entries.values()
-            for _, is_open in entry.alerts.listed(entry.picture.boot)
+            for _, is_open in entry.alerts.listed(entry.picture.boot, entry.picture.complete_until)
         ]
         return {AlertState.OPEN: are_open.count(True), AlertState.CLOSED: are_open.count(False)}
 
@@ -324,6 +324,6 @@ def _change(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failur
 
 def _open(entry: _Entry) -> Flags:
     """Which resources the node is short of."""
-    short = entry.alerts.open_resources(entry.picture.boot)
+    short = entry.alerts.open_resources(entry.picture.boot, entry.picture.complete_until)
     cpu, memory, disk, network = (resource in short for resource in RESOURCES)
     return cpu, memory, disk, network

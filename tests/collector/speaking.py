@@ -77,6 +77,15 @@ def some_alert(draw: st.DrawFn, run: Run, at: float) -> Alert:
     return run.open_alerts[resource]
 
 
+def some_alerts(draw: st.DrawFn, run: Run, at: float, *, is_heartbeat: bool) -> tuple[Alert, ...]:
+    """One that is news, or none; with a heartbeat all that are open."""
+    news = (some_alert(draw, run, at),) if draw(_yes) else ()
+    if not is_heartbeat:
+        return news
+    closed = (alert for alert in news if alert.closed_at is not None)
+    return (*closed, *run.open_alerts.values())
+
+
 def some_heartbeat(draw: st.DrawFn) -> Heartbeat:
     usage = (ContainerUsage(f"id-of-{name}", cpu=draw(_sketches)) for name in draw(_names))
     return msgspec.structs.replace(HEARTBEAT, usage=tuple(usage), top={Resource.CPU: ("id-of-a",)})
@@ -110,7 +119,7 @@ def runs(
                 containers=tuple(run.containers.values()) if is_heartbeat else tuple(moved),
                 gone=tuple(sorted(gone)),
                 events=tuple(Event(EventKind.STARTED, at, each.id) for each in moved),
-                alerts=(some_alert(draw, run, at),) if draw(_yes) else (),
+                alerts=some_alerts(draw, run, at, is_heartbeat=is_heartbeat),
                 heartbeat=some_heartbeat(draw) if is_heartbeat else None,
             )
         )

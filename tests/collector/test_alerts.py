@@ -41,6 +41,13 @@ def test_one_whose_end_was_lost_ends_when_the_next_opens() -> None:
     assert open_ones(alerts) == [START + 60]
 
 
+def test_one_whose_end_was_lost_ends_with_the_heartbeat_that_does_not_tell_of_it() -> None:
+    alerts = Alerts()
+    alerts.take(word(3, START))
+    assert list(alerts.open_resources("first", complete_until=3)) == [Resource.CPU]
+    assert list(alerts.open_resources("first", complete_until=4)) == []
+
+
 def test_a_new_run_knows_nothing_of_the_alerts_of_the_one_before() -> None:
     alerts = Alerts()
     alerts.take(word(1, START))
