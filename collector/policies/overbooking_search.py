@@ -160,7 +160,8 @@ class Asking:
         tasks = self._snapshot.tasks
         share = 1 - (TOLERANCES[tasks.task_class[rows]] - TOLERANCES[self._request.task_class])
         least = originals(tasks, rows) * share[:, None]
-        return np.clip(allocations(tasks, rows) - least, 0.0, None)
+        gives: Floats = np.clip(allocations(tasks, rows) - least, 0.0, None)
+        return gives
 
     def _sum(self, rows: Rows, amounts: Floats) -> Floats:
         on, count = self._snapshot.tasks.node[rows], len(self._snapshot.nodes.names)
@@ -223,8 +224,8 @@ class Asking:
         # Nothing is laxer; but services of this class use little of what they hold, and jobs use all of it.
         if request.kind is not Kind.JOB:
             return rows[:0]
-        of_class = (tasks.task_class[rows] == LAXEST_CLASS) & (tasks.kind[rows] == Kind.SERVICE)
-        return rows[of_class & tasks.movable[rows]]
+        services: Flags = (tasks.task_class[rows] == LAXEST_CLASS) & (tasks.kind[rows] == Kind.SERVICE)
+        return rows[services & tasks.movable[rows]]
 
     @property
     def _killable(self) -> Floats:
