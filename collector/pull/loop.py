@@ -139,11 +139,11 @@ class Puller:
             node: each for node, each in nodes_seen(found, settings.node_label).items() if node not in direct
         }
         await self._forget(look, seen)
-        fresh = [node for node, each in sorted(seen.items()) if self._is_new(node, each, look)]
+        fresh = {node for node, each in seen.items() if self._is_new(node, each, look)}
         alerts = defaultdict(list)
         for alert in core.registry.alerts(now, state=AlertState.OPEN):
             alerts[alert.node].append(alert)
-        for nodes in grouped(fresh, _NODES_AT_ONCE):
+        for nodes in grouped(sorted(fresh), _NODES_AT_ONCE):
             await self._take_now(look, {node: seen[node] for node in nodes}, alerts)
         # Of those that are scraped, only a new scrape brings new samples.
         more = {node: each for node, each in seen.items() if node in fresh or each.counted_until is not None}

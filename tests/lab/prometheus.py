@@ -51,18 +51,21 @@ class Prometheus(PromQLServer):
 
 
 @contextmanager
-def prometheus(
+def prometheus(  # noqa: PLR0913 - one argument for each thing that a test may want of it
     scrape: Mapping[str, str],
     *,
     interval: str = "1s",
     job_settings: Mapping[str, Any] | None = None,
     rules: Mapping[str, Any] | None = None,
     remote_write: str | None = None,
+    data: Path | None = None,
+    address: str = "127.0.0.1:0",
 ) -> Iterator[Prometheus]:
     """Start a Prometheus that scrapes each job at its "host:port", for the first time after some 5 seconds.
 
     `job_settings` are added to every job (credentials, TLS); `rules` is a rule file's content;
-    `remote_write` is the address that everything scraped is sent on to.
+    `remote_write` is the address that everything scraped is sent on to. With the `data` and the `address` of
+    one that ran before, that one is started again.
     """
     require("prometheus")
     jobs = [
@@ -85,8 +88,8 @@ def prometheus(
         command = [
             "prometheus",
             f"--config.file={_write(root / 'prometheus.yml', config)}",
-            f"--storage.tsdb.path={root / 'data'}",
-            "--web.listen-address=127.0.0.1:0",
+            f"--storage.tsdb.path={data or root / 'data'}",
+            f"--web.listen-address={address}",
         ]
         with serving(reaper, command, root / "log", "/-/ready") as server:
             yield Prometheus(server.pid, server.host)

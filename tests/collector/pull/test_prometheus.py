@@ -3,6 +3,8 @@
 import asyncio
 import re
 import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -12,7 +14,6 @@ from collector.config import Pull
 from collector.core import Core
 from collector.history.prometheus.reading import UNTOLD
 from collector.main import running
-from collector.trouble import Part
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.making import settings
 from tests.lab.docker import Engine
@@ -27,42 +28,51 @@ def samples(core: Core, name: str) -> int:
     return sum(each.p90_samples for each in core.registry.containers(time.time(), name=name))
 
 
-async def test_a_collector_knows_nodes_that_only_prometheus_talks_to(engine: Engine, tmp_path: Path) -> None:
-    engine.run("burner", "sh", "-c", "while :; do :; done", cpus=0.2)
-    agent = wattpack(
+@contextmanager
+def agent(engine: Engine) -> Iterator[str]:
+    """An agent that reports to nobody; gives where it can be scraped."""
+    command = wattpack(
         "agent",
         *("--set", "http.listen=127.0.0.1:0"),
         *("--set", "sampling.period_seconds=0.5"),
         *("--set", f"docker.socket={engine.socket}"),
         *("--set", "collector.enabled=false"),
     )
-    try:
-        with agent.running() as sampling:
-            assert sampling.stdout is not None
-            target = next(
-                found[1] for line in sampling.stdout if (found := re.search(r"http://([\d.:]+)", line))
+    with command.running() as sampling:
+        assert sampling.stdout is not None
+        lines = (re.search(r"http://([\d.:]+)", line) for line in sampling.stdout)
+        yield next(found[1] for found in lines if found)
+
+
+async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlives_its_restart(
+    engine: Engine, tmp_path: Path
+) -> None:
+    engine.run("burner", "sh", "-c", "while :; do :; done", cpus=0.2)
+    async with AsyncExitStack() as stack:
+        stack.callback(engine.remove, "burner")
+        target = stack.enter_context(agent(engine))
+        with prometheus({"agents": target}, data=tmp_path / "data") as first:
+            config = msgspec.structs.replace(
+                settings(tmp_path / "db"),
+                pull=Pull(url=first.url, every_seconds=1.0, settle_seconds=1.0, back_hours=1.0),
             )
-            with prometheus({"agents": target}) as server:
-                await asyncio.to_thread(server.wait_until_up, "agents")
-                plain = settings(tmp_path / "db")
-                config = msgspec.structs.replace(
-                    plain, pull=Pull(url=server.url, every_seconds=1.0, settle_seconds=1.0, back_hours=1.0)
-                )
-                async with running(config, clock=time.time) as collector:
-                    registry = collector.core.registry
-                    await until(lambda: samples(collector.core, "burner") >= 5)
-                    [burner] = registry.containers(time.time(), name="burner")
-                    assert (burner.node, burner.runtime) == (target, "docker")
-                    assert burner.p90.cpu_cores == pytest.approx(0.2, abs=0.1)
-                    [node] = registry.nodes(time.time())
-                    assert UNTOLD in node.gaps
-                    assert node.power is not None
-                    assert node.capacity.memory_bytes
-                    assert not collector.core.troubles.listed
-            # Prometheus is gone now; a collector that starts says so, and still answers what it knew.
-            async with running(config, clock=time.time) as collector:
-                await until(lambda: bool(collector.core.troubles.parts.get(Part.PULL)))
-                [again] = collector.core.registry.containers(time.time(), name="burner")
-                assert again.p90_samples >= burner.p90_samples
-    finally:
-        engine.remove("burner")
+            collector = await stack.enter_async_context(running(config, clock=time.time))
+            core, registry = collector.core, collector.core.registry
+            await until(lambda: samples(core, "burner") >= 5)
+            [burner] = registry.containers(time.time(), name="burner")
+            assert (burner.node, burner.runtime) == (target, "docker")
+            assert burner.p90.cpu_cores == pytest.approx(0.2, abs=0.1)
+            [node] = registry.nodes(time.time())
+            assert UNTOLD in node.gaps
+            assert node.power is not None
+            assert node.capacity.memory_bytes
+            assert not core.troubles.listed
+        await until(lambda: bool(core.troubles.listed))
+        assert "cannot read nodes from" in core.troubles.listed[0]
+        assert registry.containers(time.time(), name="burner"), "what was known is still told"
+        before = samples(core, "burner")
+        await asyncio.to_thread(
+            stack.enter_context,
+            prometheus({"agents": target}, data=tmp_path / "data", address=first.host),
+        )
+        await until(lambda: not core.troubles.listed and samples(core, "burner") > before)
