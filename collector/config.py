@@ -309,6 +309,181 @@ class Placement(_Section, frozen=True):
     ] = 1.0
 
 
+class Driver(_Section, frozen=True):
+    """Who carries out what was decided."""
+
+    name: Annotated[
+        Literal["none", "swarm", "docker", "kubernetes"],
+        Meta(
+            description="`none` only shows what it would do. `swarm` asks a manager, `docker` the engine of"
+            " each host, `kubernetes` the API server (install wattpack[kubernetes])."
+        ),
+    ] = "none"
+    managers: Annotated[
+        str,
+        Meta(
+            description="Swarm's managers, separated by commas, such as unix:///var/run/docker.sock or"
+            " tcp://10.0.0.1:2376; the next is asked where one does not answer."
+        ),
+    ] = "unix:///var/run/docker.sock"
+    engines: Annotated[
+        dict[str, str],
+        Meta(
+            description='`[driver.engines]`, a line per host, such as web1 = "tcp://10.0.0.11:2376": for'
+            " `docker` all hosts, for `swarm` those where limits may be cut."
+        ),
+    ] = {}
+    ca_file: Annotated[
+        str, Meta(description="Who signs the certificates of tcp:// addresses, in PEM; empty is no TLS.")
+    ] = ""
+    cert_file: Annotated[str, Meta(description="The certificate to show there, in PEM.")] = ""
+    key_file: Annotated[str, Meta(description="The key of `cert_file`, unless that holds it too.")] = ""
+    kubeconfig: Annotated[
+        str,
+        Meta(
+            description="The file that says how to reach Kubernetes; empty takes what a pod is given, or"
+            " else what kubectl would take."
+        ),
+    ] = ""
+    request_seconds: Annotated[float, Meta(gt=0, le=600, description="Patience with one request.")] = 10.0
+    healthy_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="What starts anew must be healthy within this time, or all is put back.",
+        ),
+    ] = 60.0
+    watch_seconds: Annotated[
+        float, Meta(ge=0, le=600, description="It must stay so for this long to count as moved.")
+    ] = 5.0
+    empty_seconds: Annotated[
+        float, Meta(gt=0, le=86_400, description="A node must be empty so long after it was drained.")
+    ] = 300.0
+    power_off_command: Annotated[
+        str,
+        Meta(description="Switches a node off; its name is added as the last argument. Empty never does."),
+    ] = ""
+    power_on_command: Annotated[str, Meta(description="Switches a node on, likewise.")] = ""
+    power_grace_seconds: Annotated[
+        float, Meta(ge=0, le=3600, description="Between the end of its last container and that command.")
+    ] = 10.0
+    power_seconds: Annotated[
+        float,
+        Meta(gt=0, le=86_400, description="Such a command, and then the node, may take so long each."),
+    ] = 300.0
+
+    @property
+    def manager_addresses(self) -> tuple[str, ...]:
+        """`managers` one by one."""
+        return tuple(address for each in self.managers.split(",") if (address := each.strip()))
+
+
+class Acting(_Section, frozen=True):
+    """When plans are made and carried out by the driver. With the driver `none` they are only shown and kept."""
+
+    policy: Annotated[str, Meta(description="The policy that answers bottlenecks; empty lets them be.")] = (
+        "draps"
+    )
+    timer_policy: Annotated[
+        str,
+        Meta(
+            description="The policy that is asked every `every_seconds`, such as `least-watts`,"
+            " `consolidate` or `energy4cloud`; empty is none."
+        ),
+    ] = ""
+    look_seconds: Annotated[
+        float, Meta(ge=0.1, le=3600, description="How often bottlenecks are looked for.")
+    ] = 5.0
+    every_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="How often `timer_policy` is asked.")
+    ] = 300.0
+    view_seconds: Annotated[
+        float,
+        Meta(ge=1, le=3600, description="How often the orchestrator is asked what it knows."),
+    ] = 15.0
+    verify_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=3600,
+            description="What was done must show in the agents' own data within this time; else it is undone.",
+        ),
+    ] = 60.0
+    settle_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="A node that lost or got a container is left alone for so long: what that did must"
+            " show first.",
+        ),
+    ] = 60.0
+    stale_seconds: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="Nothing is done with a node that was not heard of for longer."),
+    ] = 60.0
+    moves_at_once: Annotated[
+        int, Meta(ge=1, le=1000, description="No more containers are on their way at once.")
+    ] = 1
+    moves_per_hour: Annotated[
+        int, Meta(ge=0, le=100_000, description="No more containers are moved within an hour.")
+    ] = 20
+    cool_down_seconds: Annotated[
+        float, Meta(ge=0, le=30 * 86_400, description="A service is moved no sooner again.")
+    ] = 600.0
+    motion_ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="No larger share of a service's replicas is on its way at once; one always may be.",
+        ),
+    ] = 0.5
+    motion_memory_bytes: Annotated[
+        int,
+        Meta(ge=0, le=1 << 50, description="No more memory is on its way at once: it must be filled anew."),
+    ] = 16 << 30
+    allowed: Annotated[
+        str,
+        Meta(
+            description="When acting is allowed: times such as `mon-fri 22:00-06:00, sun`, separated by"
+            " commas; empty is always."
+        ),
+    ] = ""
+    forbidden: Annotated[
+        str, Meta(description="When it is not, in the same words; counts more than `allowed`.")
+    ] = ""
+    time_zone: Annotated[str, Meta(description="Where those times hold, such as Europe/Vienna.")] = "UTC"
+    opt_in: Annotated[
+        bool,
+        Meta(description="Touch only services that carry the label `wattpack.act` = `allowed`."),
+    ] = False
+    lease_file: Annotated[
+        str,
+        Meta(
+            description="A small SQLite file on a disk that all collectors of the cluster share; only who"
+            " holds the lease in it acts. Empty puts it beside the history; with `history.store ="
+            ' "prometheus"` it must be given.'
+        ),
+    ] = ""
+    lease_seconds: Annotated[
+        float,
+        Meta(ge=3, le=3600, description="Who holds the lease and is not heard of for so long loses it."),
+    ] = 30.0
+    keep_decisions: Annotated[
+        int, Meta(ge=10, le=100_000, description="So many decisions are kept on record.")
+    ] = 1000
+    keep_input_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1 << 40,
+            description="What they were made from is kept up to this size, compressed, the oldest goes first.",
+        ),
+    ] = 64 << 20
+
+
 class NodeRule(_Section, frozen=True):
     """What holds for the nodes whose name fits a pattern; of several rules that fit, the last counts."""
 
@@ -333,6 +508,7 @@ class CollectorConfig(_Section, frozen=True):
     envelopes: Envelopes = Envelopes()
     understanding: Understanding = Understanding()
     placement: Placement = Placement()
+    driver: Driver = Driver()
     nodes: Annotated[
         dict[str, NodeRule],
         Meta(

@@ -108,5 +108,11 @@ class Driver(Protocol):
     async def undo(self, action: Action, done: Done) -> None:
         """Put back what was before an action, as far as that can be."""
 
+    async def release(self) -> tuple[str, ...]:
+        """Take back what a collector left half done that was killed meanwhile; says what that was.
+
+        To be called by the one collector that may act, and again while anything is left.
+        """
+
 
 Opening = AbstractAsyncContextManager[Driver]

@@ -1,0 +1,47 @@
+import pytest
+
+from collector.config import Driver
+from collector.drivers.interface import Done, View
+from collector.drivers.table import DRIVERS, open_driver
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from wire.resources import Quantities
+
+WHY = ("because",)
+ID = "0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (Move(task=ID, source="a", target="b", reasons=WHY), "would move 0123456789ab from a to b"),
+        (
+            Cut(task=ID, node="a", allocated=Quantities(0.5, 64_000_000), reasons=WHY),
+            "would hold 0123456789ab on a to 0.5 cores and 64 MB",
+        ),
+        (
+            Kill(task=ID, node="a", target="b", reasons=WHY),
+            "would stop 0123456789ab on a and start it anew on b",
+        ),
+        (
+            Kill(task=ID, node="a", target=None, reasons=WHY),
+            "would stop 0123456789ab on a until there is room for it",
+        ),
+        (Start(task=ID, target="b", reasons=WHY), "would start 0123456789ab on b"),
+        (Power(node="a", on=False, reasons=WHY), "would switch a off"),
+        (Power(node="a", on=True, reasons=WHY), "would switch a on"),
+    ],
+)
+async def test_a_dry_run_says_what_it_would_do(action: Action, said: str) -> None:
+    async with open_driver(Driver()) as driver:
+        assert driver.dry
+        done = await driver.carry_out(action)
+        assert done == Done(what=said)
+        await driver.undo(action, done)
+        assert await driver.view() == View()
+        assert await driver.release() == ()
+
+
+async def test_every_driver_is_called_by_its_name_and_only_one_pretends() -> None:
+    for name, opening in DRIVERS.items():
+        async with opening(Driver()) as driver:
+            assert (driver.name, driver.dry) == (name, name == "none")
