@@ -35,6 +35,8 @@ from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES, Resource
 
 _CPU, _MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
+_NOTHING = 1e-9
+"""A share of a host: so little is what rounding leaves of nothing."""
 _YEAR_SECONDS = 365 * 86_400.0
 
 
@@ -124,10 +126,11 @@ class _Cluster:
         if more is not None and history is not None:
             load, past = load + more[_CPU], past + history
         whole = self.capacity[rows, _CPU]
+        begun = np.logical_or.accumulate(past > _NOTHING * whole[:, None], axis=1)
         settings = self.settings
         return overloaded(
             load / whole,
-            past / whole[:, None],
+            np.where(begun, past / whole[:, None], np.nan),
             rule=settings.overload,
             safety=settings.parameter,
             fallback=settings.fallback_ratio,
@@ -339,11 +342,9 @@ def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:
     nodes, tasks = snapshot.nodes, snapshot.tasks
     if tasks.history.shape[1]:
         of_tasks = np.nan_to_num(tasks.history[:, -LOOK_BACK:, _CPU], nan=0.0)
-        of_nodes = sum_by_node(tasks.node, of_tasks, len(nodes.names))
-        begun = np.cumsum(of_nodes, axis=1) > 0
-        return of_tasks, np.where(begun, of_nodes, np.nan)
-    of_nodes = nodes.history[:, -LOOK_BACK:, _CPU] * nodes.capacity[:, _CPU, None]
-    return np.repeat(need[:, _CPU, None], of_nodes.shape[1], axis=1), of_nodes.copy()
+        return of_tasks, sum_by_node(tasks.node, of_tasks, len(nodes.names))
+    of_nodes = np.nan_to_num(nodes.history[:, -LOOK_BACK:, _CPU] * nodes.capacity[:, _CPU, None], nan=0.0)
+    return np.repeat(need[:, _CPU, None], of_nodes.shape[1], axis=1), of_nodes
 
 
 CONSOLIDATE = Policy(
