@@ -22,6 +22,7 @@ from collector.answers import (
 )
 from collector.body import JSON_TYPE
 from collector.core import Core
+from collector.hints.routes import ROUTES as HINTS
 from collector.ingest import TYPES, take_reports
 from collector.metrics import scrape
 from collector.openapi import document
@@ -207,6 +208,7 @@ ROUTES: tuple[Route, ...] = (
         body=WhatIf,
         refusals=NO_NODE,
     ),
+    *HINTS,
     get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
     get(
         "/readyz",

@@ -307,6 +307,27 @@ class Placement(_Section, frozen=True):
         float,
         Meta(ge=0, le=60, description="Decisions are made on what was known at most so long ago."),
     ] = 1.0
+    oldest_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=600,
+            description="Where the cluster is so large that a look at all of it takes a while, hints go by"
+            " the last one meanwhile, unless it is older than this.",
+        ),
+    ] = 5.0
+    policy: Annotated[
+        str, Meta(description="What decides where a question does not say; `GET /v1/policies` lists them.")
+    ] = "least-watts"
+
+    def __post_init__(self) -> None:
+        # Most who read settings decide nothing, and policies bring a numeric stack with them.
+        from collector.policies.table import POLICIES  # noqa: PLC0415 - said above
+
+        if self.policy not in POLICIES:
+            raise Complaint(
+                f"placement.policy: there is no {self.policy!r}: choose one of {', '.join(POLICIES)}"
+            )
 
 
 class Driver(_Section, frozen=True):

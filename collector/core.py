@@ -9,6 +9,8 @@ from prometheus_client import Histogram
 
 from collector.analysis.understanding import Understood
 from collector.config import CollectorConfig
+from collector.hints.ledger import Ledger
+from collector.hints.sight import Sight
 from collector.history.interface import History
 from collector.registry import Registry
 from collector.trouble import Troubles
@@ -60,3 +62,6 @@ class Core:
     tally: Tally = field(default_factory=Tally)
     understood: Understood = field(default_factory=Understood)
     troubles: Troubles = field(default_factory=Troubles)
+    ledger: Ledger = field(default_factory=Ledger)
+    """What was decided lately and is not seen yet."""
+    sight: Sight = field(default_factory=Sight)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Refused, Request, Stability, ranked
+from collector.policies.interface import Action, Plan, Policy, Ranking, Refused, Request, Stability, ranked
 from collector.policies.outcome import watts
 from collector.policies.scoring import each_percent, instances_near, percent, share
 from collector.policies.stability import Moves, move_joules
@@ -69,16 +69,32 @@ def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
     A move need not pay in watts here: it is made for the work that suffers, and must leave the target better
     off than the source was.
     """
-    healing = _Healing(snapshot, settings)
-    for node, resource in _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio):
-        healing.answer(node, resource)
-    before, after = watts(snapshot, healing.moves.actions)
+    answers = propose(snapshot, settings)
+    moves = tuple(each.move for each in answers if each.move is not None)
+    before, after = watts(snapshot, moves)
     return Plan(
-        actions=tuple(healing.moves.actions),
-        left=tuple(healing.moves.left),
+        actions=moves,
+        left=tuple(each.why_not for each in answers if each.why_not is not None),
         watts_before=before,
         watts_after=after,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What would help against one bottleneck: a move, or the reason why there is none."""
+
+    node: int
+    resource: int
+    move: Action | None = None
+    why_not: str | None = None
+
+
+def propose(snapshot: Snapshot, settings: Stability) -> list[Proposal]:
+    """An answer to each bottleneck, the worst first; each takes those before it into account."""
+    healing = _Healing(snapshot, settings)
+    alerts = _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio)
+    return [healing.answer(node, resource) for node, resource in alerts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,35 +116,33 @@ class _Healing:
         # Each answer shows in the next one: two alerts must not send their containers to the same gap.
         self._home = snapshot.tasks.node.copy()
 
-    def answer(self, node: int, resource: int) -> None:
+    def answer(self, node: int, resource: int) -> Proposal:
         """One alert: move the costliest container, or say why nothing moves."""
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
         alert = f"{RESOURCES[resource]} on {nodes.names[node]}"
+
+        def nothing(why: str) -> Proposal:
+            return Proposal(node=node, resource=resource, why_not=f"{alert} {why}")
+
         if self.moves.room == 0:
-            self.moves.left.append(f"{alert} waits: a plan has {self._settings.moves} moves at most")
-            return
+            return nothing(f"waits: a plan has {self._settings.moves} moves at most")
         there = self._snapshot.tasks_on(node)
         there = there[self._home[there] == node]
         leaving = there[self.moves.may_leave[there]]
         if not leaving.size:
-            self.moves.left.append(
-                f"{alert} stays short: none of its {there.size} containers may be moved now"
-            )
-            return
+            return nothing(f"stays short: none of its {there.size} containers may be moved now")
         takes = self._takes(resource)
         task = int(leaving[np.argmax(takes[leaving])])
         choice = self._candidates(node, task, resource)
         target = self._best(choice, task, node, resource)
         if target == NOWHERE:
-            self.moves.left.append(
-                f"{alert} stays short: no node {choice.among} has room for {tasks.names[task]}"
-            )
-            return
+            return nothing(f"stays short: no node {choice.among} has room for {tasks.names[task]}")
         cost = float(move_joules(self._snapshot, np.array([task]))[0])
         self.moves.add(task, target, self._reasons(task, target, resource, choice), cost_joules=cost)
         self._load[node] -= tasks.mean[task]
         self._load[target] += tasks.mean[task]
         self._home[task] = target
+        return Proposal(node=node, resource=resource, move=self.moves.actions[-1])
 
     def _takes(self, resource: int) -> Floats:
         tasks = self._snapshot.tasks

@@ -227,7 +227,7 @@ def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:
     placed = node != NOWHERE
     on, amounts = node[placed], np.nan_to_num(column[placed], nan=0.0)
     sums = [np.bincount(on, weights=amounts[:, place], minlength=nodes) for place in range(column.shape[1])]
-    return np.column_stack(sums)
+    return np.column_stack(sums) if sums else np.empty((nodes, 0))
 
 
 def strictest_by_node(tasks: Tasks, nodes: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:

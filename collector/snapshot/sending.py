@@ -24,7 +24,10 @@ class Sent:
 
 
 def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
-    """The same cluster with these counted too; those sent to a node that is not there are left out."""
+    """The same cluster with these counted too, on top of what was sent before.
+
+    Those sent to a node that is not there are left out.
+    """
     there = [each for each in tasks if each.node in snapshot.nodes.index]
     if not there and turn == snapshot.turn:
         return snapshot
@@ -49,7 +52,10 @@ def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
             strictest_class=strictest,
         ),
         services,
-        (rows, np.array(of, dtype=np.intp)),
+        (
+            np.concatenate((snapshot.sent[0], rows)),
+            np.concatenate((snapshot.sent[1], np.array(of, dtype=np.intp))),
+        ),
         turn,
     )
 

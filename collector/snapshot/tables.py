@@ -94,7 +94,7 @@ class Nodes:
     strictest_class: Codes
     """The lowest class among its tasks; 0 without any."""
 
-    def with_more(self, **columns: Any) -> "Nodes":
+    def with_more(self, **columns: Any) -> "Nodes":  # noqa: ANN401 - columns of several types
         """The same nodes, of which they are told to carry more; what was made of their names is kept."""
         nodes = replace(self, **columns)
         # Values that are made once stand beside the fields, where a frozen class does not guard them.

@@ -1,0 +1,35 @@
+"""The newest picture of the cluster: who asks seldom waits for one to be taken."""
+
+import asyncio
+
+from collector.board.board import Board
+from collector.snapshot.tables import Snapshot
+
+_PATIENCE_SECONDS = 0.003
+"""A small cluster is pictured within this; of a large one, the last picture will do meanwhile."""
+
+
+class Sight:
+    """Pictures that are taken beside the event loop, one at a time."""
+
+    def __init__(self) -> None:
+        self._last: Snapshot | None = None
+        self._taking: asyncio.Task[None] | None = None
+
+    async def snapshot(
+        self, board: Board, now: float, *, fresh_seconds: float, oldest_seconds: float
+    ) -> Snapshot:
+        """One no older than `fresh_seconds` if it can be had at once, else than `oldest_seconds`."""
+        if self._last is not None and 0 <= now - self._last.at < fresh_seconds:
+            return self._last
+        if self._taking is None or self._taking.done():
+            self._taking = asyncio.create_task(self._take(board, now))
+        will_do = self._last is not None and 0 <= now - self._last.at < oldest_seconds
+        await asyncio.wait({self._taking}, timeout=_PATIENCE_SECONDS if will_do else None)
+        if self._taking.done():
+            self._taking.result()
+        assert self._last is not None
+        return self._last
+
+    async def _take(self, board: Board, now: float) -> None:
+        self._last = await asyncio.to_thread(board.snapshot, now)
