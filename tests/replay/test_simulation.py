@@ -64,6 +64,18 @@ def test_move_causes_less_at_its_target_where_the_scenario_says_so() -> None:
     assert outcome.account.total.joules == pytest.approx(600 * (200 + 100) + 10 * 10)
 
 
+def test_container_that_is_sent_on_ends_where_it_was_sent_last_and_counts_twice() -> None:
+    plans, seen = once(
+        300.0,
+        Move(task="a", source="one", target="two", reasons=()),
+        Move(task="a", source="two", target="one", reasons=()),
+    )
+    containers = workload((1.0, 625 * MB), seconds=900.0)
+    outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), containers, CALM)
+    assert result_of(outcome).migrations == 2
+    assert seen[-1].nodes.names[seen[-1].tasks.node[0]] == "one"
+
+
 def test_node_goes_off_when_its_last_container_has_left_it() -> None:
     plans, seen = once(
         300.0,
