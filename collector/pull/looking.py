@@ -26,7 +26,7 @@ class Found:
     seen: Seen
     told: Told
     alerts: Sequence[Alert]
-    """Those that opened or ended."""
+    """Those that last, or ended."""
     usage: Sequence[ContainerUsage] = ()
     """What its containers used since the look before."""
     sample_seconds: float = 0.0
@@ -84,14 +84,18 @@ def _sequence(at: float) -> int:
 
 
 def alerts_of(seen: Seen, told: Told, known: Iterable[NodeAlert]) -> Iterator[Alert]:
-    """What opened or ended, given the alerts of the node that are known to be open."""
+    """What lasts or ended, given the alerts of the node that are known to be open.
+
+    What lasts is told every time, as a heartbeat does: one that it does not name is over.
+    """
     open_now = {alert.resource: alert for alert in known}
     for resource, is_short in told.short_of.items():
         alert = open_now.get(resource)
-        if is_short and alert is None:
+        if is_short:
+            opened_at = seen.sampled_at if alert is None else alert.opened_at
             used_ratio = ratio(told.state.used, told.state.capacity, resource)
-            yield Alert(resource, seen.sampled_at, _EVIDENCE, ratio=used_ratio)
-        elif alert is not None and not is_short:
+            yield Alert(resource, opened_at, _EVIDENCE, ratio=used_ratio)
+        elif alert is not None:
             yield Alert(resource, alert.opened_at, alert.evidence, alert.ratio, closed_at=seen.sampled_at)
 
 

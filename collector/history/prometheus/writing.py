@@ -111,6 +111,8 @@ class Scribe:
         held.picture.merge(report, received_at)
         if report.heartbeat is not None:
             held.counted_until = max(held.counted_until, believed(report.at, received_at))
+            # It names all that last, so that one whose end was lost ends here.
+            held.short_of.clear()
         for alert in report.alerts:
             (held.short_of.add if alert.closed_at is None else held.short_of.discard)(alert.resource)
         return held

@@ -132,6 +132,8 @@ def test_alerts_are_told_while_they_last() -> None:
     alert = Alert(Resource.CPU, START, "too busy")
     series = written(scribe, report(), said(sequence=2, at=START + 3, alerts=(alert,)))
     assert told(store_of(series), "instance")["alpha"].short_of[Resource.CPU]
+    lost = written(scribe, report(sequence=9, at=START + 300))
+    assert not any(told(store_of([*series, *lost]), "instance")["alpha"].short_of.values())
     over = msgspec.structs.replace(alert, closed_at=START + 9)
     series += written(scribe, said(sequence=3, at=START + 9, alerts=(over,)))
     assert not any(told(store_of(series), "instance")["alpha"].short_of.values())
