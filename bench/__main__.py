@@ -38,6 +38,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.understanding",
         "a pass over 50,000 containers, who waits meanwhile, and whether envelopes are numpy's percentiles",
     ),
+    "replay": ("bench.replay", "replay beside CloudSim on the same days, and how long a week takes"),
     "power": ("bench.power", "how far off the power models are on recordings of metered servers"),
 }
 

@@ -14,7 +14,7 @@ from replay.scenario import Scenario
 from replay.simulation import run
 from replay.workload import Workload
 
-Progress = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
+Show = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
 """Shows a stretch of work of this name and length; what it gives is called with how much is done."""
 
 
@@ -29,7 +29,7 @@ class Comparison:
 
 
 def compare(
-    names: Sequence[str], scenario: Scenario, workload: Workload, earlier: Workload | None, progress: Progress
+    names: Sequence[str], scenario: Scenario, workload: Workload, earlier: Workload | None, progress: Show
 ) -> Comparison:
     """Replay the workload with each of these."""
     chosen = contenders(names, scenario)
