@@ -22,6 +22,7 @@ from collector.answers import (
 )
 from collector.body import JSON_TYPE
 from collector.core import Core
+from collector.extender.routes import ROUTES as EXTENDER
 from collector.hints.routes import ROUTES as HINTS
 from collector.ingest import TYPES, take_reports
 from collector.metrics import scrape
@@ -209,6 +210,7 @@ ROUTES: tuple[Route, ...] = (
         refusals=NO_NODE,
     ),
     *HINTS,
+    *EXTENDER,
     get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
     get(
         "/readyz",

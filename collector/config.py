@@ -319,6 +319,15 @@ class Placement(_Section, frozen=True):
     policy: Annotated[
         str, Meta(description="What decides where a question does not say; `GET /v1/policies` lists them.")
     ] = "least-watts"
+    scheduled_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="A pod that kube-scheduler asks about counts on the node that got most points until it"
+            " is seen, for at most so long; 0 never counts it.",
+        ),
+    ] = 30.0
 
     def __post_init__(self) -> None:
         # Most who read settings decide nothing, and policies bring a numeric stack with them.

@@ -23,6 +23,7 @@ from collector.hints.ledger import Placement
 from collector.hints.placing import hint, rank
 from collector.hints.planning import RebalanceQuestion, plan, policies, proposals
 from collector.hints.questions import PlacementQuestion, chosen, understood
+from collector.hints.seeing import seen
 from collector.policies.interface import Policy, Settings
 from collector.refusal import Refusal
 from collector.routes import (
@@ -43,18 +44,6 @@ from wire.complaint import Complaint
 from wire.messages import encode
 
 _question = msgspec.json.Decoder(PlacementQuestion)
-
-
-async def seen(core: Core) -> Snapshot:
-    """The cluster as it is, with what was decided lately."""
-    now, placement = core.clock(), core.config.placement
-    snapshot = await core.sight.snapshot(
-        core.registry.board,
-        now,
-        fresh_seconds=placement.snapshot_seconds,
-        oldest_seconds=placement.oldest_seconds,
-    )
-    return core.ledger.fold(snapshot, now)
 
 
 async def place(core: Core, request: web.Request) -> web.Response:

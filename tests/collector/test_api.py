@@ -307,6 +307,9 @@ async def test_the_description_is_valid_and_every_route_answers_as_it_says(colle
         "/v1/what-if": encode({"envelope": Quantities(cpu_cores=1.0)}),
         "/v1/hints/placement": encode({"demand": Quantities(cpu_cores=1.0)}),
         "/v1/hints/rebalance": b"{}",
+        "/v1/kubernetes/filter": b'{"Pod": {}, "NodeNames": ["alpha", "nobody"]}',
+        "/v1/kubernetes/prioritize": b'{"Pod": {}, "NodeNames": ["alpha", "nobody"]}',
+        "/v1/kubernetes/preempt": b'{"Pod": {}, "NodeNameToMetaVictims": {"alpha": {"Pods": []}}}',
     }
     queries = {"/v1/power-curve": "?node=alpha"}
     described.remove(("DELETE", "/v1/hints/reservations"))  # needs one: see the tests of hints

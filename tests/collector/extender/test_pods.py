@@ -1,0 +1,97 @@
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.extender.pods import asking, parse_quantity, requested
+from collector.extender.shapes import Pod
+from collector.snapshot.assembling import NodeFacts, ServiceFacts, assemble
+from collector.snapshot.tables import Kind
+from wire.complaint import Complaint
+from wire.resources import Quantities
+
+NEED = Quantities(2.0, 3, 4.0, 5.0)
+
+
+def pod(*containers: dict[str, Any], **parts: Any) -> Pod:
+    metadata = {"name": "web-5d4f8c7b9-x2x4z", "namespace": "shop"} | parts.pop("metadata", {})
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": containers, **parts}}, Pod)
+
+
+def container(cpu: str | None = None, memory: str | None = None, image: str = "x") -> dict[str, Any]:
+    asked = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    return {"image": image, "resources": {"requests": asked}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("250m", "0.25"),
+        ("1", "1"),
+        ("0.5", "0.5"),
+        (".5", "0.5"),
+        ("2.", "2"),
+        ("1e3", "1000"),
+        ("12E-1", "1.2"),
+        ("2E", "2e18"),
+        ("1Gi", 1 << 30),
+        ("1.5Ki", "1536"),
+        ("129M", "129000000"),
+        ("100k", "100000"),
+        ("500u", "0.0005"),
+        ("7n", "7e-9"),
+        ("3Ei", 3 << 60),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_writes_them(text: str, expected: str | int) -> None:
+    assert parse_quantity(text) == Decimal(expected)
+
+
+@pytest.mark.parametrize("text", ["", "m", "1Q", "1 Gi", "1gi", "0x1", "1e", "\u0661"])
+def test_what_is_no_quantity_is_named(text: str) -> None:
+    with pytest.raises(Complaint, match="no quantity"):
+        parse_quantity(text)
+
+
+def test_containers_add_up_and_one_that_runs_before_counts_alone() -> None:
+    both = container("250m", "1Gi"), container("0.75", "512Mi")
+    assert requested(pod(*both)) == Quantities(1.0, 3 << 29)
+    assert requested(pod(*both, initContainers=[container("2", "1Mi")])) == Quantities(2.0, 3 << 29)
+    sidecar = container("2") | {"restartPolicy": "Always"}
+    assert requested(pod(*both, initContainers=[sidecar])) == Quantities(3.0, 3 << 29)
+    assert requested(pod(*both, overhead={"cpu": "500m"})) == Quantities(1.5, 3 << 29)
+
+
+def test_a_limit_stands_for_a_request_that_is_missing_and_nothing_is_not_zero() -> None:
+    limited = {"image": "x", "resources": {"limits": {"cpu": "2"}, "requests": None}}
+    assert requested(pod(limited)) == Quantities(2.0)
+    assert requested(pod(container())) == Quantities()
+
+
+def test_a_pod_is_known_by_what_keeps_it_by_its_own_name_or_by_its_image() -> None:
+    def known(name: str, image: str = "") -> ServiceFacts:
+        return ServiceFacts(name=name, known=True, envelope=NEED, image=image)
+
+    def demand(*services: ServiceFacts, **metadata: Any) -> Quantities:
+        snapshot = assemble([NodeFacts(name="a", capacity=NEED)], services=services)
+        return asking(pod(container("1", image="img"), metadata=metadata), snapshot, 1).request.demand
+
+    owned = {
+        "labels": {"pod-template-hash": "5d4f8c7b9"},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d4f8c7b9", "controller": True}],
+    }
+    assert demand(known("shop/web"), **owned) == NEED
+    assert demand(known("shop/web")) == Quantities(1.0)
+    assert demand(known("shop/web-5d4f8c7b9-x2x4z")) == NEED
+    assert demand(known("other", image="img")) == NEED
+    assert demand(known("other", image="another")) == Quantities(1.0)
+
+
+def test_labels_and_owners_say_what_may_be_done_with_it() -> None:
+    snapshot = assemble([NodeFacts(name="a", capacity=NEED)])
+    owners = {"ownerReferences": [{"kind": "Job", "name": "nightly"}]}
+    request = asking(pod(metadata={"labels": {"wattpack.class": "3"}} | owners), snapshot, 1).request
+    assert (request.task_class, request.kind) == (3, Kind.JOB)
+    request = asking(pod(), snapshot, 2).request
+    assert (request.task_class, request.kind) == (2, Kind.SERVICE)
