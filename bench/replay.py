@@ -49,11 +49,24 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
             figures.extend(_held_against(day, name, result, reference[day, _SAME[name]]))
     scenario = read_scenario(Path("scenarios/bitbrains-hosts.toml"))
     week = read_trace(folder / _WEEK, "bitbrains", scenario.machines)
-    figures.append(_timed("bitbrains_week_cpu", scenario, week, options.policy, _MOST_WEEK_SECONDS, progress))
+    figures.append(
+        _timed(
+            "bitbrains_week_cpu",
+            scenario,
+            week,
+            options.policy,
+            at_most=_MOST_WEEK_SECONDS,
+            progress=progress,
+        )
+    )
     scenario = read_scenario(_FLEET)
     assert scenario.trace is not None
     fleet = generate("fleet", scenario.trace.settings, scenario.simulation.seed)
-    figures.append(_timed("fleet_week_cpu", scenario, fleet, options.policy, _MOST_FLEET_SECONDS, progress))
+    figures.append(
+        _timed(
+            "fleet_week_cpu", scenario, fleet, options.policy, at_most=_MOST_FLEET_SECONDS, progress=progress
+        )
+    )
     return Result(tuple(figures), settings={"days": options.days, "policy": options.policy})
 
 
@@ -72,7 +85,7 @@ def _held_against(day: str, name: str, result: PolicyResult, theirs: Mapping[str
 
 
 def _timed(  # noqa: PLR0913 - a run, its name and its bound
-    name: str, scenario: Scenario, workload: Workload, policy: str, at_most: float, progress: Progress
+    name: str, scenario: Scenario, workload: Workload, policy: str, *, at_most: float, progress: Progress
 ) -> Figure:
     began = process_time()
     compare([policy], scenario, workload, None, _shown(progress))

@@ -4,7 +4,7 @@ Every reader and generator makes one of these; the simulation knows nothing else
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
@@ -127,8 +127,6 @@ class Workload:
     """Whether a job that gets less CPU than it wants takes longer, or is ended at its time all the same."""
     constraints: tuple[tuple[Constraint, ...], ...] = ()
     """Per container; none at all where this is empty."""
-    started_on: tuple[str | None, ...] = field(default=())
-    """The node each ran on when the recording began, for a history; none at all where this is empty."""
 
     def __post_init__(self) -> None:
         if any(first >= second for first, second in zip(self.ids, self.ids[1:], strict=False)):

@@ -93,6 +93,7 @@ def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.Captu
         ([], "give a scenario"),
         (["--trace", "x"], "--format and --hosts"),
         (["SCENARIO", "--trace", "x"], "give a scenario, or"),
+        (["--history", "absent.db"], "no history at"),
         (["SCENARIO", "--policies", "spraed"], "did you mean 'spread'"),
         (["absent.toml"], "cannot read"),
     ],

@@ -10,6 +10,7 @@ import msgspec
 
 from replay.comparing import Comparison, compare
 from replay.page import page
+from replay.readers.history import read_history
 from replay.results import HEADER, csv_of, rows_of
 from replay.scenario import Scenario, Trace, read_scenario
 from replay.sources import FORMATS, generate, read_trace
@@ -18,12 +19,21 @@ from wattpack.show import table
 from wire.complaint import Complaint
 
 _BAR_CELLS = 30
+_HISTORY = Path("/var/lib/wattpack/collector.db")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="what to replay")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="a trace instead of a scenario; needs --hosts"
+    )
+    parser.add_argument(
+        "--history",
+        nargs="?",
+        type=Path,
+        const=_HISTORY,
+        metavar="FILE",
+        help=f"what a collector has recorded, instead of a scenario (default: {_HISTORY})",
     )
     parser.add_argument("--format", choices=tuple(FORMATS), help="of the trace")
     parser.add_argument("--learn", type=Path, metavar="FILE", help="an earlier trace that policies know of")
@@ -63,9 +73,14 @@ def _write(path: Path, text: str) -> None:
 
 def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
     """The scenario with all that was chosen, what runs, and what an earlier time tells."""
-    if arguments.scenario is not None and arguments.trace is None:
+    if sum(each is not None for each in (arguments.scenario, arguments.trace, arguments.history)) != 1:
+        raise Complaint("give a scenario, or --trace with --format and --hosts, or --history")
+    if arguments.history is not None:
+        scenario, workload = read_history(arguments.history)
+        return _seeded(scenario, arguments.seed), workload, None
+    if arguments.scenario is not None:
         scenario, base = read_scenario(arguments.scenario), arguments.scenario.parent
-    elif arguments.trace is not None and arguments.scenario is None:
+    else:
         if arguments.hosts is None or arguments.format is None:
             raise Complaint(
                 "--trace needs --format and --hosts: scenarios/planetlab-hosts.toml is a set of hosts"
@@ -77,12 +92,15 @@ def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
             learn=None if arguments.learn is None else str(arguments.learn),
         )
         scenario = msgspec.structs.replace(scenario, trace=trace)
-    else:
-        raise Complaint("give a scenario, or --trace with --format and --hosts")
-    if arguments.seed is not None:
-        simulation = msgspec.structs.replace(scenario.simulation, seed=arguments.seed)
-        scenario = msgspec.structs.replace(scenario, simulation=simulation)
+    scenario = _seeded(scenario, arguments.seed)
     return scenario, *_workloads(scenario, base)
+
+
+def _seeded(scenario: Scenario, seed: int | None) -> Scenario:
+    if seed is None:
+        return scenario
+    simulation = msgspec.structs.replace(scenario.simulation, seed=seed)
+    return msgspec.structs.replace(scenario, simulation=simulation)
 
 
 def _workloads(scenario: Scenario, base: Path) -> tuple[Workload, Workload | None]:

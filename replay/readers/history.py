@@ -1,0 +1,148 @@
+"""A collector's own history: the hosts that there were, and what their containers used.
+
+Reads the SQLite file of a collector, which may go on writing meanwhile. Nodes say only what moved, and
+everything with every heartbeat; what a container used holds until the next word of it. Policies place every
+container anew, as if they had been there from the beginning. Only what is kept in full is read: how far back
+that reaches is the collector's `history.retention_hours`.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from replay.hosts import MEBIBYTE, MEGABYTE
+from replay.readers.samples import timeline
+from replay.scenario import Host, Scenario
+from replay.workload import Workload
+from wire.complaint import Complaint
+from wire.messages import PowerCurve
+from wire.resources import RESOURCES, Quantities
+
+_STEP_SECONDS = 60.0
+_BOOT_SECONDS = 120.0
+"""Nobody told how long nodes take to boot."""
+_POINTS = 41
+
+_NODES = """
+SELECT n.name, f.body FROM node_samples s
+JOIN reports r ON r.id = s.report_id JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
+JOIN facts f ON f.id = s.facts_id
+ORDER BY s.report_id
+"""
+_HEARTBEATS = """
+SELECT n.name, r.heartbeat FROM reports r JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
+WHERE r.heartbeat IS NOT NULL ORDER BY r.id
+"""
+_SAMPLES = """
+SELECT n.name || '/' || c.runtime_id, f.body, r.at,
+       s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second
+FROM container_samples s JOIN reports r ON r.id = s.report_id JOIN containers c ON c.id = s.container_id
+JOIN nodes n ON n.id = c.node_id JOIN facts f ON f.id = s.facts_id
+ORDER BY r.at
+"""
+
+
+class _NodeFacts(msgspec.Struct):
+    """What is needed of what is kept of a node."""
+
+    capacity: Quantities = Quantities()
+
+
+class _Heartbeat(msgspec.Struct):
+    """The same of a heartbeat."""
+
+    power_curve: PowerCurve | None = None
+
+
+class _ContainerFacts(msgspec.Struct):
+    """The same of a container."""
+
+    name: str = ""
+    limit: Quantities = Quantities()
+    service: str | None = None
+
+
+def read_history(path: Path) -> tuple[Scenario, Workload]:
+    """The hosts as a scenario, and what ran."""
+    if not path.is_file():
+        raise Complaint(f"there is no history at {path}: give the collector's history.path")
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            hosts = _hosts(connection)
+            samples = connection.execute(_SAMPLES).fetchall()
+    except sqlite3.Error as error:
+        raise Complaint(f"{path} cannot be read as a collector's history: {error}") from None
+    if not samples:
+        raise Complaint(f"{path} has no samples of containers yet: let agents report for a while")
+    return Scenario(title="What happened here", hosts=hosts), _workload(samples)
+
+
+def _hosts(connection: sqlite3.Connection) -> tuple[Host, ...]:
+    capacities = {
+        name: msgspec.json.decode(body, type=_NodeFacts).capacity for name, body in connection.execute(_NODES)
+    }
+    curves: dict[str, PowerCurve] = {}
+    for name, body in connection.execute(_HEARTBEATS):
+        curve = msgspec.json.decode(body, type=_Heartbeat).power_curve
+        if curve is not None:
+            curves[name] = curve
+    if unknown := sorted(set(capacities) - set(curves)):
+        raise Complaint(
+            f"{', '.join(unknown)} told no power curve yet: it comes with the heartbeats, every few minutes"
+        )
+    return tuple(_host(name, capacity, curves[name]) for name, capacity in sorted(capacities.items()))
+
+
+def _host(name: str, capacity: Quantities, curve: PowerCurve) -> Host:
+    if not capacity.cpu_cores or not capacity.memory_bytes:
+        raise Complaint(f"{name} did not tell how much CPU and memory it has: it cannot be simulated")
+    added = np.interp(np.linspace(0.0, 1.0, _POINTS), curve.cpu_ratios, curve.cpu_watts)
+    watts = tuple(float(curve.idle_watts + each) for each in added)
+    disk, network = capacity.disk_bytes_per_second, capacity.network_bytes_per_second
+    return Host(
+        name=name,
+        cpu_cores=capacity.cpu_cores,
+        memory_mb=capacity.memory_bytes / MEBIBYTE,
+        disk_mb_per_second=disk / MEGABYTE if disk else None,
+        network_mb_per_second=network / MEGABYTE if network else None,
+        watts=watts,
+        memory_watts=curve.memory_watts,
+        disk_watts=curve.disk_watts,
+        network_watts=curve.network_watts,
+        boot_seconds=_BOOT_SECONDS,
+        boot_joules=_BOOT_SECONDS * watts[-1],
+    )
+
+
+def _workload(
+    samples: list[tuple[str, str, float, float | None, int | None, float | None, float | None]],
+) -> Workload:
+    facts: dict[str, _ContainerFacts] = {}
+    place: dict[str, int] = {}
+    who, at, used = [], [], []
+    for name, body, seconds, *values in samples:
+        if name not in place:
+            facts[name] = msgspec.json.decode(body, type=_ContainerFacts)
+        who.append(place.setdefault(name, len(place)))
+        at.append(seconds)
+        used.append([0.0 if value is None else float(value) for value in values])
+    step = (np.array(at) // _STEP_SECONDS).astype(np.intp)
+    line = timeline(np.array(who, dtype=np.intp), list(place), step, np.array(used), _STEP_SECONDS)
+    limits = [[facts[name].limit.of(resource) for resource in RESOURCES] for name in line.names]
+    requested = np.array([[np.nan if each is None else each for each in row] for row in limits])
+    count = len(line.names)
+    return Workload(
+        ids=line.names,
+        services=tuple(facts[name].service or facts[name].name or name for name in line.names),
+        requested=requested.astype(np.float64),
+        use=line.use,
+        duration_seconds=line.use.duration_seconds + _STEP_SECONDS,
+        step_seconds=_STEP_SECONDS,
+        arrival_seconds=line.use.first_seconds,
+        lifetime_seconds=line.use.lifetime_seconds,
+        task_class=np.ones(count, dtype=np.int8),
+        kind=np.zeros(count, dtype=np.int8),
+    )
