@@ -26,6 +26,7 @@ from collector.policies.interface import (
     Stability,
     ranked,
 )
+from collector.policies.least_watts_cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
 from collector.policies.stability import Moves, move_joules
 from collector.policies.thresholds import LOOK_BACK, PUBLISHED, Overload, overloaded
@@ -93,7 +94,7 @@ class _Choice:
 
     def why(self) -> str:
         """Why this one."""
-        if np.isinf(self.added_watts):
+        if self.added_watts >= UNKNOWN_WATTS:
             return f"the first of {self.of} nodes with room, none of which has told what it draws"
         return f"adds {self.added_watts:.1f} W there, the least of {self.of} nodes with room"
 
@@ -155,7 +156,7 @@ class _Cluster:
         if not rows.size:
             return None
         after = self.snapshot.nodes.power.watts((self.load[rows] + need) / self.capacity[rows], rows)
-        added = np.nan_to_num(after - self.watts[rows], nan=np.inf)
+        added = np.nan_to_num(after - self.watts[rows], nan=UNKNOWN_WATTS)
         least = int(np.argmin(added))
         return _Choice(int(rows[least]), float(added[least]), rows.size)
 
@@ -241,7 +242,7 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
         found = _elsewhere(cluster, rows, closed)
         added = sum(choice.added_watts for choice in found.values())
         cost = float(move_joules(cluster.snapshot, rows).sum())
-        if len(found) < rows.size or not (np.isinf(added) or cluster.moves.pays(freed - added, cost)):
+        if len(found) < rows.size or not (added >= UNKNOWN_WATTS or cluster.moves.pays(freed - added, cost)):
             for task in found:
                 cluster.put(task, node)
             continue
@@ -313,7 +314,7 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     capacity = np.where(nodes.capacity > 0, nodes.capacity, np.inf)
     now = nodes.power.watts(np.nan_to_num(nodes.used) / capacity)
     added = nodes.power.watts((load + asked) / capacity) - now
-    scores = np.nan_to_num(-added, nan=-np.inf)
+    scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)
     rows = ranked(scores, refused)
 
     def explain(row: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from collector.policies.filters import eligible, without_room
 from collector.policies.interface import Action, Policy, Power, Ranking, Refused, Request
-from collector.policies.least_watts_cost import Costs, Settings, share
+from collector.policies.least_watts_cost import UNKNOWN_WATTS, Costs, Settings, promise_room, share
 from collector.policies.least_watts_plan import rebalance
 from collector.policies.outlook import MEMORY, amounts, known_sums, needed
 from collector.snapshot.assembling import best_guess, four
@@ -17,7 +17,7 @@ from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
-_CROWD_WATTS = 1000.0
+_CROWD_WATTS = 10 * UNKNOWN_WATTS
 """What another instance of the same service in a failure domain counts, when it should be kept apart."""
 
 
@@ -26,11 +26,15 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     nodes, spread = snapshot.nodes, settings.deviations
     more, more_variance = _wanted(request, settings)
     expected, variance = known_sums(snapshot, settings.unknown_ratio)
-    expected = np.fmax(expected, np.nan_to_num(nodes.used, nan=0.0))
+    expected = np.fmax(expected, nodes.used)
     need = needed(expected + more, variance + more_variance, spread)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     free = nodes.capacity * settings.fill_ratio - (need - more)
     refused = without_room(refused, free, amounts(more))
+    if not settings.overbooks:
+        room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
+        short = without_room(refused, room, request.reserve) != refused
+        refused = np.where(short, np.int8(Refused.OVERBOOKED), refused)
     rows = np.flatnonzero(refused == Refused.NOT)
     asleep = ~nodes.on[rows]
     cost, added, after = Costs(snapshot, spread).of(
@@ -38,10 +42,9 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     )
     crowd = _crowd(snapshot, request)[rows]
     order = np.lexsort((cost, crowd))
-    place_of = {int(row): place for place, row in enumerate(rows)}
 
     def explain(row: int) -> tuple[str, ...]:
-        at = place_of[row]
+        at = int(np.searchsorted(rows, row))
         reasons = [_watts(float(added[at]), rows.size, asleep=bool(asleep[at]))]
         reasons.extend(_fills(after[at], nodes.capacity[row], settings.confidence))
         if crowd[at]:

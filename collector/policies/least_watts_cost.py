@@ -5,12 +5,18 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from collector.policies.interface import Stability
+from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Stability
 from collector.policies.outlook import CPU, deviations, needed
+from collector.policies.overbooking import LIMITS
 from collector.snapshot.power import Floats, Rows
-from collector.snapshot.tables import Flags, Snapshot
+from collector.snapshot.tables import Codes, Flags, Snapshot
 
+UNKNOWN_WATTS = 1e6
+"""What a node that has told no power curve is reckoned to add: it comes after all that have."""
 _Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+_LIMIT_OF_CLASS = np.array([LIMITS[max(each, STRICTEST_CLASS)] for each in range(LAXEST_CLASS + 1)])
 
 
 class Settings(Stability, frozen=True):
@@ -19,7 +25,7 @@ class Settings(Stability, frozen=True):
     fill_ratio: Annotated[
         float,
         Meta(gt=0, le=1, description="Neither a placement nor a move takes more of a resource than this."),
-    ] = 0.95
+    ] = 0.99
     relieve_ratio: Annotated[
         float,
         Meta(gt=0, le=2, description="A node with less taken of every resource is not relieved of anything."),
@@ -29,7 +35,7 @@ class Settings(Stability, frozen=True):
         Meta(
             ge=0.5, lt=1, description="How sure it must be that a node's CPU suffices for what is put there."
         ),
-    ] = 0.9
+    ] = 0.85
     unknown_ratio: Annotated[
         tuple[_Share, _Share, _Share, _Share],
         Meta(
@@ -37,6 +43,13 @@ class Settings(Stability, frozen=True):
             "to use, as long as nothing is known of it or of its like."
         ),
     ] = (0.2, 1.0, 0.2, 0.2)
+    overbooks: Annotated[
+        bool,
+        Meta(
+            description="Whether only what tasks use counts, and not what they were promised: saves most, "
+            "where nobody relies on promises. Else no more is promised than the tasks' classes allow."
+        ),
+    ] = False
     disturbance_joules: Annotated[
         float,
         Meta(ge=0, le=1e9, description="What a move must save beyond its own energy, for the disturbance."),
@@ -60,6 +73,13 @@ def share(amounts: Floats, capacity: Floats) -> Floats:
     """The part of each capacity; nothing of one that is not known, and so does not limit."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(capacity > 0, amounts / capacity, 0.0)
+
+
+def promise_room(capacity: Floats, allocated: Floats, strictest: Codes, task_class: int) -> Floats:
+    """What may still be promised of each node, by the strictest class among its tasks and the one to come."""
+    there = np.where(strictest > 0, np.minimum(strictest, task_class), task_class)
+    room: Floats = capacity * _LIMIT_OF_CLASS[there][:, None] - allocated
+    return room
 
 
 class Costs:
@@ -95,5 +115,5 @@ class Costs:
         part = np.clip(taken, 0.0, 1.0)
         if asleep.any():
             part[asleep] = capacity[asleep, CPU].max() / capacity[asleep, CPU]
-        cost = np.nan_to_num(added, nan=np.inf) + idle * part
+        cost = np.nan_to_num(added, nan=UNKNOWN_WATTS) + idle * part
         return cost, added + np.where(asleep, idle, 0.0), after

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.policies.interface import Plan, Power
-from collector.policies.least_watts_cost import Costs, Settings, share
+from collector.policies.least_watts_cost import Costs, Settings, promise_room, share
 from collector.policies.outlook import CPU, Forecast, forecast, needed
 from collector.policies.stability import Moves, move_joules
 from collector.snapshot.assembling import best_guess, sum_by_node
@@ -23,6 +23,8 @@ _RELIEVED_RATIO = 0.9
 _MOST_RELIEVED = 5
 _RECEIVES_RATIO = 0.85
 """A node that is fuller than this by what it uses now is given nothing."""
+_BORNE_RATIO = 0.95
+"""More than this was too much in a window of late."""
 _TRIED = 12
 """So many nodes are tried for emptying in one plan, those with the fewest tasks first."""
 _DAY_SECONDS = 86_400.0
@@ -57,6 +59,8 @@ class _Cluster:
         self.load = sum_by_node(self.where, self.used, self.count)
         self.expected = sum_by_node(self.where, self.forecast.expected, self.count)
         self.variance = sum_by_node(self.where, self.forecast.variance, self.count)
+        self.promised = np.nan_to_num(tasks.allocated, nan=0.0)
+        self.allocated = sum_by_node(self.where, self.promised, self.count)
         self.history = sum_by_node(self.where, self.forecast.history, self.count)
         self.tasks = np.bincount(self.where[self.where != NOWHERE], minlength=self.count)
         self.spread = settings.deviations
@@ -70,6 +74,7 @@ class _Cluster:
         """Think of a task as being elsewhere."""
         for row, sign in ((int(self.where[task]), -1), (node, 1)):
             self.load[row] += sign * self.used[task]
+            self.allocated[row] += sign * self.promised[task]
             self.expected[row] += sign * self.forecast.expected[task]
             self.variance[row] += sign * self.forecast.variance[task]
             self.history[row] += sign * self.forecast.history[task]
@@ -101,14 +106,26 @@ class _Cluster:
 
     def best(self, task: int, source: int, bar: _Bar) -> "_Choice | None":
         """Where a task costs the fewest watts among the nodes in use that have room for it."""
-        rows = self._with_room(task, self.open_to(task, source, self.awake), bar)
+        rows = self._with_room(task, self._may_promise(task, self.open_to(task, source, self.awake)), bar)
         return self._cheapest(task, rows)
 
     def woken(self, task: int, source: int) -> "_Choice | None":
         """The node to be woken for a task."""
-        rows = self.open_to(task, source, self.spare)
+        rows = self._may_promise(task, self.open_to(task, source, self.spare))
         fits = np.all(~(self.snapshot.nodes.capacity[rows] < self.used[task]), axis=1)
         return self._cheapest(task, rows[fits])
+
+    def _may_promise(self, task: int, rows: Rows) -> Rows:
+        """Those nodes that what the task was promised may be promised of."""
+        if self.settings.overbooks:
+            return rows
+        nodes, task_class = self.snapshot.nodes, int(self.snapshot.tasks.task_class[task])
+        room = promise_room(
+            nodes.capacity[rows], self.allocated[rows], nodes.strictest_class[rows], task_class
+        )
+        wanted = self.promised[task]
+        kept: Rows = rows[~((room < wanted) & (wanted > 0)).any(axis=1)]
+        return kept
 
     def _with_room(self, task: int, rows: Rows, bar: _Bar) -> Rows:
         capacity = self.snapshot.nodes.capacity[rows]
@@ -124,7 +141,7 @@ class _Cluster:
         windows = self.history.shape[1]
         if windows and rows.size:
             together = self.history[rows] + self.forecast.history[task]
-            above = np.count_nonzero(together > fill * capacity[:, CPU, None], axis=1)
+            above = np.count_nonzero(together > _BORNE_RATIO * capacity[:, CPU, None], axis=1)
             rows = rows[above <= bar.windows * windows]
         return rows
 
