@@ -61,7 +61,7 @@ class Settings(Stability, frozen=True):
             le=1e6,
             description="Nodes are emptied only while tasks moved no oftener than this on average.",
         ),
-    ] = 0.4
+    ] = 0.37
 
     @property
     def deviations(self) -> Floats:

@@ -17,7 +17,7 @@ from collector.snapshot.assembling import best_guess, sum_by_node
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 
-_LASTS = 0.7
+_LASTS = 0.71
 """How much of what exceeds the expected now is still there a while later."""
 _RELIEVED_RATIO = 0.9
 _MOST_RELIEVED = 5
