@@ -110,6 +110,7 @@ class Picturing:
         self._named: _Kept[_Named] = _Kept()
         self._services: _Kept[_ServiceTable] = _Kept()
         self._history: _Kept[Floats] = _Kept()
+        self._last_nodes: Nodes | None = None
 
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
         """All that is known of services, in place of what was."""
@@ -143,9 +144,12 @@ class Picturing:
             (named.version, facts.version), lambda: _ServiceTable.of(named, facts.by_name)
         )
         tasks = self._tasks(copied, services, now)
+        nodes = self._nodes(copied, tasks, now)
+        # Nodes seldom come, go or change their labels: what was made of those goes on.
+        self._last_nodes = nodes if self._last_nodes is None else nodes.knowing(self._last_nodes)
         return Snapshot(
             at=now,
-            nodes=self._nodes(copied, tasks, now),
+            nodes=nodes,
             tasks=tasks,
             services=services.services,
             domain_names=copied.node_words.domain_names,

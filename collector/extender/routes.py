@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
@@ -76,6 +77,7 @@ async def _judged(core: Core, pod: Pod, policy_name: str | None) -> tuple[Snapsh
     except Complaint as complaint:
         raise Refusal(HTTPStatus.BAD_REQUEST, str(complaint), "$.Pod") from complaint
     left = core.ledger.left_by(asked.names, core.clock())
+    core.sight.rehearse = partial(rank, request=asked.request, policy=policy, settings=settings)
     return snapshot, asked, rank(snapshot, asked.request, policy, settings, left)
 
 

@@ -180,11 +180,13 @@ def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dic
     found: dict[tuple[str, str], set[str]] = {pair: set() for pair in rows.values()}
     if not rows:
         return found
+    count = len(services.names)
+    wanted = {node * count + service: pair for (node, service), pair in rows.items()}
     looked_at = np.zeros(len(nodes.names), dtype=np.bool_)
     looked_at[[node for node, _ in rows]] = True
-    placed = np.flatnonzero(tasks.node != NOWHERE)
-    for task in placed[looked_at[tasks.node[placed]]].tolist():
-        pair = rows.get((int(tasks.node[task]), int(tasks.service[task])))
-        if pair is not None:
-            found[pair].add(tasks.ids[task])
+    there = np.flatnonzero(looked_at[tasks.node] & (tasks.node != NOWHERE) & (tasks.service != NOWHERE))
+    keys = tasks.node[there] * count + tasks.service[there]
+    matching = np.isin(keys, list(wanted))
+    for task, key in zip(there[matching].tolist(), keys[matching].tolist(), strict=True):
+        found[wanted[key]].add(tasks.ids[task])
     return found

@@ -1,8 +1,9 @@
 """Ranks nodes for a request by a policy, and says all that a person needs to believe it."""
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import erf, isfinite, sqrt
+from math import erf, isfinite, isnan, sqrt
 
 import numpy as np
 
@@ -140,8 +141,8 @@ def _suffices(left: Floats, deviation: Floats) -> Floats:
     likely = np.ones(len(left))
     for row, (lefts, deviations) in enumerate(zip(left.tolist(), deviation.tolist(), strict=True)):
         for free, strays in zip(lefts, deviations, strict=True):
-            if free != free:  # noqa: PLR0124 - NaN: what the capacity is nobody knows
-                continue
+            if isnan(free):
+                continue  # Nobody knows what there is of it.
             likely[row] *= 0.5 * (1 + erf(free / strays / sqrt(2))) if strays > 0 else float(free >= 0)
     return likely
 
@@ -150,47 +151,48 @@ def _ranked(
     snapshot: Snapshot, request: Request, ranking: Ranking, rows: Rows, assumed: Assumed
 ) -> tuple[RankedNode, ...]:
     nodes, predicted = snapshot.nodes, predict(snapshot, request, rows)
+    sent = (snapshot.sent[0][:, None] == rows).sum(axis=0).tolist()
+    in_doubt = doubtful(snapshot)[rows].tolist()
+    used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
     found = []
     for place, row in enumerate(rows.tolist()):
-        added, score = float(predicted.added_watts[place]), float(ranking.scores[place])
-        is_on, known = bool(nodes.on[row]), isfinite(added)
+        added, score = watts[place], float(ranking.scores[place])
+        known = isfinite(added)
         found.append(
             RankedNode(
                 node=nodes.names[row],
                 score=score if isfinite(score) else None,
                 state=_STATES[Liveness(nodes.liveness[row])],
-                heard_seconds_ago=float(nodes.heard_seconds_ago[row]) if is_on else None,
-                predicted_ratio=ratios(predicted.used_ratio[place]),
+                heard_seconds_ago=float(nodes.heard_seconds_ago[row]) if nodes.on[row] else None,
+                predicted_ratio=ratios(used_ratios[place]),
                 added_watts=added if known else None,
                 error_watts=abs(added) * float(nodes.power.error_ratio[row]) if known else None,
                 watts_unknown=None if known else _NO_CURVE,
                 confidence=None if assumed.basis is Basis.NOTHING else float(predicted.confidence[place]),
-                reasons=(*ranking.explain(row), *_remarks(snapshot, row)),
+                reasons=(
+                    *ranking.explain(row),
+                    *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place]),
+                ),
                 needs=tuple(act(snapshot, each) for each in ranking.needs(row)),
             )
         )
     return tuple(found)
 
 
-def _remarks(snapshot: Snapshot, row: int) -> list[str]:
+def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool) -> Iterator[str]:
     """What a node's rank, or its numbers, are due to besides the policy."""
-    nodes = snapshot.nodes
-    remarks = []
-    if sent := int(np.count_nonzero(snapshot.sent[0] == row)):
-        remarks.append(
-            f"counted with {sent} that {'was' if sent == 1 else 'were'} sent there and not seen yet"
-        )
-    if nodes.on[row] and nodes.liveness[row] != Liveness.UP:
-        ago = f"{nodes.heard_seconds_ago[row]:.0f} s"
-        remarks.append(f"it comes after all that are heard of: its last word is {ago} old")
-    elif nodes.on[row] and np.isnan(nodes.used[row, :2]).any():
-        remarks.append("it comes after all that tell their use: it has not said how busy it is")
-    return remarks
+    if sent:
+        yield f"counted with {sent} that {'was' if sent == 1 else 'were'} sent there and not seen yet"
+    if in_doubt and snapshot.nodes.liveness[row] != Liveness.UP:
+        ago = f"{snapshot.nodes.heard_seconds_ago[row]:.0f} s"
+        yield f"it comes after all that are heard of: its last word is {ago} old"
+    elif in_doubt:
+        yield "it comes after all that tell their use: it has not said how busy it is"
 
 
-def ratios(row: Floats) -> Ratios:
+def ratios(row: Sequence[float]) -> Ratios:
     """Shares of the four resources; those that are not known are left out."""
-    return Ratios(*(None if np.isnan(each) else float(each) for each in row))
+    return Ratios(*(None if isnan(each) else each for each in row))
 
 
 def act(snapshot: Snapshot, action: Action) -> Act:

@@ -1,6 +1,7 @@
 """What can be asked about decisions."""
 
 import asyncio
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -70,6 +71,7 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
     request, assumed = understood(question, snapshot, core.config.placement.default_class)
     left = core.ledger.left_by([question.service], now) if question.service else frozenset[str]()
     ranking = rank(snapshot, request, policy, settings, left)
+    core.sight.rehearse = partial(rank, request=request, policy=policy, settings=settings)
     reservation = None
     if question.reserve_seconds and ranking.best is not None:
         best = snapshot.nodes.names[ranking.best]

@@ -1,6 +1,7 @@
 """The newest picture of the cluster: who asks seldom waits for one to be taken."""
 
 import asyncio
+from collections.abc import Callable
 
 from collector.board.board import Board
 from collector.snapshot.tables import Snapshot
@@ -15,6 +16,9 @@ class Sight:
     def __init__(self) -> None:
         self._last: Snapshot | None = None
         self._taking: asyncio.Task[None] | None = None
+        self.rehearse: Callable[[Snapshot], object] | None = None
+        """What was asked last: it is tried on each new picture where nobody waits for it, so that who asks the
+        like next finds most of it worked out."""
 
     async def snapshot(
         self, board: Board, now: float, *, fresh_seconds: float, oldest_seconds: float
@@ -32,4 +36,10 @@ class Sight:
         return self._last
 
     async def _take(self, board: Board, now: float) -> None:
-        self._last = await asyncio.to_thread(board.snapshot, now)
+        self._last = await asyncio.to_thread(self._look, board, now)
+
+    def _look(self, board: Board, now: float) -> Snapshot:
+        snapshot = board.snapshot(now)
+        if self.rehearse is not None:
+            self.rehearse(snapshot)
+        return snapshot

@@ -70,7 +70,7 @@ def known_sums(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]
     nodes, tasks = snapshot.nodes, snapshot.tasks
     expected, variance = nodes.mean.copy(), nodes.variance.copy()
     expected[:, MEMORY] = nodes.reserved[:, MEMORY]
-    rows = np.flatnonzero(guessed(tasks) & (tasks.samples == 0))
+    rows = snapshot.once("not known", lambda: np.flatnonzero(guessed(tasks) & (tasks.samples == 0)))
     if rows.size:
         counted = tasks.mean[rows]
         counted[:, MEMORY] = tasks.envelope[rows, MEMORY]

@@ -88,7 +88,7 @@ def place_by_risk(snapshot: Snapshot, request: Request, settings: RiskSettings) 
     """Nodes by the worse of CPU and memory: how much is used, and how much that varied of late."""
     refused = where_promises_fit(snapshot, request)
     load = _load_with(snapshot, request)
-    deviation = snapshot.once("deviation of late", lambda: _deviation(snapshot))
+    deviation = snapshot.nodes.deviation[:, CPU_AND_MEMORY]
     points = np.nan_to_num(risk_points(load, deviation, settings.margin, settings.sensitivity), nan=0.0)
     scores = np.minimum(points[:, 0], points[:, 1])
     rows = ranked(scores, refused)
@@ -104,17 +104,6 @@ def place_by_risk(snapshot: Snapshot, request: Request, settings: RiskSettings) 
         refused=refused,
         explain=explain,
     )
-
-
-def _deviation(snapshot: Snapshot) -> Floats:
-    """How much the use of CPU and memory varied over the windows that are known; 0 where none is."""
-    past = snapshot.nodes.history[:, :, CPU_AND_MEMORY]
-    known = ~np.isnan(past)
-    count = np.maximum(known.sum(axis=1), 1)
-    mean = np.nan_to_num(past, nan=0.0).sum(axis=1) / count
-    squares = np.where(known, (past - mean[:, np.newaxis]) ** 2, 0.0).sum(axis=1)
-    deviation: Floats = np.sqrt(squares / count)
-    return deviation
 
 
 TARGET_LOAD = Policy(

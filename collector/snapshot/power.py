@@ -60,7 +60,8 @@ class PowerCurves:
         is not known counts as nothing, one above the whole as the whole.
         """
         of = np.arange(self.idle_watts.size) if rows is None else rows
-        shares = np.clip(np.nan_to_num(ratios, nan=0.0), 0.0, 1.0)
+        # Of two numbers these take the one that is known, at a third of what looking for NaN first costs.
+        shares = np.fmin(np.fmax(ratios, 0.0), 1.0)
         cpu = shares[:, _CPU]
         above = np.clip(np.searchsorted(GRID, cpu, side="right"), 1, GRID.size - 1)
         low, high = GRID[above - 1], GRID[above]

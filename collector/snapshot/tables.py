@@ -57,6 +57,9 @@ class Kind(IntEnum):
     JOB = 1
 
 
+_MADE_OF = (("names", "index"), ("labels", "_label_columns"), ("history", "deviation"))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Nodes:
     """Hosts, by name. Ratios are of `capacity`; NaN is not known."""
@@ -95,12 +98,16 @@ class Nodes:
     """The lowest class among its tasks; 0 without any."""
 
     def with_more(self, **columns: Any) -> "Nodes":  # noqa: ANN401 - columns of several types
-        """The same nodes, of which they are told to carry more; what was made of their names is kept."""
-        nodes = replace(self, **columns)
-        # Values that are made once stand beside the fields, where a frozen class does not guard them.
-        nodes.__dict__["index"] = self.index
-        nodes.__dict__["_label_columns"] = self._label_columns
-        return nodes
+        """The same nodes, told to carry more."""
+        return replace(self, **columns).knowing(self)
+
+    def knowing(self, other: "Nodes") -> "Nodes":
+        """These nodes, with what was made already of names, labels and past, where they are the same."""
+        for of, made in _MADE_OF:
+            if made in other.__dict__ and getattr(self, of) is getattr(other, of):
+                # Values that are made once stand beside the fields, where a frozen class does not guard them.
+                self.__dict__[made] = other.__dict__[made]
+        return self
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -144,6 +151,17 @@ class Nodes:
     @cached_property
     def allocated_ratio(self) -> Floats:
         return _ratio(self.allocated, self.capacity)
+
+    @cached_property
+    def deviation(self) -> Floats:
+        """How much the shares that were used of late varied; 0 where nothing is known."""
+        known = ~np.isnan(self.history)
+        past, count = np.where(known, self.history, 0.0), np.maximum(known.sum(axis=1), 1)
+        mean = past.sum(axis=1) / count
+        past -= mean[:, np.newaxis]
+        past *= known
+        deviation: Floats = np.sqrt(np.einsum("ijk,ijk->ik", past, past) / count)
+        return deviation
 
     @cached_property
     def short(self) -> Flags:
