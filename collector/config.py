@@ -390,6 +390,15 @@ class Driver(_Section, frozen=True):
     empty_seconds: Annotated[
         float, Meta(gt=0, le=86_400, description="A node must be empty so long after it was drained.")
     ] = 300.0
+    refuse_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="What was evicted from a Kubernetes node is kept from it for so long, where the"
+            " scheduler asks the extender.",
+        ),
+    ] = 600.0
     power_off_command: Annotated[
         str,
         Meta(description="Switches a node off; its name is added as the last argument. Empty never does."),

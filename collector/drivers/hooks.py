@@ -7,6 +7,9 @@ from collector.drivers.interface import CannotAct
 
 _LONGEST_TEXT = 300
 
+SWITCHED = b'{"switched":true}'
+"""Kept of a node that was really switched, not found so."""
+
 
 async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
     """Run a command with a node's name as its last argument; raises `CannotAct` unless it ends well."""

@@ -83,7 +83,7 @@ class Done:
     what: str
     """For a person: what was asked of the orchestrator."""
     before: bytes = b""
-    """All that `undo` needs, as JSON: it must outlive the collector."""
+    """All that `undo` needs, as JSON: it must outlive the collector. Empty where nothing is to be undone."""
     containers: tuple[str, ...] = ()
     """The containers that run in place of the one that was moved."""
     nothing_to_do: bool = False

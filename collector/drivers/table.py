@@ -4,10 +4,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from collector.config import Driver as Settings
+from collector.drivers.docker import open_docker
 from collector.drivers.interface import Opening
+from collector.drivers.kubernetes import open_kubernetes
 from collector.drivers.none import open_none
+from collector.drivers.swarm import open_swarm
 
-DRIVERS: Mapping[str, Callable[[Settings], Opening]] = MappingProxyType({"none": open_none})
+DRIVERS: Mapping[str, Callable[[Settings], Opening]] = MappingProxyType(
+    {"none": open_none, "swarm": open_swarm, "docker": open_docker, "kubernetes": open_kubernetes}
+)
 
 
 def open_driver(settings: Settings) -> Opening:

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 
 from collector.config import Driver
 from collector.drivers.interface import Done, View
 from collector.drivers.table import DRIVERS, open_driver
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from tests.collector.drivers.kubernetes.fake import Fake, faking
 from wire.resources import Quantities
 
 WHY = ("because",)
@@ -41,7 +44,8 @@ async def test_a_dry_run_says_what_it_would_do(action: Action, said: str) -> Non
         assert await driver.release() == ()
 
 
-async def test_every_driver_is_called_by_its_name_and_only_one_pretends() -> None:
-    for name, opening in DRIVERS.items():
-        async with opening(Driver()) as driver:
-            assert (driver.name, driver.dry) == (name, name == "none")
+async def test_every_driver_is_called_by_its_name_and_only_one_pretends(tmp_path: Path) -> None:
+    async with faking(Fake(nodes={}, pods={}), tmp_path, engines={"a": "unix:///nowhere"}) as settings:
+        for name, opening in DRIVERS.items():
+            async with opening(settings) as driver:
+                assert (driver.name, driver.dry) == (name, name == "none")

@@ -1,0 +1,142 @@
+"""The driver for plain hosts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from collector.config import Driver as Settings
+from collector.drivers.docker.cutting import cut, limits_before, uncut
+from collector.drivers.docker.engines import Engines, open_engines
+from collector.drivers.docker.moving import move, well
+from collector.drivers.docker.words import Container, Listed, service_view, task_view
+from collector.drivers.engine import Engine, Json, Refused
+from collector.drivers.interface import CannotAct, Done, Driver, NodeView, View
+from collector.drivers.saying import short
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from wire.complaint import Complaint
+
+
+class PlainHosts:
+    """Acts on each host through its own engine."""
+
+    name = "docker"
+    dry = False
+
+    def __init__(self, engines: Engines, settings: Settings) -> None:
+        self._engines = engines
+        self._settings = settings
+        self._limits_at_first: dict[str, Json] = {}
+        """Of containers that were cut, so that one made anew gets what it asked for."""
+
+    async def view(self) -> View:
+        names = self._engines.names
+        seen = await asyncio.gather(*(self._seen(name) for name in names))
+        containers = [(name, each) for name, there in zip(names, seen, strict=True) for each in there or ()]
+        return View(
+            nodes=tuple(
+                NodeView(name=name, ready=there is not None) for name, there in zip(names, seen, strict=True)
+            ),
+            services=tuple(service_view(container) for _, container in containers),
+            tasks=tuple(task_view(container, name) for name, container in containers),
+        )
+
+    async def carry_out(self, action: Action) -> Done:
+        match action:
+            case Cut():
+                return await self._cut(action)
+            case Move():
+                return await self._move(action.task, action.source, action.target)
+            case Kill():
+                if action.target is not None:
+                    return await self._move(action.task, action.node, action.target)
+                await self._engines.of(action.node).post(f"/containers/{action.task}/stop")
+                return Done(what=f"stopped {short(action.task)} on {action.node}: it waits there, in sight")
+            case Start():
+                return await self._start(action)
+            case Power():
+                raise CannotAct(
+                    f"{action.node} stays as it is: plain hosts are not switched, as nobody drains them"
+                )
+
+    async def undo(self, action: Action, done: Done) -> None:
+        match action:
+            case Cut() if done.before:
+                await uncut(self._engines.of(action.node), action, done)
+                self._limits_at_first.pop(action.task, None)
+            case Move(source=source, target=target) | Kill(node=source, target=str(target)):
+                for container in done.containers:
+                    await self._move(container, target, source)
+            case Kill(target=None):
+                await self._engines.of(action.node).post(f"/containers/{action.task}/start")
+            case Start():
+                for container in done.containers:
+                    await self._engines.of(action.target).post(f"/containers/{container}/stop")
+
+    async def release(self) -> tuple[str, ...]:
+        return ()
+
+    async def _cut(self, action: Cut) -> Done:
+        done = await cut(self._engines.of(action.node), action)
+        if not done.nothing_to_do:
+            self._limits_at_first.setdefault(action.task, limits_before(done))
+        return done
+
+    async def _move(self, container: str, source: str, target: str) -> Done:
+        here, there = self._engines.of(source), self._engines.of(target)
+        limits = self._limits_at_first.get(container)
+        if source == target:
+            return Done(what=f"{short(container)} runs on {target} already", nothing_to_do=True)
+        try:
+            made = await move(here, there, container, self._settings, limits)
+        except CannotAct as error:
+            raise CannotAct(f"{short(container)} cannot move from {source} to {target}: {error}") from error
+        self._limits_at_first.pop(container, None)
+        return Done(
+            what=f"made {short(container)} of {source} anew on {target}, as {short(made)}", containers=(made,)
+        )
+
+    async def _start(self, action: Start) -> Done:
+        """Start what was stopped: where it lies, or made anew on the target."""
+        there = self._engines.of(action.target)
+        try:
+            await there.post(f"/containers/{action.task}/start")
+        except Refused:
+            for name in self._engines.names:
+                if name != action.target and await _has(self._engines.of(name), action.task):
+                    return await self._move(action.task, name, action.target)
+            raise
+        await well(there, action.task, self._settings)
+        return Done(what=f"started {short(action.task)} on {action.target}", containers=(action.task,))
+
+    async def _seen(self, node: str) -> list[Container] | None:
+        """What runs on a node; None if it does not answer."""
+        engine = self._engines.of(node)
+        try:
+            listed = await engine.get("/containers/json", list[Listed])
+            looks = await asyncio.gather(*(_look(engine, each.id) for each in listed))
+        except CannotAct:
+            return None
+        return [container for container in looks if container is not None]
+
+
+async def _look(engine: Engine, container: str) -> Container | None:
+    try:
+        return await engine.get(f"/containers/{container}/json", Container)
+    except Refused:  # gone since it was listed
+        return None
+
+
+async def _has(engine: Engine, container: str) -> bool:
+    try:
+        return await _look(engine, container) is not None
+    except CannotAct:
+        return False
+
+
+@asynccontextmanager
+async def open_docker(settings: Settings) -> AsyncIterator[Driver]:
+    """The engines of all hosts; raises `Complaint` where none was given."""
+    if not settings.engines:
+        raise Complaint("driver.name is docker, but [driver.engines] names no host: add one line per host")
+    async with open_engines(settings) as engines:
+        yield PlainHosts(engines, settings)

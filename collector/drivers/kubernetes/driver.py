@@ -1,0 +1,112 @@
+"""The driver for Kubernetes."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from collector.config import Driver as Settings
+from collector.drivers.interface import CannotAct, Done, Driver, View
+from collector.drivers.kubernetes.evicted import RecentlyEvicted
+from collector.drivers.kubernetes.power import Switch
+from collector.drivers.kubernetes.server import Server, connect
+from collector.drivers.kubernetes.words import Pod, service_view, view_of
+from collector.drivers.saying import short
+from collector.drivers.waiting import until
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+
+
+class Kubernetes:
+    """Acts through the API server."""
+
+    name = "kubernetes"
+    dry = False
+
+    def __init__(self, server: Server, settings: Settings, clock: Callable[[], float]) -> None:
+        self._server = server
+        self._settings = settings
+        self._switch = Switch(server, settings)
+        self.evicted = RecentlyEvicted(clock, settings.refuse_seconds)
+        """For the scheduler extender: what must not come straight back."""
+
+    async def view(self) -> View:
+        nodes, pods = await asyncio.gather(self._server.nodes(), self._server.pods())
+        return view_of(nodes, pods)
+
+    async def carry_out(self, action: Action) -> Done:
+        match action:
+            case Move():
+                return await self._evict(action.task, action.source)
+            case Kill() if action.target is not None:
+                return await self._evict(action.task, action.node)
+            case Kill():
+                raise CannotAct(f"{short(action.task)} cannot wait: Kubernetes would make it anew at once")
+            case Start():
+                raise CannotAct(f"{short(action.task)} is started by Kubernetes itself, as soon as it fits")
+            case Cut():
+                raise CannotAct(
+                    f"{short(action.task)} is not cut: Kubernetes keeps the limits of its pods itself"
+                )
+            case Power():
+                return await (self._switch.on if action.on else self._switch.off)(action.node)
+
+    async def undo(self, action: Action, done: Done) -> None:
+        match action:
+            case Power() if done.before:
+                await (self._switch.off if action.on else self._switch.on)(action.node)
+            case Move() | Kill() if done.containers:
+                raise CannotAct("an eviction cannot be undone: Kubernetes chose the new place, and keeps it")
+
+    async def release(self) -> tuple[str, ...]:
+        return await self._switch.release(await self._server.nodes())
+
+    async def _evict(self, container: str, source: str) -> Done:
+        pods = await self._server.pods()
+        pod = next((each for each in pods if each.lives and container in each.containers), None)
+        if pod is None or pod.spec.node_name != source:
+            return Done(what=f"{short(container)} no longer runs on {source}", nothing_to_do=True)
+        peers = [each for each in pods if each.lives and each.workload == pod.workload]
+        if (stays := service_view(pod.workload, peers).stays) is not None:
+            raise CannotAct(f"{pod.name} stays where it is: {stays}")
+        # Before the eviction: the scheduler may ask while its answer is still on the way.
+        self.evicted.note(pod.workload, source)
+        await self._server.evict(pod)
+        anew = await self._replaced(pod, peers)
+        where = sorted({each.spec.node_name for each in anew})
+        if source in where:
+            raise CannotAct(
+                f"{pod.name} was evicted from {source}, but Kubernetes started it there again: let its "
+                "scheduler ask the extender"
+            )
+        return Done(
+            what=f"evicted {pod.name} from {source}; Kubernetes started it anew on {', '.join(where)}",
+            containers=tuple(id_ for each in anew for id_ in each.containers),
+        )
+
+    async def _replaced(self, pod: Pod, peers: list[Pod]) -> list[Pod]:
+        """Wait until a pod is gone, and as many as before are ready; gives those that are new."""
+        known = {each.metadata.uid for each in peers}
+        anew: list[Pod] = []
+
+        async def is_whole() -> bool:
+            pods = await self._server.pods()
+            ready = [each for each in pods if each.workload == pod.workload and each.is_ready]
+            anew[:] = [each for each in ready if each.metadata.uid not in known]
+            gone = pod.metadata.uid not in {each.metadata.uid for each in pods}
+            return gone and bool(anew) and len(ready) >= len(peers)
+
+        try:
+            await until(is_whole, self._settings.healthy_seconds)
+        except TimeoutError:
+            raise CannotAct(
+                f"{pod.name} was evicted, but {pod.workload} was not whole again within "
+                f"{self._settings.healthy_seconds:g} s; Kubernetes goes on trying"
+            ) from None
+        return anew
+
+
+@asynccontextmanager
+async def open_kubernetes(settings: Settings) -> AsyncIterator[Driver]:
+    """Kubernetes, by its API server."""
+    async with connect(settings) as server:
+        yield Kubernetes(server, settings, time.time)

@@ -1,0 +1,117 @@
+"""Nodes switched off and on: cordoned and emptied first; ready first, and only then open again."""
+
+import asyncio
+from collections.abc import Iterable
+
+from collector.config import Driver as Settings
+from collector.drivers.hooks import SWITCHED, run_hook
+from collector.drivers.interface import CannotAct, Done
+from collector.drivers.kubernetes.server import Server
+from collector.drivers.kubernetes.words import DRAINED, Node, Pod, service_view
+from collector.drivers.waiting import until
+
+
+class Switch:
+    """Switches nodes by the operator's commands."""
+
+    def __init__(self, server: Server, settings: Settings) -> None:
+        self._server = server
+        self._settings = settings
+
+    async def off(self, name: str) -> Done:
+        """Cordon a node, evict what runs there within its budgets, and switch it off."""
+        command = self._settings.power_off_command
+        if not command:
+            raise CannotAct(f"{name} stays on: power_off_command in [driver] is not set")
+        node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
+        if not node.ready:
+            return Done(what=f"{name} is not there already", nothing_to_do=True)
+        _may_go(node, pods)
+        if not node.spec.unschedulable:
+            await self._server.change_node(name, _cordon(cordoned=True))
+        try:
+            await self._empty(name)
+            await asyncio.sleep(self._settings.power_grace_seconds)
+            await run_hook(command, name, self._settings.power_seconds)
+        except CannotAct:
+            await self._open(await self._server.node(name))
+            raise
+        return Done(what=f"emptied {name} and switched it off", before=SWITCHED)
+
+    async def on(self, name: str) -> Done:
+        """Switch a node on, and open it again unless someone else had cordoned it."""
+        node = await self._server.node(name)
+        if node.ready and not node.spec.unschedulable:
+            return Done(what=f"{name} is on already", nothing_to_do=True)
+        if not node.ready:
+            await self._boot(name)
+        await self._open(node)
+        return Done(what=f"switched {name} on", before=SWITCHED)
+
+    async def release(self, nodes: Iterable[Node]) -> tuple[str, ...]:
+        """Open what was cordoned to be switched off, and never was."""
+        left = [node for node in nodes if node.ready and DRAINED in node.metadata.annotations]
+        for node in left:
+            await self._open(node)
+        return tuple(f"uncordoned {node.name}, which was emptied but not switched off" for node in left)
+
+    async def _open(self, node: Node) -> None:
+        if DRAINED in node.metadata.annotations:
+            await self._server.change_node(node.name, _cordon(cordoned=False))
+
+    async def _empty(self, name: str) -> None:
+        why = ""
+
+        async def is_empty() -> bool:
+            nonlocal why
+            left = [pod for pod in await self._server.pods(name) if _must_leave(pod)]
+            for pod in left:
+                if pod.metadata.deletion_timestamp is None:
+                    try:
+                        await self._server.evict(pod)
+                    except CannotAct as error:  # a budget may say otherwise when the last one is ready
+                        why = f" ({pod.name}: {error})"
+            return not left
+
+        try:
+            await until(is_empty, self._settings.empty_seconds)
+        except TimeoutError:
+            seconds = self._settings.empty_seconds
+            raise CannotAct(f"{name} stays on: after {seconds:g} s it was not empty{why}") from None
+
+    async def _boot(self, name: str) -> None:
+        command, seconds = self._settings.power_on_command, self._settings.power_seconds
+        if not command:
+            raise CannotAct(f"{name} stays off: power_on_command in [driver] is not set")
+        await run_hook(command, name, seconds)
+
+        async def is_ready() -> bool:
+            return (await self._server.node(name)).ready
+
+        try:
+            await until(is_ready, seconds)
+        except TimeoutError:
+            raise CannotAct(f"{name} was switched on, but was not ready within {seconds:g} s") from None
+
+
+def _may_go(node: Node, pods: Iterable[Pod]) -> None:
+    if node.is_manager:
+        raise CannotAct(f"{node.name} stays on: it belongs to the control plane")
+    workloads: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.lives:
+            workloads.setdefault(pod.workload, []).append(pod)
+    for name, members in workloads.items():
+        if not any(pod.spec.node_name == node.name and _must_leave(pod) for pod in members):
+            continue
+        if (stays := service_view(name, members).stays) is not None:
+            raise CannotAct(f"{node.name} stays on: {name} runs there, and {stays}")
+
+
+def _must_leave(pod: Pod) -> bool:
+    return not (pod.is_daemon or pod.is_static) and pod.status.phase in {"Pending", "Running"}
+
+
+def _cordon(*, cordoned: bool) -> dict[str, object]:
+    mark = "true" if cordoned else None
+    return {"metadata": {"annotations": {DRAINED: mark}}, "spec": {"unschedulable": cordoned}}

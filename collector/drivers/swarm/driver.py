@@ -1,0 +1,82 @@
+"""The driver for Docker Swarm."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from collector.config import Driver as Settings
+from collector.drivers.docker.cutting import cut, uncut
+from collector.drivers.docker.engines import Engines, open_engines
+from collector.drivers.engine import connect
+from collector.drivers.interface import CannotAct, Done, Driver, View
+from collector.drivers.saying import short
+from collector.drivers.swarm.manager import Manager
+from collector.drivers.swarm.moving import Mover
+from collector.drivers.swarm.power import Switch
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from wire.complaint import Complaint
+
+
+class Swarm:
+    """Acts through a Swarm's managers; on single containers through the engines that are known."""
+
+    name = "swarm"
+    dry = False
+
+    def __init__(self, manager: Manager, engines: Engines, settings: Settings) -> None:
+        self._manager = manager
+        self._engines = engines
+        self._mover = Mover(manager, settings)
+        self._switch = Switch(manager, settings, engines.strangers)
+
+    async def view(self) -> View:
+        return (await self._manager.look()).view()
+
+    async def carry_out(self, action: Action) -> Done:
+        match action:
+            case Move():
+                return await self._mover.move(action.task, action.source, action.target)
+            case Kill(target=str(target)):
+                # A new task has what its service asks for, so that a move is all that there is to it.
+                return await self._mover.move(action.task, action.node, target)
+            case Kill():
+                raise CannotAct(
+                    f"{short(action.task)} cannot wait: Swarm would start it anew at once, wherever it fits"
+                )
+            case Start():
+                raise CannotAct(f"{short(action.task)} is started by Swarm itself, as soon as it fits")
+            case Cut():
+                return await cut(self._engines.of(action.node), action)
+            case Power(on=True):
+                return await self._switch.on(action.node)
+            case Power():
+                return await self._switch.off(action.node)
+
+    async def undo(self, action: Action, done: Done) -> None:
+        match action:
+            case Move(source=source) | Kill(node=source):
+                await self._move_back(done, source)
+            case Cut() if done.before:
+                await uncut(self._engines.of(action.node), action, done)
+            case Power(on=True) if done.before:
+                await self._switch.off(action.node)
+            case Power(on=False) if done.before:
+                await self._switch.on(action.node)
+
+    async def release(self) -> tuple[str, ...]:
+        cluster = await self._manager.look()
+        return (*await self._mover.release(cluster), *await self._switch.release(cluster))
+
+    async def _move_back(self, done: Done, source: str) -> None:
+        cluster = await self._manager.look()
+        for container in done.containers:
+            if (task := cluster.task(container)) is not None:
+                await self._mover.move(container, cluster.node_of[task.node_id].name, source)
+
+
+@asynccontextmanager
+async def open_swarm(settings: Settings) -> AsyncIterator[Driver]:
+    """A Swarm, by its managers' addresses."""
+    if not settings.manager_addresses:
+        raise Complaint("driver.name is swarm, but driver.managers names none: write a manager's address")
+    async with connect(settings.manager_addresses, settings) as engine, open_engines(settings) as engines:
+        yield Swarm(Manager(engine), engines, settings)

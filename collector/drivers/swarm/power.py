@@ -1,0 +1,126 @@
+"""Nodes switched off and on: drained first, and empty; ready first, and only then given tasks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from collector.config import Driver as Settings
+from collector.drivers.engine import Json
+from collector.drivers.hooks import SWITCHED, run_hook
+from collector.drivers.interface import CannotAct, Done, Mode
+from collector.drivers.swarm.manager import Manager
+from collector.drivers.swarm.words import DRAINED, Cluster, Node, service_view
+from collector.drivers.waiting import until
+
+_ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
+_DRAIN, _ACTIVE = "drain", "active"
+
+
+class Switch:
+    """Switches nodes by the operator's commands."""
+
+    def __init__(
+        self, manager: Manager, settings: Settings, strangers: Callable[[str], Awaitable[list[str]]]
+    ) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._strangers = strangers
+        """The containers on a node that are not Swarm's, as far as anybody can tell."""
+
+    async def off(self, name: str) -> Done:
+        """Drain a node, see its tasks run elsewhere, and switch it off."""
+        command = self._settings.power_off_command
+        if not command:
+            raise CannotAct(f"{name} stays on: power_off_command in [driver] is not set")
+        cluster = await self._manager.look()
+        node = cluster.node(name)
+        if not node.ready:
+            return Done(what=f"{name} is not there already", nothing_to_do=True)
+        _may_go(cluster, node)
+        if strangers := await self._strangers(name):
+            raise CannotAct(f"{name} stays on: {', '.join(strangers)} run there, unknown to Swarm")
+        services = {task.service_id for task in cluster.tasks if task.wanted and task.node_id == node.id}
+        await self._manager.change_node(node.id, _drained)
+        try:
+            await self._empty(node, services)
+            await asyncio.sleep(self._settings.power_grace_seconds)
+            await run_hook(command, name, self._settings.power_seconds)
+        except CannotAct:
+            await self._manager.change_node(node.id, _reactivated)
+            raise
+        return Done(what=f"drained {name} and switched it off", before=SWITCHED)
+
+    async def on(self, name: str) -> Done:
+        """Switch a node on, and give it tasks again unless someone else had drained it."""
+        node = (await self._manager.look()).node(name)
+        if node.ready and node.active:
+            return Done(what=f"{name} is on already", nothing_to_do=True)
+        if not node.ready:
+            await self._boot(node)
+        await self._manager.change_node(node.id, _reactivated)
+        active = (await self._manager.node(node.id)).active
+        said = f"switched {name} on" + ("" if active else "; it is still drained, not by us")
+        return Done(what=said, before=SWITCHED)
+
+    async def release(self, cluster: Cluster) -> tuple[str, ...]:
+        """Reactivate what was drained to be switched off, and never was."""
+        left = [node for node in cluster.nodes if node.ready and DRAINED in node.labels]
+        for node in left:
+            await self._manager.change_node(node.id, _reactivated)
+        return tuple(f"reactivated {node.name}, which was drained but not switched off" for node in left)
+
+    async def _empty(self, node: Node, services: set[str]) -> None:
+        """Wait until nothing runs there, and what did runs elsewhere."""
+
+        async def is_empty() -> bool:
+            cluster, there = await asyncio.gather(self._manager.look(), self._manager.tasks_on(node.id))
+            kept = [task for task in cluster.tasks if task.service_id in services]
+            return all(task.status.state in _ENDED for task in there) and all(task.runs for task in kept)
+
+        try:
+            await until(is_empty, self._settings.empty_seconds)
+        except TimeoutError:
+            raise CannotAct(
+                f"{node.name} stays on: after {self._settings.empty_seconds:g} s it was not empty, or what "
+                "ran there did not run elsewhere"
+            ) from None
+
+    async def _boot(self, node: Node) -> None:
+        command, seconds = self._settings.power_on_command, self._settings.power_seconds
+        if not command:
+            raise CannotAct(f"{node.name} stays off: power_on_command in [driver] is not set")
+        await run_hook(command, node.name, seconds)
+
+        async def is_ready() -> bool:
+            return (await self._manager.node(node.id)).ready
+
+        try:
+            await until(is_ready, seconds)
+        except TimeoutError:
+            raise CannotAct(f"{node.name} was switched on, but was not ready within {seconds:g} s") from None
+
+
+def _may_go(cluster: Cluster, node: Node) -> None:
+    if node.is_manager:
+        raise CannotAct(f"{node.name} stays on: it is a manager, and Swarm needs most of them")
+    if not any(each.ready and each.active and each.id != node.id for each in cluster.nodes):
+        raise CannotAct(f"{node.name} stays on: no other node takes tasks")
+    for task in cluster.tasks:
+        if not task.wanted or task.node_id != node.id:
+            continue
+        service = service_view(cluster.service_of[task.service_id])
+        if service.stays is not None and service.mode is not Mode.GLOBAL:
+            raise CannotAct(f"{node.name} stays on: {service.name} runs there, and {service.stays}")
+
+
+def _drained(spec: Json) -> Json:
+    before = spec.get("Availability", _ACTIVE)
+    if before == _DRAIN:
+        return spec  # by somebody who will reactivate it, or by us
+    return {**spec, "Availability": _DRAIN, "Labels": {**(spec.get("Labels") or {}), DRAINED: before}}
+
+
+def _reactivated(spec: Json) -> Json:
+    labels = dict(spec.get("Labels") or {})
+    if (before := labels.pop(DRAINED, None)) is None:
+        return spec
+    return {**spec, "Availability": before, "Labels": labels}

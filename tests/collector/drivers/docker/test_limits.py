@@ -1,0 +1,65 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.drivers.docker.limits import held_to, kept, put_back
+from collector.drivers.docker.words import limit_of
+from wire.resources import Quantities
+
+HOST = 8 << 30
+MB = 1 << 20
+cores = st.floats(0.01, 8).map(lambda number: round(number, 2))
+memory = st.integers(8, 4096).map(lambda number: number * MB)
+hosts = st.one_of(
+    st.just({}),
+    st.builds(lambda each: {"NanoCpus": round(each * 1e9)}, cores),
+    st.builds(lambda each: {"CpuPeriod": 50_000, "CpuQuota": round(each * 50_000)}, cores),
+).flatmap(
+    lambda cpu: st.one_of(
+        st.just(cpu),
+        st.builds(
+            lambda each, swap: {**cpu, "Memory": each, "MemorySwap": each + swap}, memory, st.integers(0, MB)
+        ),
+        st.builds(lambda each: {**cpu, "Memory": each, "MemorySwap": -1}, memory),
+    )
+)
+
+
+def told(now: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """What an engine makes of an update: 0 leaves what is, and a way to say CPU excludes the other."""
+    assert not (changes.get("NanoCpus") and now["CpuQuota"] > 0)
+    assert not (changes.get("CpuQuota") and now["NanoCpus"])
+    after = {**now, **{key: value for key, value in changes.items() if value}}
+    assert after["MemorySwap"] == -1 or not after["MemorySwap"] or after["MemorySwap"] >= after["Memory"]
+    return after
+
+
+@given(host=hosts, cpu=cores, to=memory)
+def test_what_is_cut_is_held_to_it_and_can_be_put_back(host: dict[str, Any], cpu: float, to: int) -> None:
+    before = kept(host)
+    after = told(before, held_to(before, Quantities(cpu, to)))
+    limit = limit_of(after)
+    assert limit.cpu_cores == pytest.approx(cpu, abs=0.01)
+    assert limit.memory_bytes == to
+    assert held_to(after, Quantities(cpu, to)) == {}, "it is there already"
+    restored = limit_of(told(after, put_back(after, before, HOST)))
+    asked = limit_of(before)
+    assert restored.cpu_cores == (
+        None if asked.cpu_cores is None else pytest.approx(asked.cpu_cores, abs=0.01)
+    )
+    assert restored.memory_bytes == (asked.memory_bytes or HOST), "no limit is all that the host has"
+
+
+def test_what_is_not_told_is_left_alone() -> None:
+    assert held_to(kept({"NanoCpus": 1}), Quantities(None, None, 5.0, 5.0)) == {}
+    assert held_to(kept({"NanoCpus": 10**9}), Quantities(None, 64 * MB)) == {
+        "Memory": 64 * MB,
+        "MemorySwap": -1,
+    }
+
+
+def test_swap_stays_as_large_as_it_was() -> None:
+    now = kept({"Memory": 64 * MB, "MemorySwap": 96 * MB})
+    assert held_to(now, Quantities(None, 32 * MB)) == {"Memory": 32 * MB, "MemorySwap": 64 * MB}

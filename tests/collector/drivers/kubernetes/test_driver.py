@@ -1,0 +1,164 @@
+"""The driver through the official client, against a fake server: what a real one makes of it is not seen."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.config import Driver as Settings
+from collector.drivers.interface import CannotAct, Mode
+from collector.drivers.kubernetes.driver import Kubernetes
+from collector.drivers.table import open_driver
+from collector.policies.interface import Cut, Kill, Move, Power, Start
+from tests.collector.drivers.kubernetes.fake import Fake, faking, node, pod
+from wire.complaint import Complaint
+from wire.resources import Quantities
+
+WHY = ("because",)
+MOVE = Move(task="id-of-web-a", source="a", target="b", reasons=WHY)
+
+
+def cluster(*more: dict[str, Any], **changes: Any) -> Fake:
+    """Three nodes, and two replicas on the first two of them."""
+    pods = [pod("web-a", "a"), pod("web-c", "c"), *more]
+    return Fake(
+        nodes={name: node(name) for name in ("a", "b", "c")},
+        pods={each["metadata"]["name"]: each for each in pods},
+        **changes,
+    )
+
+
+async def test_an_evicted_pod_runs_elsewhere_and_its_old_node_is_refused_to_it(tmp_path: Path) -> None:
+    fake = cluster()
+    async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
+        assert isinstance(driver, Kubernetes)
+        done = await driver.carry_out(MOVE)
+        assert done.what == "evicted shop/web-a from a; Kubernetes started it anew on b"
+        assert done.containers == ("id-of-web-0",)
+        [asked] = fake.evictions
+        assert (asked["apiVersion"], asked["kind"], asked["metadata"]["name"]) == (
+            "policy/v1",
+            "Eviction",
+            "web-a",
+        )
+        assert driver.evicted.nodes("shop/web") == {"a"}
+        assert (await driver.carry_out(MOVE)).nothing_to_do
+        with pytest.raises(CannotAct, match="an eviction cannot be undone"):
+            await driver.undo(MOVE, done)
+
+
+async def test_a_disruption_budget_is_an_answer(tmp_path: Path) -> None:
+    async with faking(cluster(budget=0), tmp_path) as settings, open_driver(settings) as driver:
+        with pytest.raises(CannotAct, match=r"^a disruption budget says not now$"):
+            await driver.carry_out(MOVE)
+
+
+async def test_a_pod_that_comes_straight_back_is_no_success(tmp_path: Path) -> None:
+    async with faking(cluster(place="a"), tmp_path) as settings, open_driver(settings) as driver:
+        with pytest.raises(CannotAct, match="started it there again: let its scheduler ask the extender"):
+            await driver.carry_out(MOVE)
+
+
+async def test_a_pod_that_does_not_come_back_is_said(tmp_path: Path) -> None:
+    async with (
+        faking(cluster(place=""), tmp_path, healthy_seconds=0.1) as settings,
+        open_driver(settings) as driver,
+    ):
+        with pytest.raises(CannotAct, match=r"shop/web was not whole again within 0\.1 s"):
+            await driver.carry_out(MOVE)
+
+
+async def test_what_it_tells(tmp_path: Path) -> None:
+    fake = cluster(pod("agent-a", "a", kind="DaemonSet"))
+    fake.pods["agent-a"]["metadata"]["ownerReferences"][0]["name"] = "agent"
+    fake.nodes["b"]["spec"]["unschedulable"] = True
+    fake.nodes["c"]["spec"]["taints"] = [{"key": "gpu", "effect": "NoSchedule"}]
+    fake.nodes["c"]["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
+    async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
+        view = await driver.view()
+    assert [(each.name, each.accepts, each.is_manager) for each in view.nodes] == [
+        ("a", True, False),
+        ("b", False, False),
+        ("c", False, True),
+    ]
+    services = {each.name: each for each in view.services}
+    assert services["shop/web"].replicas == 2
+    assert services["shop/web"].reserve == Quantities(0.25, 64 << 20)
+    assert services["shop/web"].stays is None
+    assert services["shop/agent"].mode is Mode.GLOBAL
+    assert {(each.container, each.service, each.node) for each in view.tasks} == {
+        ("id-of-web-a", "shop/web", "a"),
+        ("id-of-web-c", "shop/web", "c"),
+        ("id-of-agent-a", "shop/agent", "a"),
+    }
+
+
+async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: Path) -> None:
+    fake = cluster(pod("agent-a", "a", kind="DaemonSet"))
+    calls = tmp_path / "calls"
+    commands = {
+        f"power_{word}_command": f"sh -c 'echo {word} $0 >>{calls}'"  # the name of the node comes last
+        for word in ("off", "on")
+    }
+    off = Power(node="a", on=False, reasons=WHY)
+    async with (
+        faking(fake, tmp_path, power_grace_seconds=0.0, **commands) as settings,
+        open_driver(settings) as driver,
+    ):
+        done = await driver.carry_out(off)
+        assert calls.read_text(encoding="utf-8") == "off a\n"
+        assert fake.nodes["a"]["spec"]["unschedulable"] is True
+        assert {each["spec"]["nodeName"] for name, each in fake.pods.items() if name != "agent-a"} == {
+            "b",
+            "c",
+        }
+        assert len(fake.evictions) == 1
+        await driver.undo(off, done)
+        assert fake.nodes["a"]["spec"] == {"unschedulable": False}
+        assert fake.nodes["a"]["metadata"]["annotations"] == {}
+
+
+async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> None:
+    fake = cluster(budget=0)
+    async with (
+        faking(fake, tmp_path, power_off_command="false", empty_seconds=0.3) as settings,
+        open_driver(settings) as driver,
+    ):
+        with pytest.raises(CannotAct, match=r"a stays on: .* not empty \(shop/web-a: a disruption budget"):
+            await driver.carry_out(Power(node="a", on=False, reasons=WHY))
+        assert fake.nodes["a"]["spec"]["unschedulable"] is False
+        fake.nodes["a"]["metadata"]["annotations"]["wattpack.drained"] = "true"
+        fake.nodes["a"]["spec"]["unschedulable"] = True
+        assert await driver.release() == ("uncordoned a, which was emptied but not switched off",)
+        assert fake.nodes["a"]["spec"]["unschedulable"] is False
+
+
+async def test_what_kubernetes_does_itself_is_left_to_it(tmp_path: Path) -> None:
+    async with faking(cluster(), tmp_path) as settings, open_driver(settings) as driver:
+        for action in (
+            Cut(task="id-of-web-a", node="a", allocated=Quantities(0.1), reasons=WHY),
+            Kill(task="id-of-web-a", node="a", target=None, reasons=WHY),
+            Start(task="id-of-web-a", target="a", reasons=WHY),
+            Power(node="a", on=False, reasons=WHY),
+        ):
+            with pytest.raises(CannotAct):
+                await driver.carry_out(action)
+
+
+async def test_a_server_that_is_away_is_said(tmp_path: Path) -> None:
+    async with faking(cluster(), tmp_path) as settings:
+        pass
+    async with open_driver(settings) as driver:
+        with pytest.raises(CannotAct, match="Kubernetes' API server does not answer"):
+            await driver.view()
+
+
+async def test_without_the_client_or_a_file_it_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Complaint, match=r"set driver\.kubeconfig"):
+        async with open_driver(Settings(name="kubernetes", kubeconfig="/nowhere")):
+            pass
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(Complaint, match=r"pip install 'wattpack\[kubernetes\]'"):
+        async with open_driver(Settings(name="kubernetes")):
+            pass

@@ -1,0 +1,91 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.drivers.kubernetes.evicted import RecentlyEvicted
+from collector.drivers.kubernetes.words import Pod, amount, service_view
+from tests.collector.drivers.kubernetes.fake import pod
+from tests.collector.making import START, Clock
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("500m", 0.5),
+        ("2", 2),
+        (2, 2),
+        ("1.5", 1.5),
+        ("64Mi", 64 << 20),
+        ("1e3", 1000),
+        ("2k", 2000),
+        ("5n", 5e-9),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_writes_them(text: str | int, number: float) -> None:
+    assert amount(text) == pytest.approx(number)
+
+
+@pytest.mark.parametrize("text", ["", "m", "12q", "one", "1mm"])
+def test_what_is_no_quantity_is_not_read(text: str) -> None:
+    with pytest.raises(ValueError, match="is no quantity"):
+        amount(text)
+
+
+def read(described: dict[str, Any], **labels: str) -> Pod:
+    described["metadata"]["labels"] |= labels
+    return msgspec.convert(described, Pod)
+
+
+NEVER, ALLOWED = {"wattpack.move": "never"}, {"wattpack.move": "allowed"}
+SCRATCH = [{"name": "scratch", "emptyDir": {}}]
+
+
+@pytest.mark.parametrize(
+    ("described", "labels", "replicas", "stays"),
+    [
+        (pod("web", "a"), {}, 2, None),
+        (pod("web", "a"), NEVER, 2, "its label wattpack.move says never"),
+        (pod("web", "a"), {}, 1, "it has one replica and no label wattpack.move=allowed"),
+        (pod("web", "a"), ALLOWED, 1, None),
+        (
+            pod("web", "a", volumes=SCRATCH),
+            {},
+            2,
+            "it uses the volume scratch, which stays behind and no label wattpack.move=allowed",
+        ),
+        (pod("web", "a", volumes=SCRATCH), ALLOWED, 2, None),
+        (
+            pod("web", "a", volumes=[{"name": "disk", "persistentVolumeClaim": {"claimName": "x"}}]),
+            {},
+            2,
+            None,
+        ),
+        (pod("web", "a", kind="DaemonSet"), ALLOWED, 2, "it runs on every node"),
+        (pod("web", "a", kind="Job"), ALLOWED, 2, "it is a job, which would begin anew"),
+        (pod("web", "a", kind=None), ALLOWED, 1, "nobody would make it anew"),
+        (
+            pod("web", "a", nodeSelector={"kubernetes.io/hostname": "a"}),
+            ALLOWED,
+            2,
+            "its own selector pins it to a",
+        ),
+    ],
+)
+def test_what_stays_and_why(
+    described: dict[str, Any], labels: dict[str, str], replicas: int, stays: str | None
+) -> None:
+    assert service_view("shop/web", [read(described, **labels)] * replicas).stays == stays
+
+
+def test_what_was_evicted_is_refused_for_a_while_and_no_longer() -> None:
+    clock = Clock()
+    evicted = RecentlyEvicted(clock, 600.0)
+    evicted.note("shop/web", "a")
+    clock.now = START + 300
+    evicted.note("shop/web", "b")
+    evicted.note("shop/db", "c")
+    assert evicted.nodes("shop/web") == {"a", "b"}
+    clock.now = START + 600
+    assert evicted.nodes("shop/web") == {"b"}
+    assert evicted.nodes("shop/other") == frozenset()

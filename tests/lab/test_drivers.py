@@ -1,0 +1,362 @@
+"""What is decided, carried out on a real Swarm of three nodes and on the engines below it."""
+
+import asyncio
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.config import Driver as Settings
+from collector.drivers.interface import CannotAct, Done, View
+from collector.drivers.table import open_driver
+from collector.policies.interface import Action, Cut, Kill, Move, Power
+from tests.lab.image import BURN
+from tests.lab.swarm import Swarm, Task, swarm
+from tests.lab.waiting import eventually
+from wire.resources import Quantities
+
+pytestmark = pytest.mark.lab
+
+WHY = ("because",)
+PORT = 8099
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Swarm]:
+    with swarm(nodes=3) as three:
+        yield three
+
+
+@pytest.fixture
+def settings(cluster: Swarm) -> Settings:
+    return Settings(
+        name="swarm",
+        # The first does not answer: the next one is asked.
+        managers=f"unix:///nowhere/docker.sock, unix://{cluster.manager.socket}",
+        engines={node.name: f"unix://{node.engine.socket}" for node in cluster.nodes},
+        watch_seconds=1.0,
+        healthy_seconds=20.0,
+        power_grace_seconds=0.1,
+    )
+
+
+def carry_out(settings: Settings, action: Action) -> Done:
+    async def act() -> Done:
+        async with open_driver(settings) as driver:
+            return await driver.carry_out(action)
+
+    return asyncio.run(act())
+
+
+def undo(settings: Settings, action: Action, done: Done) -> None:
+    async def act() -> None:
+        async with open_driver(settings) as driver:
+            await driver.undo(action, done)
+
+    asyncio.run(act())
+
+
+def look(settings: Settings) -> View:
+    async def act() -> View:
+        async with open_driver(settings) as driver:
+            return await driver.view()
+
+    return asyncio.run(act())
+
+
+def spec(cluster: Swarm, service: str) -> Any:
+    return cluster.manager.get(f"/services/{service}")["Spec"]
+
+
+def running(cluster: Swarm, service: str) -> list[Task]:
+    return [task for task in cluster.tasks(service) if task.state == "running"]
+
+
+def wanted(cluster: Swarm, service: str) -> list[Task]:
+    return [task for task in cluster.tasks(service) if task.desired_state == "running"]
+
+
+def move(task: Task, target: str) -> Move:
+    assert task.container_id is not None
+    assert task.node is not None
+    return Move(task=task.container_id, source=task.node, target=target, reasons=WHY)
+
+
+@contextmanager
+def service(cluster: Swarm, name: str, *command: str, **options: Any) -> Iterator[list[Task]]:
+    """A service that runs; its tasks."""
+    cluster.create_service(name, *command, **options)
+    try:
+
+        def all_run() -> list[Task]:
+            tasks = running(cluster, name)
+            return tasks if len(tasks) == options.get("replicas", 1) else []
+
+        yield eventually(all_run, 30)
+    finally:
+        cluster.remove_service(name)
+
+
+def test_one_replica_moves_by_leave_and_nothing_of_its_spec_is_lost(
+    cluster: Swarm, settings: Settings
+) -> None:
+    options = (
+        *("--constraint=node.role==worker", "--constraint=node.hostname!=node9"),
+        *("--update-parallelism=7", "--env=A=b", "--limit-cpu=0.5", "--reserve-memory=16MB"),
+    )
+    labels = {"wattpack.move": "allowed", "own": "label"}
+    with service(cluster, "single", "sleep", "1000", labels=labels, extra=options) as [task]:
+        (other,) = {"node2", "node3"} - {str(task.node)}
+        before = spec(cluster, "single")
+        action = move(task, other)
+        done = carry_out(settings, action)
+        [now] = running(cluster, "single")
+        assert (now.node, (now.container_id,)) == (other, done.containers)
+        assert done.what == f"moved a task of single from {task.node} to {other}, start-first"
+        assert spec(cluster, "single") == before
+
+        # A constraint that is lifted restarts nothing, and one who asks for the same again is told so.
+        assert carry_out(settings, action).nothing_to_do
+        undo(settings, action, done)
+        [again] = running(cluster, "single")
+        assert again.node == task.node
+        assert spec(cluster, "single") == before
+
+        (view,) = [each for each in look(settings).services if each.name == "single"]
+        assert view.stays is None
+        assert view.constraints == ("node.role==worker", "node.hostname!=node9")
+        assert (view.limit, view.reserve) == (Quantities(0.5), Quantities(None, 16 << 20))
+
+
+class Balancer(threading.Thread):
+    """Sends requests to the replicas that Swarm wants to run and that do, as its own balancers would."""
+
+    def __init__(self, cluster: Swarm, name: str) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._name = name
+        self._over = threading.Event()
+        self.answers: list[str] = []
+        self.failures: list[str] = []
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            backends = [
+                task for task in running(self._cluster, self._name) if task.desired_state == "running"
+            ]
+            for task in backends:
+                address = self._cluster.node(str(task.node)).address
+                try:
+                    with urllib.request.urlopen(f"http://{address}:{PORT}/", timeout=5) as answer:
+                        self.answers.append(f"{task.node} {answer.status}")
+                except OSError as error:
+                    self.failures.append(f"{task.node}: {error}")
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+
+HTTPD = ("sh", "-c", f"mkdir /w && echo hello >/w/index.html && exec httpd -f -p {PORT} -h /w")
+CHECKED = (
+    f"--health-cmd=wget -q -O /dev/null http://127.0.0.1:{PORT}/",
+    *("--health-interval=300ms", "--health-timeout=2s", "--health-retries=10"),
+)
+
+
+def test_a_web_service_under_load_moves_without_a_failed_request_and_only_the_one_replica(
+    cluster: Swarm, settings: Settings
+) -> None:
+    extra = (*CHECKED, "--replicas-max-per-node=1")
+    with service(cluster, "web", *HTTPD, replicas=2, extra=extra) as tasks:
+        first, second = sorted(tasks, key=lambda task: str(task.node))
+        (free,) = {"node1", "node2", "node3"} - {str(task.node) for task in tasks}
+        load = Balancer(cluster, "web")
+        load.start()
+        try:
+            eventually(lambda: len(load.answers) > 20, 20)
+            carry_out(settings, move(first, free))
+            at = len(load.answers)
+            eventually(lambda: len(load.answers) > at + 20, 20)
+        finally:
+            load.end()
+        assert load.failures == []
+        assert {answer.split()[0] for answer in load.answers[at:]} == {free, second.node}
+        assert {task.container_id for task in running(cluster, "web")} & {
+            second.container_id,
+            first.container_id,
+        } == {second.container_id}
+
+
+def test_what_does_not_become_healthy_is_put_back(cluster: Swarm, settings: Settings) -> None:
+    # Healthy on one node alone.
+    extra = (
+        *("--hostname={{.Node.Hostname}}", "--constraint=node.hostname!=node1"),
+        *("--health-cmd=test $(hostname) = node2", "--health-interval=300ms", "--health-retries=1"),
+    )
+    with service(cluster, "picky", "sleep", "1000", labels={"wattpack.move": "allowed"}, extra=extra) as [
+        task
+    ]:
+        before = spec(cluster, "picky")
+        with pytest.raises(CannotAct, match=r"picky did not become healthy on node3 .*; it was put back"):
+            carry_out(settings, move(task, "node3"))
+        assert [each.container_id for each in running(cluster, "picky")] == [task.container_id]
+        assert spec(cluster, "picky") == before
+
+
+def test_what_must_stay_stays(cluster: Swarm, settings: Settings, tmp_path: Path) -> None:
+    bind = f"--mount=type=bind,source={tmp_path},target=/data"
+    kinds: dict[str, tuple[dict[str, Any], str]] = {
+        "pinned": (
+            {"node": "node2", "labels": {"wattpack.move": "allowed"}},
+            "its own constraint pins it to node2",
+        ),
+        "single": ({}, "it has one replica and no label wattpack.move=allowed"),
+        "stores": (
+            {"replicas": 2, "extra": ["--mount=type=volume,source=kept,target=/data"]},
+            "it uses the local volume kept, which stays behind and no label wattpack.move=allowed",
+        ),
+        "binds": (
+            {"replicas": 2, "extra": [bind]},
+            f"it uses the folder {tmp_path}, which stays behind and no label wattpack.move=allowed",
+        ),
+        "never": (
+            {"replicas": 2, "labels": {"wattpack.move": "never"}},
+            "its label wattpack.move says never",
+        ),
+    }
+    for name, (options, _) in kinds.items():
+        cluster.create_service(name, "sleep", "1000", **options)
+    cluster.manager.docker(
+        *("service", "create", "--detach", "--name=everywhere", "--mode=global", "--network=host"),
+        *("--no-resolve-image", "--stop-grace-period=1s", "lab:latest", "sleep", "1000"),
+    )
+    try:
+        reasons = {name: reason for name, (_, reason) in kinds.items()} | {
+            "everywhere": "it runs on every node"
+        }
+        before = {name: eventually(partial(running, cluster, name), 30) for name in reasons}
+        assert {each.name: each.stays for each in look(settings).services if each.name in reasons} == reasons
+        for name, reason in reasons.items():
+            task = before[name][0]
+            (target, *_) = {"node1", "node2", "node3"} - {str(task.node)}
+            with pytest.raises(CannotAct) as caught:
+                carry_out(settings, move(task, target))
+            assert str(caught.value) == f"{name} stays where it is: {reason}"
+            assert before[name][0].container_id in {each.container_id for each in running(cluster, name)}
+    finally:
+        for name in reasons:
+            cluster.remove_service(name)
+
+
+def test_a_node_is_drained_and_switched_off_and_comes_back(
+    cluster: Swarm, settings: Settings, tmp_path: Path
+) -> None:
+    hook = tmp_path / "power"
+    hook.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n', encoding="utf-8")
+    hook.chmod(0o755)
+    commands = {"power_off_command": f"{hook} off", "power_on_command": f"{hook} on"}
+    switching = msgspec.structs.replace(settings, **commands)
+    node = cluster.node("node3")
+    with service(cluster, "spread", "sleep", "1000", replicas=3, extra=["--restart-delay=0s"]) as tasks:
+        assert "node3" in {task.node for task in tasks}
+        off = Power(node="node3", on=False, reasons=WHY)
+        stranger = node.engine.run("stranger", "sleep", "1000")
+        with pytest.raises(CannotAct, match="node3 stays on: stranger run there, unknown to Swarm"):
+            carry_out(switching, off)
+        node.engine.remove(stranger)
+        with pytest.raises(CannotAct, match="power_off_command"):
+            carry_out(settings, off)
+        with pytest.raises(CannotAct, match="node1 stays on: it is a manager"):
+            carry_out(switching, Power(node="node1", on=False, reasons=WHY))
+
+        done = carry_out(switching, off)
+        assert (tmp_path / "calls").read_text(encoding="utf-8") == "off node3\n"
+        assert {task.node for task in running(cluster, "spread")} == {"node1", "node2"}
+        assert len(running(cluster, "spread")) == 3
+        (seen,) = [each for each in look(switching).nodes if each.name == "node3"]
+        assert not seen.accepts
+
+        undo(switching, off, done)
+        (seen,) = [each for each in look(switching).nodes if each.name == "node3"]
+        assert seen.accepts
+        assert not any(label.startswith("wattpack") for label in seen.labels)
+
+
+def test_a_running_container_is_held_to_less_and_gets_it_back(cluster: Swarm, settings: Settings) -> None:
+    extra = ["--limit-cpu=1", "--limit-memory=64MB"]
+    with service(cluster, "cuttable", *BURN, node="node2", extra=extra) as [task]:
+        engine = cluster.node("node2").engine
+        assert task.container_id is not None
+
+        def limits() -> tuple[int, int]:
+            host = engine.inspect(str(task.container_id))["HostConfig"]
+            return host["NanoCpus"], host["Memory"]
+
+        assert limits() == (1_000_000_000, 64 << 20)
+        less = Cut(task=task.container_id, node="node2", allocated=Quantities(0.25, 32 << 20), reasons=WHY)
+        done = carry_out(settings, less)
+        assert limits() == (250_000_000, 32 << 20)
+        assert carry_out(settings, less).nothing_to_do
+        too_little = Cut(task=task.container_id, node="node2", allocated=Quantities(None, 10), reasons=WHY)
+        with pytest.raises(CannotAct, match="it would be killed"):
+            carry_out(settings, too_little)
+        undo(settings, less, done)
+        assert limits() == (1_000_000_000, 64 << 20)
+        assert [each.container_id for each in wanted(cluster, "cuttable")] == [task.container_id]
+
+
+def test_what_a_killed_collector_left_is_taken_back(cluster: Swarm, settings: Settings) -> None:
+    async def killed(action: Move) -> None:
+        async with open_driver(settings) as driver:
+            moving = asyncio.create_task(driver.carry_out(action))
+            while "wattpack.before" not in spec(cluster, "orphan")["Labels"]:  # noqa: ASYNC110 - another's state
+                await asyncio.sleep(0.02)
+            moving.cancel()
+            await asyncio.gather(moving, return_exceptions=True)
+
+    async def release() -> tuple[str, ...]:
+        async with open_driver(settings) as driver:
+            return await driver.release()
+
+    with service(cluster, "orphan", "sleep", "1000", labels={"wattpack.move": "allowed"}) as [task]:
+        before = spec(cluster, "orphan")
+        (target, *_) = sorted({"node1", "node2", "node3"} - {str(task.node)})
+        asyncio.run(killed(move(task, target)))
+        cluster.wait_until_runs("orphan", on=target)  # Swarm goes on by itself
+        eventually(
+            lambda: asyncio.run(release()) == ("lifted the constraints that a move left on orphan",), 20
+        )
+        assert spec(cluster, "orphan") == before
+        assert [each.node for each in running(cluster, "orphan")] == [target]
+
+
+def test_a_dry_run_is_not_noticed_by_the_engine(cluster: Swarm, settings: Settings) -> None:
+    with service(cluster, "watched", "sleep", "1000", labels={"wattpack.move": "allowed"}) as [task]:
+        since = cluster.manager.get("/info")["SystemTime"]
+        dry = Settings(managers=settings.managers, engines=settings.engines, power_off_command="false")
+        assert task.container_id is not None
+        actions: tuple[Action, ...] = (
+            move(task, "node1"),
+            Cut(task=task.container_id, node=str(task.node), allocated=Quantities(0.1), reasons=WHY),
+            Kill(task=task.container_id, node=str(task.node), target=None, reasons=WHY),
+            Power(node="node3", on=False, reasons=WHY),
+        )
+        for action in actions:
+            carry_out(dry, action)
+        for node in cluster.nodes:
+            until = node.engine.get("/info")["SystemTime"]
+            said = node.engine.docker(
+                "events", f"--since={since}", f"--until={until}", "--format={{json .}}"
+            ).splitlines()
+            happened = [json.loads(line) for line in said]
+            assert [
+                each for each in happened if each["Type"] != "container" or each["Action"] != "exec_die"
+            ] == []
