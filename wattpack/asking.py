@@ -4,10 +4,18 @@ import os
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TypeVar
 
 import aiohttp
+import msgspec
 
+from wire.address import COLLECTOR_DEFAULT
 from wire.complaint import Complaint
+from wire.problem import Problem
+
+Answer = TypeVar("Answer")
+_PATIENCE = aiohttp.ClientTimeout(total=60)
+_JSON = {"Content-Type": "application/json"}
 
 TOKEN_VARIABLE = "WATTPACK_TOKEN"  # noqa: S105 - the name of one, not one
 CA_VARIABLE = "WATTPACK_CA_FILE"
@@ -44,3 +52,34 @@ def about(status: int) -> str:
             return f" (the token in {TOKEN_VARIABLE} is not for this)"
         case _:
             return ""
+
+
+def collector_url(given: str | None) -> str:
+    """Where the collector is: as given, or on this host."""
+    url = given or f"http://{COLLECTOR_DEFAULT}"
+    if not url.startswith(("http://", "https://")):
+        raise Complaint(f"--collector {url}: write an address such as http://{COLLECTOR_DEFAULT}")
+    return url.rstrip("/")
+
+
+async def put_question(url: str, path: str, question: object, shape: type[Answer]) -> Answer:
+    """Ask the collector one thing; raises `Complaint` with what it says, or that it says nothing."""
+    async with asking(_PATIENCE) as session:
+        try:
+            async with session.post(url + path, data=msgspec.json.encode(question), headers=_JSON) as answer:
+                body = await answer.read()
+        except TimeoutError:
+            raise Complaint(f"the collector at {url} does not answer in time: is it overrun?") from None
+        except (aiohttp.ClientError, ValueError) as error:
+            raise Complaint(
+                f"the collector at {url} does not answer ({error}): is it running, and is this its address?"
+            ) from None
+    try:
+        if answer.status != HTTPStatus.OK:
+            said = msgspec.json.decode(body, type=Problem).detail
+            raise Complaint(f"the collector says no: {said}{about(answer.status)}")
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.MsgspecError:
+        raise Complaint(
+            f"what answers {answer.status} at {url} is no collector of this version: check the address"
+        ) from None

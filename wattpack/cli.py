@@ -28,6 +28,8 @@ COMMANDS = (
     Command("agent", "run the agent of this host; --once takes one sample and ends"),
     Command("collector", "run the collector"),
     Command("top", "show hosts and containers, live in the terminal"),
+    Command("hint", "say where a container should go, and why"),
+    Command("plan", "say what should be moved, cut or switched now, and why; it changes nothing"),
     Command("doctor", "say what this host can measure, and how to open what it cannot"),
     Command("calibrate", "fit a power model to this host, with its own meter or a recording"),
     Command("evaluate", "say how far off the power models are on recordings of metered machines"),
