@@ -63,7 +63,7 @@ def rank(
         rows = np.array(just_left, dtype=np.intp)
         refused[rows[refused[rows] == Refused.EXCLUDED]] = Refused.CAME_FROM
     in_doubt = doubtful(snapshot)[ranking.rows]
-    order = np.argsort(in_doubt, kind="stable") if in_doubt.any() else slice(None)
+    order = np.concatenate((np.flatnonzero(~in_doubt), np.flatnonzero(in_doubt)))
     return replace(ranking, rows=ranking.rows[order], scores=ranking.scores[order], refused=refused)
 
 

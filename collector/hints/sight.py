@@ -17,8 +17,8 @@ class Sight:
         self._last: Snapshot | None = None
         self._taking: asyncio.Task[None] | None = None
         self.rehearse: Callable[[Snapshot], object] | None = None
-        """What was asked last: it is tried on each new picture where nobody waits for it, so that who asks the
-        like next finds most of it worked out."""
+        """What was asked last: it is tried on each new picture, where nobody waits for it, so that who asks
+        the like next finds most of it worked out."""
 
     async def snapshot(
         self, board: Board, now: float, *, fresh_seconds: float, oldest_seconds: float

@@ -75,6 +75,13 @@ def share(amounts: Floats, capacity: Floats) -> Floats:
         return np.where(capacity > 0, amounts / capacity, 0.0)
 
 
+def _most(ratios: Floats) -> Floats:
+    """The largest of the four: column by column, which is many times as fast as row by row."""
+    cpu, memory, disk, network = ratios.T
+    most: Floats = np.maximum(np.maximum(cpu, memory), np.maximum(disk, network))
+    return most
+
+
 def promise_room(capacity: Floats, allocated: Floats, strictest: Codes, task_class: int) -> Floats:
     """What may still be promised of each node, by the strictest class among its tasks and the one to come."""
     there = np.where(strictest > 0, np.minimum(strictest, task_class), task_class)
@@ -108,7 +115,7 @@ class Costs:
         capacity = self._capacity[rows]
         before = needed(expected, variance, self._spread)
         after = needed(expected + more, variance + more_variance, self._spread)
-        taken = share(after, capacity).max(axis=1) - share(before, capacity).max(axis=1)
+        taken = _most(share(after, capacity)) - _most(share(before, capacity))
         added = self._power.watts(share(expected + more, capacity), rows)
         added -= self._power.watts(share(expected, capacity), rows)
         idle = self._idle_watts[rows]
