@@ -360,3 +360,61 @@ def test_a_dry_run_is_not_noticed_by_the_engine(cluster: Swarm, settings: Settin
             assert [
                 each for each in happened if each["Type"] != "container" or each["Action"] != "exec_die"
             ] == []
+
+
+def test_a_lone_container_is_made_anew_on_another_host_by_leave_and_comes_back(
+    cluster: Swarm, settings: Settings
+) -> None:
+    here, there = cluster.node("node2").engine, cluster.node("node3").engine
+    plain = msgspec.structs.replace(settings, name="docker")
+    leave = {"wattpack.move": "allowed"}
+    container = here.run("lone", "sleep", "1000", cpus=0.5, labels=leave, extra=["--env=A=b"])
+    try:
+        action = Move(task=container, source="node2", target="node3", reasons=WHY)
+        done = carry_out(plain, action)
+        [made] = done.containers
+        new = there.inspect("lone")
+        assert (new["Id"], new["State"]["Status"]) == (made, "running")
+        assert (new["HostConfig"]["NanoCpus"], new["Config"]["Labels"]) == (500_000_000, leave)
+        assert "A=b" in new["Config"]["Env"]
+        assert "lone" not in here.docker("ps", "--all", "--format={{.Names}}").split()
+        seen = look(plain)
+        assert {each.name: each.ready for each in seen.nodes} == {"node1": True, "node2": True, "node3": True}
+        assert [(each.container, each.node) for each in seen.tasks if each.service == "lone"] == [
+            (made, "node3")
+        ]
+
+        undo(plain, action, done)
+        back = here.inspect("lone")
+        assert back["State"]["Status"] == "running"
+
+        # What stays up only with room for it is seen before anything is taken away.
+        here.docker("rm", "--force", "lone")
+        container = here.run("lone", "sh", "-c", "test -e /proc/1 && exit 1", labels=leave)
+        with pytest.raises(CannotAct, match="it did not stay up"):
+            carry_out(plain, Move(task=container, source="node2", target="node3", reasons=WHY))
+        assert here.inspect("lone")["Id"] == container
+        assert "lone" not in there.docker("ps", "--all", "--format={{.Names}}").split()
+    finally:
+        for engine in (here, there):
+            if "lone" in engine.docker("ps", "--all", "--format={{.Names}}").split():
+                engine.remove("lone")
+
+
+def test_a_container_without_limits_is_cut_and_let_go(cluster: Swarm, settings: Settings) -> None:
+    engine = cluster.node("node2").engine
+    container = engine.run("free", "sleep", "1000")
+    try:
+        less = Cut(task=container, node="node2", allocated=Quantities(0.25, 32 << 20), reasons=WHY)
+        done = carry_out(settings, less)
+        host = engine.inspect("free")["HostConfig"]
+        assert (host["CpuQuota"] / host["CpuPeriod"], host["Memory"]) == (0.25, 32 << 20)
+        undo(settings, less, done)
+        group = engine.cgroup(container, "cpu")
+        limits = [group / "cpu.cfs_quota_us", group / "cpu.max"]
+        assert [
+            path.read_text(encoding="ascii").split()[0] in {"-1", "max"} for path in limits if path.exists()
+        ] == [True]
+        assert engine.inspect("free")["HostConfig"]["Memory"] == engine.get("/info")["MemTotal"]
+    finally:
+        engine.remove("free")

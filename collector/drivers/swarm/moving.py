@@ -101,8 +101,12 @@ class Mover:
             arrived = await self._wait(way, partial(_arrived, way), self._patience_seconds)
         except _NotWell as failure:
             raise CannotAct(await self._put_back(way, str(failure))) from None
-        await self._manager.change_service(way.service.id, as_written)
-        return Done(what=_told(way, arrived, cluster), containers=tuple(each.container for each in arrived))
+        said = _told(way, arrived, cluster)
+        try:
+            await self._manager.change_service(way.service.id, as_written)
+        except CannotAct as error:  # it has moved all the same
+            said = f"{said}; the constraints that led it there are still to be lifted ({error})"
+        return Done(what=said, containers=tuple(each.container for each in arrived))
 
     async def release(self, cluster: Cluster) -> tuple[str, ...]:
         """Lift what constraints of ours are left on services that are not on the move."""
@@ -125,22 +129,22 @@ class Mover:
 
     async def _put_back(self, way: Way, failure: str) -> str:
         """Have all as it was, and say so. A constraint keeps Swarm from preferring what has just failed."""
-        where = "where it was" if way.back else "where Swarm finds room"
         said = f"{way.service.name} did not become healthy on {way.target.name} ({failure})"
-        source = await self._manager.node(way.source.id)
         try:
+            source = await self._manager.node(way.source.id)
             if way.back and source.ready and source.active:
                 await self._steer(way, way.back)
-            else:
-                where = "where Swarm finds room"
+            else:  # Swarm finds a place itself
                 await self._manager.change_service(way.service.id, as_written)
-            await self._wait(way, partial(_is_whole, way), self._patience_seconds)
-        except _NotWell as worse:
-            return f"{said}; it was put back {where}, but does not run there yet ({worse})"
-        else:
-            return f"{said}; it was put back {where}, and runs"
-        finally:
+            try:
+                await self._wait(way, partial(_is_whole, way), self._patience_seconds)
+                said = f"{said}; it was put back, and runs"
+            except _NotWell as worse:
+                said = f"{said}; it was put back, but does not run yet ({worse})"
             await self._manager.change_service(way.service.id, as_written)
+        except CannotAct as error:
+            return f"{said}; the constraints of the move are still to be lifted ({error})"
+        return said
 
     async def _wait(
         self, way: Way, judge: Callable[[Service, tuple[Task, ...], bool], list[Task] | None], seconds: float
