@@ -1,0 +1,136 @@
+"""A large cluster for the benchmark of hints, made as columns at once: no registry is filled so fast."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from collector.snapshot.assembling import ServiceFacts, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.power import GRID, Floats, PowerCurves
+from collector.snapshot.tables import NOWHERE, Generation, Kind, Liveness, Nodes, Snapshot, Tasks
+from wire.resources import RESOURCES, Quantities
+
+BEGIN_SECONDS = 1_800_000_000.0
+_CAPACITY = np.array([32.0, 128 * 2.0**30, 1e9, 1.25e9])
+_SERVICES = 500
+_SLOTS = 36
+_ZONES = 8
+_PART_OFF, _PART_SUSPECT, _PART_CLOSED = 0.03, 0.01, 0.02
+_PART_NEW, _PART_JOBS, _PART_UNMOVABLE = 0.05, 0.2, 0.1
+_BOTTLENECK_RATIO = 0.95
+_SHARE = 0.6
+"""How much of a node its containers use together, on average."""
+
+
+def cluster(nodes: int, containers_per_node: int, seed: int = 7) -> Snapshot:
+    """Nodes of three sizes, most of them half full, with containers of known services and of all classes."""
+    generator = np.random.default_rng(seed)
+    tasks = _tasks(generator, nodes, nodes * containers_per_node)
+    return Snapshot(
+        at=BEGIN_SECONDS,
+        nodes=_nodes(generator, tasks, nodes),
+        tasks=tasks,
+        services=service_table([_service(generator, number) for number in range(_SERVICES)]),
+        domain_names=tuple(f"zone-{number}" for number in range(_ZONES)),
+    )
+
+
+def as_new(snapshot: Snapshot) -> Snapshot:
+    """The same, as when it has just been taken: of what moves, nothing was worked out yet."""
+    return replace(
+        snapshot,
+        nodes=replace(snapshot.nodes).knowing(snapshot.nodes),
+        tasks=replace(snapshot.tasks),
+        services=replace(snapshot.services),
+    )
+
+
+def service_name(number: int) -> str:
+    """Those there are go round."""
+    return f"service-{number % _SERVICES:04}"
+
+
+def _service(generator: np.random.Generator, number: int) -> ServiceFacts:
+    share = generator.uniform(0.2, 1.0)
+    return ServiceFacts(
+        name=service_name(number),
+        known=number % 5 != 0,
+        dominant=int(generator.integers(len(RESOURCES))),
+        confidence=0.9,
+        envelope=Quantities(1.5 * share, round(share * 2**32), 4e6 * share, 6e6 * share),
+        mean=Quantities(share, round(share * 2**31), 1e6 * share, 2e6 * share),
+        variance=(0.05, 1e16, 1e11, 1e11),
+        image=f"registry/app-{number}",
+    )
+
+
+def _tasks(generator: np.random.Generator, nodes: int, count: int) -> Tasks:
+    shares = generator.uniform(0.1, 1.9, size=(count, len(RESOURCES)))
+    mean = shares * _CAPACITY * _SHARE * nodes / count
+    requested = mean * generator.uniform(1.0, 1.6, size=(count, 1))
+    requested[:, 2:] = np.nan
+    return Tasks(
+        ids=tuple(f"{number:064x}" for number in range(count)),
+        names=tuple(f"task-{number}" for number in range(count)),
+        node=generator.integers(0, nodes, count).astype(np.intp),
+        service=generator.integers(0, _SERVICES, count).astype(np.intp),
+        used=mean,
+        mean=mean,
+        variance=np.square(mean * 0.2),
+        envelope=mean * 1.2,
+        samples=np.where(generator.random(count) < _PART_NEW, 0, 1000).astype(np.int64),
+        requested=requested,
+        allocated=requested,
+        task_class=generator.integers(1, 5, count).astype(np.int8),
+        kind=np.where(generator.random(count) < _PART_JOBS, Kind.JOB, Kind.SERVICE).astype(np.int8),
+        group=generator.integers(0, 4, count).astype(np.int8),
+        age_seconds=generator.uniform(0, 1e5, count),
+        settled_seconds=generator.uniform(0, 1e5, count),
+        came_from=np.full(count, NOWHERE, dtype=np.intp),
+        movable=generator.random(count) >= _PART_UNMOVABLE,
+    )
+
+
+def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
+    capacity = _CAPACITY * generator.choice([0.75, 1.0, 1.5], size=(count, 1))
+    mean = sum_by_node(tasks.node, tasks.mean, count)
+    used = np.minimum(mean * generator.uniform(0.9, 1.1, size=mean.shape), capacity)
+    ratio = used / capacity
+    wobble = generator.normal(0.0, 0.03, size=(count, _SLOTS, len(RESOURCES)))
+    zones = generator.integers(0, _ZONES, count).astype(np.int32)
+    on = generator.random(count) >= _PART_OFF
+    return Nodes(
+        names=tuple(f"node-{number:05}" for number in range(count)),
+        capacity=capacity,
+        used=used,
+        liveness=np.where(generator.random(count) < _PART_SUSPECT, Liveness.SUSPECT, Liveness.UP).astype(
+            np.int8
+        ),
+        on=on,
+        accepts=generator.random(count) >= _PART_CLOSED,
+        heard_seconds_ago=generator.uniform(0, 30, count),
+        generation=np.full(count, Generation.ANY, dtype=np.int8),
+        failures=generator.poisson(0.2, count).astype(np.int32),
+        bottleneck=ratio > _BOTTLENECK_RATIO,
+        domain=zones,
+        history=np.clip(ratio[:, None, :] + wobble, 0.0, 1.0),
+        power=_power(generator, count),
+        labels=tuple(
+            {"zone": f"zone-{zone}", "disk": "ssd" if zone % 2 else "hdd"} for zone in zones.tolist()
+        ),
+        tasks=np.bincount(tasks.node, minlength=count).astype(np.int32),
+        allocated=sum_by_node(tasks.node, tasks.allocated, count),
+        reserved=sum_by_node(tasks.node, tasks.envelope, count),
+        mean=mean,
+        variance=sum_by_node(tasks.node, tasks.variance, count),
+        strictest_class=strictest_by_node(tasks, count),
+    )
+
+
+def _power(generator: np.random.Generator, count: int) -> PowerCurves:
+    full: Floats = generator.uniform(80.0, 200.0, size=(count, 1))
+    return PowerCurves(
+        idle_watts=generator.uniform(40.0, 120.0, count),
+        cpu_watts=full * np.sqrt(GRID),
+        full_watts=generator.uniform(2.0, 20.0, size=(count, len(RESOURCES) - 1)),
+        error_ratio=np.full(count, 0.1),
+    )
