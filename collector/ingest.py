@@ -6,6 +6,7 @@ to keep, goes by the collector's clock.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
@@ -15,16 +16,20 @@ from aiohttp import web
 from collector.access.scopes import CALLER, Caller
 from collector.body import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
 from collector.core import Core, Kind, Outcome
+from collector.history.interface import Unavailable, UsageWord
 from collector.history.prometheus.reading import is_pulled
 from collector.refusal import Refusal
 from collector.usage import slot_of
 from collector.waiting import WAITING
 from wire.messages import Receipt, Report, encode, parse_batch, parse_packed_batch
 
+log = logging.getLogger(__name__)
+
 TYPES = (JSON_TYPE, MSGPACK_TYPE)
 
-_BITE = 60
-"""Containers: a node's usual number, as most of the cost is in starting, not in how many there are."""
+_SUMS_AT_ONCE = 4
+"""Nodes whose usage is written down in one commit: few enough that reports hardly wait for it."""
+_SUMS_SECONDS = 0.25
 
 
 async def take_reports(core: Core, request: web.Request) -> web.Response:
@@ -67,12 +72,25 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
 
 async def _count_usage(core: Core, report: Report, received_at: float) -> None:
     """Add up the histograms of a heartbeat, in bites that nobody else has to wait for."""
-    if report.heartbeat is None:
+    if report.heartbeat is None or not report.heartbeat.usage:
         return
-    slot, usage = slot_of(report.at, received_at), report.heartbeat.usage
-    for start in range(0, len(usage), _BITE):
-        core.registry.count_usage(report.node, slot, usage[start : start + _BITE])
+    word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+    for _ in core.registry.hear_usage(word, report.heartbeat.usage):
         await asyncio.sleep(0)
+
+
+async def keep_sums(core: Core) -> None:
+    """Let the history hold what usage adds up to, in place of many words, again and again."""
+    while True:
+        words, sums = core.registry.sums_due(_SUMS_AT_ONCE)
+        if words:
+            try:
+                await core.history.add_up(words, sums)
+            except Unavailable as error:
+                # The words are there as before; those that come will be added up with them.
+                core.registry.put_back(words)
+                log.warning("what containers used is not added up, to be tried again: %s", error)
+        await asyncio.sleep(_SUMS_SECONDS)
 
 
 def _kind(report: Report) -> Kind:

@@ -18,6 +18,7 @@ from collector.core import Core
 from collector.door import called_by_name, problems
 from collector.history.choice import open_history
 from collector.history.interface import Unavailable
+from collector.ingest import keep_sums
 from collector.metrics import REGISTRY, registry_of
 from collector.pull.loop import pulling
 from collector.registry import Registry
@@ -57,12 +58,13 @@ async def running(
             serving(app, listen, "http.listen", tls=opened.tls) as address,
             pulling(core),
         ):
-            tidying = asyncio.create_task(_keep_tidy(core))
+            keeping = [asyncio.create_task(_keep_tidy(core)), asyncio.create_task(keep_sums(core))]
             try:
                 yield RunningCollector(address, core)
             finally:
-                tidying.cancel()
-                await asyncio.gather(tidying, return_exceptions=True)
+                for each in keeping:
+                    each.cancel()
+                await asyncio.gather(*keeping, return_exceptions=True)
 
 
 async def _remember(core: Core) -> None:
@@ -70,7 +72,7 @@ async def _remember(core: Core) -> None:
     recollection = await core.history.recall()
     for received in recollection.reports:
         core.registry.apply(received.report, received.received_at)
-    core.registry.restore(recollection.alerts, recollection.usage)
+    core.registry.restore(recollection.alerts, recollection.usage, recollection.usage_words)
     core.registry.tidy(core.clock())
 
 

@@ -17,7 +17,7 @@ learnt under it goes on. Without containers it is a stranger, and the old name g
 What changes is written on the `board` at once, in columns, for those that decide.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,15 +28,19 @@ from collector.answers import AlertState, Container, Node, NodeAlert, State
 from collector.board.board import Board
 from collector.board.facts import Change, Flags
 from collector.config import CollectorConfig
-from collector.history.interface import Standing, Used
+from collector.history.interface import Standing, UsageWord, Used
 from collector.listing import listed_alert, listed_container, listed_node
 from collector.picture import Picture
-from collector.usage import Reckoning, Ring, Watched, count, settle, slot_at
+from collector.usage import Reckoning, Ring, Watched, add, count, settle, slot_at
 from wire.messages import ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
 
 _NOTHING_COUNTED = Ring()
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
+_BITE = 60
+"""Containers: a node's usual number, as most of the cost is in starting, not in how many there are."""
+_MOST_WORDS = 4
+"""Words on usage that may wait to be replaced by their sum; to add them up takes time at a restart."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,25 @@ class _Entry:
     """As the last heartbeat of any run said."""
     alerts: Alerts = field(default_factory=Alerts)
     usage: dict[str, Ring] = field(default_factory=dict)
+    words: list[UsageWord] = field(default_factory=list)
+    """Those that are in `usage` and not in the sums that the history holds."""
+    counting: int = 0
+    """Words that are in `usage` in part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A node and what runs on it, for those who list them; not to be kept, as it goes on changing."""
+
+    name: str
+    state: State
+    picture: Picture
+    usage: Mapping[str, Ring]
+
+    def container(self, name: str) -> Container:
+        """One of its containers, by id."""
+        ring = self.usage.get(name, _NOTHING_COUNTED)
+        return listed_container(self.picture.containers[name], self.name, self.state, ring)
 
 
 class Registry:
@@ -119,8 +142,62 @@ class Registry:
         for name in count(rings, slot, usage, self._reckoning):
             self._put_envelope(node, name, rings[name])
 
-    def restore(self, alerts: Iterable[AlertSaid], usage: Iterable[Used]) -> None:
+    def hear_usage(self, word: UsageWord, usage: Sequence[ContainerUsage]) -> Iterator[None]:
+        """Add up what a heartbeat said, in bites that others can have their turn between."""
+        entry = self._entries[word.node]
+        entry.counting += 1
+        for start in range(0, len(usage), _BITE):
+            self.count_usage(word.node, word.slot, usage[start : start + _BITE])
+            yield
+        # If this broke off, the history goes by the words themselves.
+        entry.counting -= 1
+        entry.words.append(word)
+
+    def sums_due(self, at_most: int) -> tuple[list[UsageWord], list[Used]]:
+        """What some nodes' usage adds up to, where that stands for many words, and which these are."""
+        words: list[UsageWord] = []
+        sums: list[Used] = []
+        for name, entry in self._entries.items():
+            if len(entry.words) < _MOST_WORDS or entry.counting:
+                continue
+            for slot in {word.slot for word in entry.words}:
+                held = {key: ring.slots[slot] for key, ring in entry.usage.items() if slot in ring.slots}
+                sums.append(Used(name, slot, held))
+            words += entry.words
+            entry.words = []
+            at_most -= 1
+            if not at_most:
+                break
+        return words, sums
+
+    def put_back(self, words: Iterable[UsageWord]) -> None:
+        """These are still to be added up."""
+        for word in words:
+            if entry := self._entries.get(word.node):
+                entry.words.append(word)
+
+    def restore(
+        self,
+        alerts: Iterable[AlertSaid],
+        usage: Iterable[Used],
+        words: Iterable[tuple[UsageWord, Sequence[ContainerUsage]]] = (),
+    ) -> None:
         """Know again what the nodes that are already here said before."""
+        self._restore_alerts(alerts)
+        for used in usage:
+            if entry := self._entries.get(used.node):
+                for container, packed in used.packed.items():
+                    entry.usage.setdefault(container, Ring()).slots[used.slot] = packed
+        for word, told in words:
+            if entry := self._entries.get(word.node):
+                add(entry.usage, word.slot, told)
+                entry.words.append(word)
+        for node, entry in self._entries.items():
+            settle(list(entry.usage.values()), self._reckoning)
+            for container, ring in entry.usage.items():
+                self._put_envelope(node, container, ring)
+
+    def _restore_alerts(self, alerts: Iterable[AlertSaid]) -> None:
         alarmed = set()
         for said in alerts:
             if entry := self._entries.get(said.node):
@@ -129,15 +206,6 @@ class Registry:
         for node in alarmed:
             entry = self._entries[node]
             self._write(entry, _change(node, entry, bottleneck=_open(entry)))
-        rings: dict[tuple[str, str], Ring] = {}
-        for used in usage:
-            if entry := self._entries.get(used.node):
-                ring = entry.usage.setdefault(used.container, Ring())
-                ring.slots[used.slot] = used.packed
-                rings[used.node, used.container] = ring
-        settle(list(rings.values()), self._reckoning)
-        for (node, container), ring in rings.items():
-            self._put_envelope(node, container, ring)
 
     def _put_envelope(self, node: str, container: str, ring: Ring) -> None:
         statistics = ring.statistics
@@ -154,6 +222,11 @@ class Registry:
     def names(self) -> list[str]:
         """All nodes, in no particular order."""
         return list(self._entries)
+
+    def known(self, now: float, *, node: str | None = None, since: str = "") -> Iterator[Known]:
+        """Nodes by name: all, or those from a name on, or one."""
+        for name, entry in _by_name(self._asked(node), since):
+            yield Known(name, self._state(entry, now), entry.picture, entry.usage)
 
     def watched(self, node: str) -> list[Watched]:
         """The containers of services that run on a node, and what they used."""
@@ -320,6 +393,10 @@ def _change(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failur
         bottleneck=bottleneck,
         failures=failures,
     )
+
+
+def _by_name(entries: Iterable[tuple[str, _Entry]], since: str) -> list[tuple[str, _Entry]]:
+    return sorted((each for each in entries if each[0] >= since), key=lambda each: each[0])
 
 
 def _open(entry: _Entry) -> Flags:

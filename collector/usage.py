@@ -13,7 +13,7 @@ from math import ceil
 import numpy as np
 
 from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, statistics, totals
-from collector.analysis.histograms import Floats, Keys, Packed, pack, stack, summed, with_usage
+from collector.analysis.histograms import Floats, Keys, Numbers, Packed, pack, stack, summed, with_usage
 from collector.config import Envelopes
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities, Resource
@@ -104,22 +104,34 @@ class Watched:
     slots: tuple[tuple[int, Packed], ...]
 
 
-def count(
-    rings: dict[str, Ring], slot: int, usages: Sequence[ContainerUsage], reckoning: Reckoning
-) -> Sequence[str]:
-    """Add the samples of a heartbeat to the containers' rings; says whose."""
+def add(
+    rings: dict[str, Ring], slot: int, usages: Sequence[ContainerUsage]
+) -> tuple[list[str], Keys, Numbers]:
+    """Add the samples of a heartbeat to the containers' rings, which are then to be settled.
+
+    Says whose they are, and what the slot holds of each by now.
+    """
     rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
     touched = [rings.setdefault(name, Ring()) for name in rows]
     held = [ring.slots.get(slot) for ring in touched]
     keys, counts = with_usage(held, usages, [rows[usage.id] for usage in usages])
     for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
         ring.slots[slot] = packed
+    return list(rows), keys, counts
+
+
+def count(
+    rings: dict[str, Ring], slot: int, usages: Sequence[ContainerUsage], reckoning: Reckoning
+) -> Sequence[str]:
+    """Add the samples of a heartbeat to the containers' rings, and see what they tell; says whose."""
+    names, keys, counts = add(rings, slot, usages)
+    touched = [rings[name] for name in names]
     if all(len(ring.slots) == 1 for ring in touched):
         numbers = totals(keys, counts, len(touched))
         _note(touched, keys, counts.astype(np.float64), numbers, reckoning)
     else:
         settle(touched, reckoning)
-    return list(rows)
+    return names
 
 
 def settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:

@@ -99,7 +99,8 @@ class Forgetter:
             self._connection.execute(_FORGET_BOOTS, (before,))
             self._connection.execute(_FORGET_FACTS, (before,))
             self._connection.execute(_FORGET_ALERTS, (before,))
-            self._connection.execute("DELETE FROM usage WHERE slot <= ?", (slot_at(now) - SLOTS,))
+            for forget in _FORGET_USAGE:
+                self._connection.execute(forget, (slot_at(now) - SLOTS,))
             self._writer.forget_names(before)
         pages, free = self._pages()
         if free > pages / 2:
@@ -208,6 +209,7 @@ _FORGET_REPORT = (
     "DELETE FROM reports WHERE id = ?",
 )
 _FORGET_NAMES = ("DELETE FROM nodes WHERE seen_at < ?", "DELETE FROM containers WHERE seen_at < ?")
+_FORGET_USAGE = ("DELETE FROM usage WHERE slot <= ?", "DELETE FROM usage_words WHERE slot <= ?")
 _FORGET_BOOTS = "DELETE FROM boots WHERE seen_at < ? AND id NOT IN (SELECT boot_id FROM rolled)"
 _FORGET_FACTS = """
 DELETE FROM facts WHERE seen_at < ? AND NOT EXISTS (SELECT 1 FROM containers c WHERE c.facts_id = facts.id)

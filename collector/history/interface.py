@@ -1,6 +1,6 @@
 """What a history is: the only thing that the rest of the collector knows of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -9,7 +9,7 @@ import msgspec
 
 from collector.alerts import AlertSaid
 from collector.analysis.histograms import Packed
-from wire.messages import Event, Report
+from wire.messages import ContainerUsage, Event, Report
 from wire.resources import Quantities
 
 
@@ -88,12 +88,21 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a slot holds of a container's usage."""
+    """What a node's containers used in a slot, by their ids: the sum of many words."""
 
     node: str
-    container: str
     slot: int
-    packed: Packed
+    packed: Mapping[str, Packed]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageWord:
+    """The heartbeat that told of some usage, and the slot which that belongs to."""
+
+    node: str
+    boot: str
+    sequence: int
+    slot: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,8 @@ class Recollection:
     """
     alerts: Sequence[AlertSaid]
     usage: Sequence[Used]
+    usage_words: Iterable[tuple[UsageWord, Sequence[ContainerUsage]]]
+    """What was said since, and is not in the sums."""
 
 
 class SubjectKind(StrEnum):
@@ -179,6 +190,9 @@ class History(Protocol):
 
         A report whose key `(node, boot, sequence)` is already there changes nothing.
         """
+
+    async def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
+        """Keep sums of usage in place of the words that are in them by now."""
 
     async def recall(self) -> Recollection:
         """What a collector that starts should know."""

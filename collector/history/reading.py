@@ -5,7 +5,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from collector.alerts import AlertSaid
-from collector.history.interface import ContainerKey, Happened, Mean, Received, Recollection, Standing, Used
+from collector.history.interface import (
+    ContainerKey,
+    Happened,
+    Mean,
+    Received,
+    Recollection,
+    Standing,
+    UsageWord,
+    Used,
+)
 from collector.history.means import CONTAINER_MEANS, NODE_MEANS, mean_of, parameters
 from collector.history.rows import (
     CONTAINER_VALUES,
@@ -15,6 +24,8 @@ from collector.history.rows import (
     event_of,
     heartbeat_of,
     node_of,
+    sums_of,
+    usage_of,
 )
 from wire.messages import ContainerState, Report
 
@@ -49,9 +60,10 @@ SELECT n.name, b.name, a.sequence, a.body
 FROM alerts a JOIN boots b ON b.id = a.boot_id JOIN nodes n ON n.id = b.node_id
 """
 
-_USAGE = """
-SELECT n.name, c.runtime_id, u.slot, u.packed
-FROM usage u JOIN containers c ON c.id = u.container_id JOIN nodes n ON n.id = c.node_id
+_USAGE = "SELECT n.name, u.slot, u.body FROM usage u JOIN nodes n ON n.id = u.node_id"
+
+_USAGE_WORDS = """
+SELECT n.name, w.boot, w.sequence, w.slot, w.body FROM usage_words w JOIN nodes n ON n.id = w.node_id
 """
 
 _EVENTS = """
@@ -96,7 +108,13 @@ class Reader:
                     AlertSaid(node, boot, sequence, alert_of(body))
                     for node, boot, sequence, body in self._connection.execute(_ALERTS)
                 ],
-                usage=[Used(*row) for row in self._connection.execute(_USAGE)],
+                usage=[
+                    Used(node, slot, sums_of(body)) for node, slot, body in self._connection.execute(_USAGE)
+                ],
+                usage_words=[
+                    (UsageWord(node, boot, sequence, slot), usage_of(body))
+                    for node, boot, sequence, slot, body in self._connection.execute(_USAGE_WORDS)
+                ],
             )
         finally:
             self._connection.execute("ROLLBACK")

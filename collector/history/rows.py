@@ -1,14 +1,17 @@
 """From reports to rows and back, without loss: a restart must restore exactly what was said."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from collector.analysis.histograms import Packed
 from wire.messages import (
     Alert,
     ContainerPower,
     ContainerState,
+    ContainerUsage,
     Event,
     Gap,
     Heartbeat,
@@ -51,6 +54,9 @@ _container_decoder = msgspec.json.Decoder(ContainerFacts)
 _heartbeat_decoder = msgspec.json.Decoder(Heartbeat)
 _alert_decoder = msgspec.json.Decoder(Alert)
 _event_decoder = msgspec.json.Decoder(Event)
+_packer = msgspec.msgpack.Encoder()
+_usage_decoder = msgspec.msgpack.Decoder(tuple[ContainerUsage, ...])
+_sums_decoder = msgspec.msgpack.Decoder(dict[str, bytes])
 
 _LEVELS = (
     *("cpu_cores", "memory_bytes", "disk_bytes_per_second", "network_bytes_per_second"),
@@ -73,6 +79,13 @@ NODE_COLUMNS = ("report_id", "facts_id", *NODE_VALUES)
 CONTAINER_VALUES = (*_LEVELS, *_CONTAINER_POWER, *_CONTAINER_PLAIN)
 CONTAINER_COLUMNS = ("report_id", "container_id", "facts_id", *CONTAINER_VALUES)
 
+_node_power: Callable[[NodePower], Row] = attrgetter(*_NODE_POWER)
+_node_plain: Callable[[NodeState], Row] = attrgetter(*_NODE_PLAIN)
+_container_power: Callable[[ContainerPower], Row] = attrgetter(*_CONTAINER_POWER)
+_container_plain: Callable[[ContainerState], Row] = attrgetter(*_CONTAINER_PLAIN)
+_NO_NODE_POWER: Row = (None,) * len(_NODE_POWER)
+_NO_CONTAINER_POWER: Row = (None,) * len(_CONTAINER_POWER)
+
 
 def heartbeat_text(heartbeat: Heartbeat | None) -> str | None:
     """A heartbeat without the usage, which is added up elsewhere."""
@@ -89,6 +102,21 @@ def heartbeat_of(text: str | None) -> Heartbeat | None:
 def text_of(said: Alert | Event) -> str:
     """An alert or event as it is stored."""
     return _encoder.encode(said).decode()
+
+
+def packed_usage(usage: Sequence[ContainerUsage] | Mapping[str, Packed]) -> bytes:
+    """What a heartbeat says of usage, or what containers' usage adds up to, as it is stored."""
+    return _packer.encode(usage)
+
+
+def usage_of(packed: bytes) -> tuple[ContainerUsage, ...]:
+    """What a heartbeat said of usage."""
+    return _usage_decoder.decode(packed)
+
+
+def sums_of(packed: bytes) -> dict[str, Packed]:
+    """What containers' usage added up to, by their ids."""
+    return _sums_decoder.decode(packed)
 
 
 def alert_of(text: str) -> Alert:
@@ -141,8 +169,8 @@ def node_row(state: NodeState, report_id: int, facts_id: int) -> Row:
         report_id,
         facts_id,
         *_levels(state.used, state.pressure),
-        *_fields(state.power, _NODE_POWER),
-        *_fields(state, _NODE_PLAIN),
+        *(_NO_NODE_POWER if state.power is None else _node_power(state.power)),
+        *_node_plain(state),
     )
 
 
@@ -153,8 +181,8 @@ def container_row(container: ContainerState, report_id: int, container_id: int, 
         container_id,
         facts_id,
         *_levels(container.used, container.pressure),
-        *_fields(container.power, _CONTAINER_POWER),
-        *_fields(container, _CONTAINER_PLAIN),
+        *(_NO_CONTAINER_POWER if container.power is None else _container_power(container.power)),
+        *_container_plain(container),
     )
 
 
@@ -206,10 +234,6 @@ def container_of(runtime_id: str, facts: str, values: Row) -> ContainerState:
 def _parted(values: Row, power: tuple[str, ...]) -> tuple[Row, Row, Row]:
     end = len(_LEVELS) + len(power)
     return values[: len(_LEVELS)], values[len(_LEVELS) : end], values[end:]
-
-
-def _fields(said: object | None, names: Iterable[str]) -> Row:
-    return tuple(None if said is None else getattr(said, name) for name in names)
 
 
 def _levels(used: Quantities, pressure: Pressure) -> Row:

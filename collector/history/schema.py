@@ -7,8 +7,9 @@ What seldom changes (names, images, limits, gaps) is written once and referred t
 
 One row of `reports` is one report, a beacon too, so its unique index on `(boot_id, sequence)` is also the
 record of what was delivered; `heartbeat` is null where there was none. A row of `container_samples` whose
-`facts_id` is null says that the container is gone. `alerts` and `usage` hold what all reports together
-said: the last word about each alert, and the sum of each container's histograms per slot of time.
+`facts_id` is null says that the container is gone. `alerts` holds the last word about each alert, `usage`
+the sum of all histograms of a node's containers per slot of time. To add up is the registry's work: what a
+heartbeat adds lies in `usage_words` until the registry has handed over a sum that it is part of.
 
 `node_rollups` and `container_rollups` hold what is left when samples are gone: sums per slot, in steps of
 five minutes and of an hour, clustered by time too. `rolled` says up to which heartbeat each node's samples
@@ -20,7 +21,7 @@ wrote it.
 Numbers of boots and containers are never given twice, as alerts and usage may outlive the rows they name.
 """
 
-VERSION = 4
+VERSION = 5
 
 ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
 ROLLUP_MOST = (
@@ -108,11 +109,19 @@ CREATE TABLE alerts (
     PRIMARY KEY (boot_id, resource, opened_at)
 ) WITHOUT ROWID;
 CREATE TABLE usage (
+    node_id INTEGER NOT NULL,
     slot INTEGER NOT NULL,
-    container_id INTEGER NOT NULL,
-    packed BLOB NOT NULL,
-    PRIMARY KEY (slot, container_id)
-) WITHOUT ROWID;
+    body BLOB NOT NULL,
+    UNIQUE (node_id, slot)
+);
+CREATE TABLE usage_words (
+    node_id INTEGER NOT NULL,
+    boot TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (node_id, boot, sequence)
+);
 CREATE TABLE rolled (
     node_id INTEGER PRIMARY KEY,
     boot_id INTEGER NOT NULL,

@@ -23,6 +23,8 @@ from collector.history.interface import (
     Series,
     Standing,
     SubjectKind,
+    UsageWord,
+    Used,
 )
 from collector.history.lanes import Lane, lane
 from collector.history.opening import IN_MEMORY, holding, open_for_reading, open_for_writing
@@ -112,6 +114,9 @@ class SqliteHistory:
                 if not done.done():
                     done.set_result(answer)
         self._committing = None
+
+    async def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
+        await self._to_write.do(partial(self._writing.writer.add_up, words, sums))
 
     async def recall(self) -> Recollection:
         return await self._to_read.do(self._reading.reader.recall)

@@ -4,13 +4,15 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
-from collector.analysis.histograms import pack, with_usage
+from collector.history.interface import UsageWord, Used
 from collector.history.names import Names
 from collector.history.rows import (
     CONTAINER_COLUMNS,
     NODE_COLUMNS,
     REPORT_COLUMNS,
+    Row,
     container_facts,
     container_row,
     event_facts,
@@ -18,11 +20,14 @@ from collector.history.rows import (
     heartbeat_text,
     node_facts,
     node_row,
+    packed_usage,
     text_of,
 )
 from collector.history.schema import VERSION
 from collector.usage import slot_of
-from wire.messages import ContainerUsage, Report
+from wire.messages import Report
+
+_ROWS_AT_ONCE = (32, 16, 8, 4, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +45,16 @@ class Writer:
         self._connection = connection
         # Names are marked as in use ten times in their life, not with each sample that refers to them.
         self._names = Names(connection, retention_seconds / 10)
+        self._node_samples = _Rows(connection, "node_samples", NODE_COLUMNS)
+        self._container_samples = _Rows(connection, "container_samples", CONTAINER_COLUMNS)
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool]]:
         """Keep all that is new, with one commit for everyone who waits."""
         with self.transaction():
-            return [[self._add(report, each.received_at) for report in each.reports] for each in submissions]
+            new = [[self._add(report, each.received_at) for report in each.reports] for each in submissions]
+            self._node_samples.write()
+            self._container_samples.write()
+        return new
 
     def _add(self, report: Report, received_at: float) -> bool:
         node_id = self._names.nodes.of((report.node,), received_at)
@@ -57,7 +67,7 @@ class Writer:
         assert report_id is not None
         if report.state is not None:
             facts_id = self._names.facts.of((node_facts(report.state),), received_at)
-            self._connection.execute(_ADD_NODE_SAMPLE, node_row(report.state, report_id, facts_id))
+            self._node_samples.waiting.append(node_row(report.state, report_id, facts_id))
         if report.containers or report.gone:
             self._add_containers(report, report_id, node_id, received_at)
         if report.events:
@@ -74,13 +84,13 @@ class Writer:
             )
             self._connection.executemany(_ADD_ALERT, rows)
         if report.heartbeat is not None and report.heartbeat.usage:
-            slot = slot_of(report.at, received_at)
-            self._add_usage(report.heartbeat.usage, slot, node_id, received_at)
+            slot, body = slot_of(report.at, received_at), packed_usage(report.heartbeat.usage)
+            self._connection.execute(_ADD_WORD, (node_id, report.boot, report.sequence, slot, body))
         return True
 
     def _add_containers(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
         names = self._names
-        rows = []
+        rows = self._container_samples.waiting
         for container in report.containers:
             container_id = names.containers.of((node_id, container.id), received_at)
             facts_id = names.facts.of((container_facts(container),), received_at)
@@ -90,7 +100,6 @@ class Writer:
         rows += [
             gone_row(report_id, names.containers.of((node_id, each), received_at)) for each in sorted(gone)
         ]
-        self._connection.executemany(_ADD_CONTAINER_SAMPLE, rows)
 
     def _add_events(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
         rows = []
@@ -105,20 +114,15 @@ class Writer:
             rows.append((report_id, number, event.at, container_id, event.joules_total, text_of(event)))
         self._connection.executemany(_ADD_EVENT, rows)
 
-    def _add_usage(
-        self, usages: Sequence[ContainerUsage], slot: int, node_id: int, received_at: float
-    ) -> None:
-        rows: dict[int, int] = {}
-        places = [
-            rows.setdefault(self._names.containers.of((node_id, usage.id), received_at), len(rows))
-            for usage in usages
-        ]
-        held = [self._connection.execute(_USAGE, (slot, each)).fetchone() for each in rows]
-        keys, counts = with_usage([None if found is None else found[0] for found in held], usages, places)
-        packed = pack(keys, counts, len(rows))
-        self._connection.executemany(
-            _SET_USAGE, [(slot, each, whole) for each, whole in zip(rows, packed, strict=True)]
-        )
+    def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
+        """Keep sums of usage in place of the words that are in them by now."""
+        with self.transaction():
+            self._connection.executemany(
+                _SET_USAGE, [(packed_usage(each.packed), each.slot, each.node) for each in sums]
+            )
+            self._connection.executemany(
+                _DROP_WORD, [(each.node, each.boot, each.sequence) for each in words]
+            )
 
     def forget_names(self, before: float) -> None:
         """Names that were last seen before a time may be gone from the tables."""
@@ -153,17 +157,40 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             self._names.forget(float("inf"))
+            self._node_samples.waiting.clear()
+            self._container_samples.waiting.clear()
             raise
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    marks = ", ".join("?" for _ in columns)
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names of our own
+class _Rows:
+    """Rows that wait to be written, many with one statement.
+
+    Between two statements the event loop may take its turn, and a busy one keeps it for a while: so the time
+    of a commit goes by how many statements there are.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> None:
+        self._connection = connection
+        self._inserts = [(count, _insert(table, columns, count)) for count in _ROWS_AT_ONCE]
+        self.waiting: list[Row] = []
+
+    def write(self) -> None:
+        begin = 0
+        for count, insert in self._inserts:
+            while len(self.waiting) - begin >= count:
+                rows = self.waiting[begin : begin + count]
+                self._connection.execute(insert, tuple(chain.from_iterable(rows)))
+                begin += count
+        self.waiting.clear()
+
+
+def _insert(table: str, columns: Sequence[str], rows: int = 1) -> str:
+    marks = f"({', '.join('?' for _ in columns)})"
+    values = ", ".join([marks] * rows)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608 - names of our own
 
 
 _ADD_REPORT = f"{_insert('reports', REPORT_COLUMNS)} ON CONFLICT (boot_id, sequence) DO NOTHING"
-_ADD_NODE_SAMPLE = _insert("node_samples", NODE_COLUMNS)
-_ADD_CONTAINER_SAMPLE = _insert("container_samples", CONTAINER_COLUMNS)
 _ADD_EVENT = _insert("events", ("report_id", "number", "at", "container_id", "joules_total", "body"))
 _ADD_ALERT = f"""
 {_insert("alerts", ("boot_id", "resource", "opened_at", "sequence", "received_at", "closed_at", "body"))}
@@ -172,5 +199,9 @@ SET sequence = excluded.sequence, received_at = excluded.received_at, closed_at 
     body = excluded.body
 WHERE excluded.sequence > sequence
 """
-_USAGE = "SELECT packed FROM usage WHERE slot = ? AND container_id = ?"
-_SET_USAGE = "REPLACE INTO usage (slot, container_id, packed) VALUES (?, ?, ?)"
+_ADD_WORD = _insert("usage_words", ("node_id", "boot", "sequence", "slot", "body"))
+# What a node that is not there any more used is of no interest.
+_SET_USAGE = "REPLACE INTO usage (body, slot, node_id) SELECT ?, ?, id FROM nodes WHERE name = ?"
+_DROP_WORD = """
+DELETE FROM usage_words WHERE node_id = (SELECT id FROM nodes WHERE name = ?) AND boot = ? AND sequence = ?
+"""

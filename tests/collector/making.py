@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 
 from collector.config import Access, CollectorConfig, History, Http, Liveness
+from collector.history.interface import UsageWord
 from collector.main import running
 from collector.registry import Registry
 from collector.usage import slot_of
@@ -108,7 +109,8 @@ def take_in(registry: Registry, report: Report, received_at: float) -> None:
     """What becomes of a report that is new."""
     registry.apply(report, received_at)
     if report.heartbeat is not None:
-        registry.count_usage(report.node, slot_of(report.at, received_at), report.heartbeat.usage)
+        word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+        list(registry.hear_usage(word, report.heartbeat.usage))
 
 
 @dataclass

@@ -31,6 +31,8 @@ from collector.history.interface import (
     Standing,
     SubjectKind,
     Unavailable,
+    UsageWord,
+    Used,
     Waiting,
 )
 from collector.history.opening import IN_MEMORY, reason
@@ -76,6 +78,9 @@ class PrometheusHistory:
     def _put(self, reports: Sequence[Report], received_at: float) -> None:
         body = b"".join(self._scribe.write(report, received_at) for report in reports)
         self._outbox.put(pack(body), len(reports))
+
+    async def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
+        await self._journal.add_up(words, sums)
 
     async def recall(self) -> Recollection:
         recollection = await self._journal.recall()

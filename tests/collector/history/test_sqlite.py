@@ -14,6 +14,7 @@ from collector import config
 from collector.answers import Container, Node, NodeAlert
 from collector.config import CollectorConfig
 from collector.history.forgetting import Forgetter, Retention
+from collector.history.interface import UsageWord
 from collector.history.opening import open_for_writing
 from collector.history.reading import Reader
 from collector.history.rolling import COARSE_SECONDS, FINE_SECONDS
@@ -61,7 +62,7 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
         recollection = reader.recall()
         for received in recollection.reports:
             restored.apply(received.report, received.received_at)
-        restored.restore(recollection.alerts, recollection.usage)
+        restored.restore(recollection.alerts, recollection.usage, recollection.usage_words)
         standings = registry.standings(now)
         means = reader.node_means(600.0, standings), reader.container_means(600.0, standings)
         events = sorted(map(repr, reader.events(1000, None)))
@@ -205,9 +206,46 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
         while forgetter.forget_reports(now, at_most=200):
             pass
         forgetter.forget_rest(now)
-        if Reader(connection).recall().usage:
+        if Reader(connection).recall().usage_words:
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
+
+
+def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
+    connection: sqlite3.Connection,
+) -> None:
+    writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(CollectorConfig())
+    left = []
+    for sequence in range(1, 7):
+        usage = (ContainerUsage("id-of-web", cpu=Sketch({sequence: 2}, zeros=1)),)
+        heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
+        each = said(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
+        writer.add([Submission([each], START)])
+        take_in(registry, each, START)
+        writer.add_up(*registry.sums_due(10))
+        recollection = reader.recall()
+        left.append(len(list(recollection.usage_words)))
+        restored = Registry(CollectorConfig())
+        for received in recollection.reports:
+            restored.apply(received.report, received.received_at)
+        restored.restore(recollection.alerts, recollection.usage, recollection.usage_words)
+        assert restored.containers(START) == registry.containers(START)
+        assert restored.containers(START)[0].p90_samples == 3 * sequence
+    assert left == [1, 2, 3, 0, 1, 2]
+
+
+def test_a_word_that_is_counted_in_part_is_in_no_sum() -> None:
+    registry = Registry(CollectorConfig())
+    usage = (ContainerUsage("id-of-web", cpu=Sketch(zeros=1)),)
+    each = said(heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage), containers=(container(),))
+    for sequence in range(1, 9):
+        take_in(registry, msgspec.structs.replace(each, sequence=sequence), START)
+    counting = registry.hear_usage(UsageWord(each.node, each.boot, 9, 0), usage)
+    next(counting)
+    assert registry.sums_due(1) == ([], [])
+    assert list(counting) == []
+    words, _ = registry.sums_due(1)
+    assert [word.sequence for word in words] == list(range(1, 10))
 
 
 def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqlite3.Connection) -> None:
