@@ -10,12 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]  # has no stubs
-from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # has no stubs
-from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # has no stubs
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # has no stubs
 
 from collector.analysis.histograms import Floats
+from collector.analysis.kmeans import fit, go_on, nearest, silhouette, squares
 from collector.snapshot.power import Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags
 from wire.resources import RESOURCES, Resource
@@ -89,15 +86,13 @@ def group(
     points = shapes(envelopes[rows], envelopes[learnt].mean(axis=0))
     sample = _sample(points[learnt[rows]], _MOST_FITTED)
     distinct = _distinct(sample)
-    # One thread: the event loop and the history need theirs.
-    with threadpool_limits(limits=1):
-        if count == 0:
-            count = _best_count(sample, min(MOST_CLASSES, distinct - 1))
-        centres = _centres(sample, min(count, distinct), last)
-    nearest = _nearest(points, centres)
-    sizes = np.bincount(nearest, minlength=len(centres))
+    if count == 0:
+        count = _best_count(sample, min(MOST_CLASSES, distinct - 1))
+    centres = _centres(sample, min(count, distinct), last)
+    whose = nearest(points, centres)
+    sizes = np.bincount(whose, minlength=len(centres))
     groups = tuple(_named(centres, sizes, last))
-    of[rows] = np.array([each.number for each in groups], dtype=np.int8)[nearest]
+    of[rows] = np.array([each.number for each in groups], dtype=np.int8)[whose]
     return Grouping(tuple(sorted(groups, key=lambda each: each.number)), of)
 
 
@@ -114,32 +109,22 @@ def _distinct(points: Floats) -> int:
 
 
 def _centres(sample: Floats, count: int, last: Sequence[Group]) -> Floats:
-    fresh = KMeans(count, n_init=_STARTS, random_state=_SEED).fit(sample)
-    best = fresh
+    fresh = fit(sample, count, _STARTS)
     if len(last) == count:
-        begin = np.array([each.centre for each in last])
-        going_on = KMeans(count, init=begin, n_init=1, random_state=_SEED).fit(sample)
-        if fresh.inertia_ > _BETTER * going_on.inertia_:
-            best = going_on
-    centres: Floats = best.cluster_centers_
-    return centres
+        going_on = go_on(sample, np.array([each.centre for each in last]))
+        if fresh.spread > _BETTER * going_on.spread:
+            return going_on.centres
+    return fresh.centres
 
 
 def _best_count(sample: Floats, most: int) -> int:
     few = _sample(sample, _MOST_COMPARED)
     best, best_score = 1, 0.0
     for count in range(2, min(most, _distinct(few) - 1) + 1):
-        found = KMeans(count, n_init=_STARTS, random_state=_SEED).fit(few)
-        apart = float(silhouette_score(few, found.labels_))
+        apart = silhouette(few, fit(few, count, _STARTS).of)
         if apart > best_score:
             best, best_score = count, apart
     return best
-
-
-def _nearest(points: Floats, centres: Floats) -> Rows:
-    distances = np.square(points[:, None, :] - centres[None, :, :]).sum(axis=2)
-    nearest: Rows = distances.argmin(axis=1)
-    return nearest
 
 
 def _named(centres: Floats, sizes: Rows, last: Sequence[Group]) -> Iterator[Group]:
@@ -174,14 +159,17 @@ def _names(dominant: Resource) -> Iterator[str]:
 
 
 def _matched(centres: Floats, last: Sequence[Group]) -> dict[int, Group]:
-    """The earlier class of each centre, so that all together have moved least."""
+    """The earlier class of each centre: those that are nearest to each other find each other first."""
     if not last:
         return {}
-    before = np.array([each.centre for each in last])
-    distances = np.sqrt(np.square(centres[:, None, :] - before[None, :, :]).sum(axis=2))
-    rows, places = linear_sum_assignment(distances)
-    return {
-        int(row): last[place]
-        for row, place in zip(rows, places, strict=True)
-        if distances[row, place] <= _SAME
-    }
+    distances = np.sqrt(squares(centres, np.array([each.centre for each in last])))
+    found: dict[int, Group] = {}
+    taken: set[int] = set()
+    for flat in np.argsort(distances, axis=None, kind="stable").tolist():
+        row, place = divmod(flat, len(last))
+        if distances[row, place] > _SAME:
+            break
+        if row not in found and place not in taken:
+            found[row] = last[place]
+            taken.add(place)
+    return found

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # has no stubs
+from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # has no stubs
+
+from collector.analysis.histograms import Floats
+from collector.analysis.kmeans import fit, go_on, nearest, silhouette
+from tests.collector.speaking import patient
+
+
+def scattered(count: int, seed: int) -> Floats:
+    """Shares of four resources, most of them of one."""
+    return np.random.default_rng(seed).dirichlet([0.5] * 4, count)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clusters_are_as_close_as_scikit_learns(seed: int) -> None:
+    points = scattered(500, seed)
+    found, theirs = fit(points, 4, starts=8), KMeans(4, n_init=8, random_state=0).fit(points)
+    assert found.spread <= 1.05 * theirs.inertia_
+    assert found.spread == pytest.approx(np.square(points - found.centres[found.of]).sum())
+
+
+@patient
+@given(st.integers(2, 6), st.integers(8, 60), st.integers(0, 1000))
+def test_every_point_is_with_its_nearest_centre_and_every_centre_in_the_middle(
+    count: int, size: int, seed: int
+) -> None:
+    points = scattered(size, seed)
+    found = fit(points, count, starts=2)
+    assert nearest(points, found.centres).tolist() == found.of.tolist()
+    for number in range(count):
+        assert found.centres[number] == pytest.approx(points[found.of == number].mean(axis=0))
+    again = fit(points, count, starts=2)
+    assert (found.centres == again.centres).all()
+
+
+def test_a_centre_that_nobody_is_near_begins_anew() -> None:
+    points = np.array([[0.0, 0, 0, 0], [0.0, 0, 0, 0.1], [1.0, 0, 0, 0]])
+    found = go_on(points, np.array([[0.5, 0, 0, 0], [9.0, 9, 9, 9]]))
+    assert found.of[0] == found.of[1] != found.of[2]
+
+
+@patient
+@given(st.integers(2, 6), st.integers(8, 60), st.integers(0, 1000))
+def test_how_far_clusters_are_apart_is_told_as_by_scikit_learn(count: int, size: int, seed: int) -> None:
+    points = scattered(size, seed)
+    of = fit(points, count, starts=1).of
+    assert silhouette(points, of) == pytest.approx(silhouette_score(points, of))
