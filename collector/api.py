@@ -9,6 +9,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from collector.access.scopes import Scope
+from collector.acting.routes import ROUTES as ACTING
 from collector.answers import (
     AlertState,
     Containers,
@@ -210,6 +211,7 @@ ROUTES: tuple[Route, ...] = (
         refusals=NO_NODE,
     ),
     *HINTS,
+    *ACTING,
     *EXTENDER,
     get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
     get(

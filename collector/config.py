@@ -1,6 +1,6 @@
 """The collector's settings: every key, its default, its bounds and what it is for."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -47,6 +47,10 @@ class Http(_Section, frozen=True):
         float,
         Meta(gt=0, le=3600, description="A body that takes longer to arrive is given up; the answer is 408."),
     ] = 20.0
+    max_streams: Annotated[
+        int,
+        Meta(ge=0, le=10_000, description="So many may listen to `/v1/stream` at once; beyond, 429."),
+    ] = 100
 
     def __post_init__(self) -> None:
         parse_address(self.listen)
@@ -419,7 +423,7 @@ class Driver(_Section, frozen=True):
 
 
 class Acting(_Section, frozen=True):
-    """When plans are made and carried out by the driver. With the driver `none` they are only shown and kept."""
+    """When plans are made and carried out. With the driver `none` they are only shown and kept."""
 
     policy: Annotated[str, Meta(description="The policy that answers bottlenecks; empty lets them be.")] = (
         "draps"
@@ -446,7 +450,7 @@ class Acting(_Section, frozen=True):
         Meta(
             ge=1,
             le=3600,
-            description="What was done must show in the agents' own data within this time; else it is undone.",
+            description="What was done must show in the agents' own data within this time, or is undone.",
         ),
     ] = 60.0
     settle_seconds: Annotated[
@@ -508,7 +512,7 @@ class Acting(_Section, frozen=True):
     ] = ""
     lease_seconds: Annotated[
         float,
-        Meta(ge=3, le=3600, description="Who holds the lease and is not heard of for so long loses it."),
+        Meta(ge=3, le=3600, description="Who holds the lease and is silent for so long loses it."),
     ] = 30.0
     keep_decisions: Annotated[
         int, Meta(ge=10, le=100_000, description="So many decisions are kept on record.")
@@ -518,7 +522,7 @@ class Acting(_Section, frozen=True):
         Meta(
             ge=0,
             le=1 << 40,
-            description="What they were made from is kept up to this size, compressed, the oldest goes first.",
+            description="What they were made from is kept up to this size, compressed; the oldest goes.",
         ),
     ] = 64 << 20
 
@@ -547,6 +551,7 @@ class CollectorConfig(_Section, frozen=True):
     envelopes: Envelopes = Envelopes()
     understanding: Understanding = Understanding()
     placement: Placement = Placement()
+    acting: Acting = Acting()
     driver: Driver = Driver()
     nodes: Annotated[
         dict[str, NodeRule],
@@ -554,5 +559,12 @@ class CollectorConfig(_Section, frozen=True):
             description='`[nodes."rack1-*"]`, a table per name or pattern, with `labels` (a table of texts), '
             "`generation` (any, nursery, young, old) and `accepts` (true, false). Of several that fit a node "
             "the last counts. The labels `wattpack.generation` and `wattpack.accept` say the same."
+        ),
+    ] = {}
+    policies: Annotated[
+        dict[str, dict[str, Any]],
+        Meta(
+            description="`[policies.draps]`, a table per policy with its settings, as `GET /v1/policies` lists"
+            " them; those not told are its defaults. They count where the collector itself decides."
         ),
     ] = {}

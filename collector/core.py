@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 
@@ -14,6 +15,9 @@ from collector.hints.sight import Sight
 from collector.history.interface import History
 from collector.registry import Registry
 from collector.trouble import Troubles
+
+if TYPE_CHECKING:
+    from collector.acting.loop import Loop
 
 INGEST_DURATION = (
     "wattpack_collector_ingest_duration_seconds",
@@ -51,6 +55,13 @@ class Tally:
     )
 
 
+@dataclass(slots=True)
+class Will:
+    """What acts for a collector, once it has begun to."""
+
+    loop: "Loop | None" = None
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
     """One collector: its settings, what it knows now, what it remembers, and the time."""
@@ -62,6 +73,7 @@ class Core:
     tally: Tally = field(default_factory=Tally)
     understood: Understood = field(default_factory=Understood)
     troubles: Troubles = field(default_factory=Troubles)
+    acting: Will = field(default_factory=Will)
     ledger: Ledger = field(default_factory=Ledger)
     """What was decided lately and is not seen yet."""
     sight: Sight = field(default_factory=Sight)

@@ -12,6 +12,7 @@ from aiohttp import web
 from collector.access.guard import guarded
 from collector.access.opening import opening
 from collector.access.tokenfile import TokenFile
+from collector.acting.loop import acting
 from collector.api import ROUTES
 from collector.config import CollectorConfig
 from collector.core import Core
@@ -55,6 +56,7 @@ async def running(
         app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)
         async with (
             understanding(core),
+            acting(core),
             serving(app, listen, "http.listen", tls=opened.tls) as address,
             pulling(core),
         ):

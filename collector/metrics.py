@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from collector.acting.actor import Actor
+from collector.acting.records import StepState, Trigger
 from collector.analysis.understanding import Understanding
 from collector.answers import AlertState, State
 from collector.core import Core, Kind, Outcome
@@ -160,6 +162,48 @@ _KIND_METRICS: tuple[MetricSpec[tuple[Kind, int]], ...] = (
     ),
 )
 
+_ACTING_METRICS: tuple[MetricSpec[Actor], ...] = (
+    MetricSpec(
+        name="wattpack_collector_acts",
+        kind="gauge",
+        help="1 while plans are carried out: neither dry, nor paused, nor another collector's turn; else 0.",
+        value=lambda actor: actor.acts,
+        labels={"driver": lambda actor: actor.driver_name},
+    ),
+    MetricSpec(
+        name="wattpack_collector_steps_in_motion",
+        kind="gauge",
+        help="Actions that are begun and not ended.",
+        value=lambda actor: actor.in_motion,
+    ),
+    MetricSpec(
+        name="wattpack_collector_healed_seconds",
+        kind="gauge",
+        help="From the last decision that healed a bottleneck until its nodes were short of nothing.",
+        value=lambda actor: actor.last_healed_seconds,
+    ),
+)
+
+_DECISION_METRICS: tuple[MetricSpec[tuple[tuple[Trigger, str], int]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_decisions_total",
+        kind="counter",
+        help="Decisions since the start, by why they were made and by which policy.",
+        value=lambda counted: counted[1],
+        labels={"trigger": lambda counted: counted[0][0].value, "policy": lambda counted: counted[0][1]},
+    ),
+)
+
+_STEP_METRICS: tuple[MetricSpec[tuple[tuple[str, StepState], int]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_steps_total",
+        kind="counter",
+        help="Actions since the start, by what they are and how they ended.",
+        value=lambda counted: counted[1],
+        labels={"kind": lambda counted: counted[0][0], "state": lambda counted: counted[0][1].value},
+    ),
+)
+
 # The whole table; `core.INGEST_DURATION`, a histogram, is observed and not read off anything.
 COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_NOW_METRICS,
@@ -169,6 +213,9 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_ALERT_METRICS,
     *_REPORT_METRICS,
     *_KIND_METRICS,
+    *_ACTING_METRICS,
+    *_DECISION_METRICS,
+    *_STEP_METRICS,
 )
 
 
@@ -194,6 +241,10 @@ class _FromCore(Collector):
         yield from families(_ALERT_METRICS, core.registry.alert_count().items())
         yield from families(_REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in Outcome])
         yield from families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in Kind])
+        actors = [] if core.acting.loop is None else [core.acting.loop.actor]
+        yield from families(_ACTING_METRICS, actors)
+        yield from families(_DECISION_METRICS, [each for actor in actors for each in actor.decided.items()])
+        yield from families(_STEP_METRICS, [each for actor in actors for each in actor.ended.items()])
 
 
 def registry_of(core: Core) -> CollectorRegistry:

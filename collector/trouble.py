@@ -18,6 +18,8 @@ class Part(StrEnum):
     """The Prometheus-compatible store of the history."""
     PULL = "pull"
     """The Prometheus that nodes are read from."""
+    DRIVER = "driver"
+    """The orchestrator that carries out what was decided."""
 
 
 class Troubles:

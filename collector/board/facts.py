@@ -71,6 +71,8 @@ class Allocation:
     """What it is promised now, after cuts."""
     came_from: str | None = None
     """The node it was moved away from."""
+    stays: bool = False
+    """Whether the orchestrator holds it where it is; else its labels say whether it may be moved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,264 @@
+"""Three nodes, an agent on each, and collectors that act on them: all real, as processes."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.lab import image
+from tests.lab.swarm import Swarm, Task, swarm
+from tests.lab.waiting import eventually
+
+Seen = TypeVar("Seen")
+Table = Mapping[str, Any]
+"""A table of the configuration."""
+
+NODE_CORES = 0.3
+"""Small nodes leave the machine to others, and whatever they do on it is not seen as these nodes'."""
+NODE_MEMORY_BYTES = 192 << 20
+_ANSWERING = re.compile(r"answering at (http://[\d.:]+)")
+_START_SECONDS = 60.0
+EVERYWHERE = "everywhere"
+
+
+class Process:
+    """`wattpack ...` with its output in a file, so that nobody has to read it while it runs."""
+
+    def __init__(self, log: Path, *arguments: str) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "wattpack", *arguments],
+                cwd=Path(__file__).parents[2],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Ask it to stop, or kill it."""
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def freeze(self) -> None:
+        """Let it say nothing more."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """A collector that runs."""
+
+    url: str
+    process: Process
+
+    def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
+        """What it answers."""
+        with urllib.request.urlopen(self.url + path, timeout=30) as answer:  # noqa: S310 - loopback, our own
+            return json.load(answer)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """What it answers to a question."""
+        request = urllib.request.Request(  # noqa: S310 - loopback, our own
+            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback, our own
+            return json.load(answer)
+
+    def decisions(self, **query: str) -> list[dict[str, Any]]:
+        """Its record, the latest first."""
+        asked = "&".join(f"{key}={value}" for key, value in query.items())
+        found: list[dict[str, Any]] = self.get(f"/v1/decisions?{asked}")["decisions"]
+        return found
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """The bottlenecks that are open."""
+        found: list[dict[str, Any]] = self.get("/v1/alerts?state=open")["alerts"]
+        return found
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The nodes, and what watches them."""
+
+    swarm: Swarm
+    folder: Path
+    stack: ExitStack
+    settings: Mapping[str, Table]
+    agents: dict[str, Process] = field(default_factory=dict)
+    _collectors: int = 0
+    _port: int = 0
+
+    def collector(self, name: str = "collector", **tables: Table) -> Collector:
+        """Start a collector; `tables` go over the cluster's settings. The same name is the same history."""
+        merged: dict[str, Any] = {key: dict(value) for key, value in self.settings.items()}
+        for key, value in tables.items():
+            merged[key] = {**merged.get(key, {}), **value}
+        merged["http"] = {"listen": f"127.0.0.1:{self._port}"}
+        merged["history"] = {"path": str(self.folder / f"{name}.db")}
+        merged["access"] = {"tokens": ""}
+        merged["acting"] = {"lease_file": str(self.folder / "lease.db"), **merged.get("acting", {})}
+        self._collectors += 1
+        config = self.folder / f"{name}-{self._collectors}.toml"
+        config.write_text(_toml(merged), encoding="utf-8")
+        log = self.folder / f"{name}-{self._collectors}.log"
+        process = Process(log, "collector", "--config", str(config))
+        self.stack.callback(process.end)
+
+        def announced() -> str | None:
+            found = _ANSWERING.search(log.read_text(encoding="utf-8", errors="replace"))
+            return found[1] if found else None
+
+        url = eventually(announced, _START_SECONDS)
+        assert url is not None
+        started = Collector(url, process)
+        self._port = self._port or int(url.rsplit(":", 1)[1])
+        return started
+
+    def watch(self, collector: Collector) -> None:
+        """Start an agent on every node that reports to a collector, and wait until it knows them all."""
+        for node in self.swarm.nodes:
+            options = {
+                "node": node.name,
+                "http.listen": "127.0.0.1:0",
+                "host.cgroup": f"/{node.engine.cgroup_parent}",
+                "docker.socket": node.engine.socket,
+                "collector.url": collector.url,
+                "spool.path": self.folder / f"{node.name}-spool.db",
+                "sampling.period_seconds": 2,
+            }
+            sets = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
+            agent = Process(self.folder / f"agent-{node.name}.log", "agent", *sets)
+            self.stack.callback(agent.end)
+            self.agents[node.name] = agent
+        names = {node.name for node in self.swarm.nodes}
+        eventually(
+            lambda: names <= {node["name"] for node in collector.get("/v1/nodes")["nodes"]}, _START_SECONDS
+        )
+
+    # --- Services -----------------------------------------------------------------------------------
+
+    def service(
+        self, name: str, *command: str, on: str, extra: Sequence[str] = (), replicas: int = 1
+    ) -> None:
+        """Start a service that may be moved, first on one node; what held it there is let go again.
+
+        Of the two ways to say where a service starts, a preference is none that it could be held to; so the
+        other nodes are closed for a moment.
+        """
+        others = [node.name for node in self.swarm.nodes if node.name != on]
+        for other in others:
+            self.swarm.manager.docker("node", "update", "--availability=pause", other)
+        try:
+            self.swarm.create_service(
+                name, *command, replicas=replicas, labels={"wattpack.move": "allowed"}, extra=extra
+            )
+            self.swarm.wait_until_runs(name, on=on, replicas=replicas)
+        finally:
+            for other in others:
+                self.swarm.manager.docker("node", "update", "--availability=active", other)
+
+    def running(self, service: str) -> list[Task]:
+        """Tasks of a service that run and are wanted."""
+        return [
+            task
+            for task in self.swarm.tasks(service)
+            if task.state == "running" and task.desired_state == "running"
+        ]
+
+    def places(self, service: str) -> list[str]:
+        """Where a service runs."""
+        return sorted(task.node or "" for task in self.running(service))
+
+    def remove(self, *services: str) -> None:
+        """Forget services."""
+        for service in services:
+            self.swarm.remove_service(service)
+
+    def logs(self) -> str:
+        """The last that everybody said, for when something went wrong."""
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(encoding='utf-8', errors='replace')[-3000:]}"
+            for path in sorted(self.folder.glob("*.log"))
+        )
+
+
+def until(check: Callable[[], Seen], seconds: float) -> tuple[Seen | None, float]:
+    """Look until something is true, and say what, and how long that took; None if it did not come true."""
+    began = time.monotonic()
+    try:
+        return eventually(check, seconds, every_seconds=0.25), time.monotonic() - began
+    except TimeoutError:
+        return None, time.monotonic() - began
+
+
+@contextmanager
+def cluster(
+    *, cores: float = NODE_CORES, memory_bytes: int = NODE_MEMORY_BYTES, **settings: Table
+) -> Iterator[Cluster]:
+    """Three nodes of equal size; a collector and the agents are started by the scenario."""
+    with swarm(nodes=3) as nodes, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        for node in nodes.nodes:
+            nodes.limit(node, cpus=cores, memory_bytes=memory_bytes)
+        _run_everywhere(nodes)
+        yield Cluster(nodes, Path(folder), stack, _defaults(nodes) | settings)
+
+
+def _run_everywhere(nodes: Swarm) -> None:
+    """A service on every node, as clusters have them; an agent's host is there once a container is."""
+    options = ("--detach", "--mode=global", "--network=host", "--no-resolve-image", f"--name={EVERYWHERE}")
+    nodes.manager.docker(
+        "service", "create", *options, "--stop-grace-period=1s", image.NAME, "sleep", "100000"
+    )
+    running = partial(_count_running, nodes)
+    eventually(lambda: running() == len(nodes.nodes), _START_SECONDS)
+
+
+def _count_running(nodes: Swarm) -> int:
+    return sum(task.state == "running" for task in nodes.tasks(EVERYWHERE))
+
+
+def _defaults(nodes: Swarm) -> dict[str, Any]:
+    """As a user would set it, with shorter times."""
+    return {
+        "driver": {
+            "name": "swarm",
+            "managers": f"unix://{nodes.manager.socket}",
+            "engines": {node.name: f"unix://{node.engine.socket}" for node in nodes.nodes},
+            "watch_seconds": 1,
+            "healthy_seconds": 20,
+            "power_grace_seconds": 0.1,
+        },
+        "acting": {"look_seconds": 1, "view_seconds": 2, "verify_seconds": 30, "settle_seconds": 30},
+        "policies": {"draps": {"cool_down_seconds": 5}},
+    }
+
+
+def _toml(tables: Mapping[str, Any], path: str = "") -> str:
+    lines = []
+    for key, value in tables.items():
+        if not isinstance(value, Mapping):
+            lines.append(f"{json.dumps(key)} = {json.dumps(value)}")
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            inner = f"{path}{'.' if path else ''}{json.dumps(key)}"
+            lines += [f"[{inner}]", _toml(value, inner)]
+    return "\n".join(lines)

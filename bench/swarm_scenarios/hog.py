@@ -1,0 +1,51 @@
+"""A CPU hog makes a bottleneck on node 2: who notices, who moves it, and whether it stays moved."""
+
+import time
+
+from bench.frame import Figure
+from bench.swarm_scenarios.cluster import Cluster, Collector, until
+from tests.lab.image import BURN
+
+WITHIN_SECONDS = 60.0
+_PATIENCE_SECONDS = 75.0
+STEADY_CORES, HOG_CORES = 0.15, 0.2
+"""Too much for one node between them; either of them leaves enough of another."""
+
+
+def hog(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
+    """Two services share node 2 until one takes all of it; then the node is watched for a while."""
+    cluster.service("steady", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES}",))
+    cluster.service("hog", *BURN, on="node2", extra=(f"--limit-cpu={HOG_CORES}",))
+    began = time.monotonic()
+    _, alerted = until(lambda: any(each["node"] == "node2" for each in collector.alerts()), _PATIENCE_SECONDS)
+    moved, _ = until(lambda: _apart(cluster.places("hog"), cluster.places("steady")), _PATIENCE_SECONDS)
+    moved_seconds = time.monotonic() - began
+    healed, _ = until(
+        lambda: not any(each["node"] == "node2" for each in collector.alerts()), _PATIENCE_SECONDS
+    )
+    healed_seconds = time.monotonic() - began
+    after = {name: cluster.places(name) for name in ("hog", "steady")}
+    time.sleep(watch_seconds)
+    done = [each for each in collector.decisions() if each["outcome"] in {"done", "partly", "failed"}]
+    changed = sum(cluster.places(name) != places for name, places in after.items())
+    return [
+        Figure(name="hog_alert", value=alerted, unit="s after the hog ran"),
+        Figure(name="hog_moved", value=moved_seconds if moved else None, unit="s after the hog ran"),
+        Figure(
+            name="hog_healed",
+            value=healed_seconds if healed and moved else None,
+            unit="s after the hog ran",
+            at_most=WITHIN_SECONDS,
+        ),
+        Figure(name="hog_decisions_carried_out", value=len(done), unit="decisions", at_most=1, at_least=1),
+        Figure(
+            name="hog_moved_again",
+            value=changed,
+            unit=f"services within {watch_seconds:g} s afterwards",
+            at_most=0,
+        ),
+    ]
+
+
+def _apart(one: list[str], other: list[str]) -> bool:
+    return len(one) == len(other) == 1 and one != other

@@ -1,0 +1,98 @@
+"""When acting is allowed: `mon-fri 22:00-06:00, sun` and the like."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from wire.complaint import Complaint
+
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY_MINUTES: Final = 24 * 60
+_WINDOW: Final = re.compile(
+    r"(?:(?P<first>[a-z]{3})(?:-(?P<last>[a-z]{3}))?)?\s*"
+    r"(?:(?P<from_hour>\d{1,2}):(?P<from_minute>\d\d)-(?P<to_hour>\d{1,2}):(?P<to_minute>\d\d))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some time on some days of the week. What ends before it begins goes on into the next day."""
+
+    days: frozenset[int]
+    """Those on which it begins, Monday being 0."""
+    begin_minutes: int
+    end_minutes: int
+
+    def holds(self, moment: datetime) -> bool:
+        """Whether a moment is in it."""
+        minutes, today = moment.hour * 60 + moment.minute, moment.weekday()
+        if self.begin_minutes < self.end_minutes:
+            return today in self.days and self.begin_minutes <= minutes < self.end_minutes
+        return (today in self.days and minutes >= self.begin_minutes) or (
+            (today - 1) % len(_DAYS) in self.days and minutes < self.end_minutes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """When acting is allowed."""
+
+    allowed: tuple[Window, ...]
+    """Without any, always."""
+    forbidden: tuple[Window, ...]
+    zone: ZoneInfo
+    words: tuple[str, str]
+
+    @classmethod
+    def of(cls, allowed: str, forbidden: str, time_zone: str) -> "Timetable":
+        """What the settings say; raises `Complaint` where they cannot be read."""
+        try:
+            zone = ZoneInfo(time_zone)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise Complaint(
+                f"acting.time_zone: there is no {time_zone!r}: take one such as Europe/Vienna, or UTC"
+            ) from error
+        return cls(
+            parse_windows(allowed, "acting.allowed"),
+            parse_windows(forbidden, "acting.forbidden"),
+            zone,
+            (allowed, forbidden),
+        )
+
+    def why_not(self, now: float) -> str | None:
+        """Why acting is not allowed at a time; None if it is."""
+        moment = datetime.fromtimestamp(now, self.zone)
+        allowed, forbidden = self.words
+        if any(window.holds(moment) for window in self.forbidden):
+            return f"acting is forbidden now ({forbidden})"
+        if self.allowed and not any(window.holds(moment) for window in self.allowed):
+            return f"acting is allowed at other times only ({allowed})"
+        return None
+
+
+def parse_windows(text: str, key: str) -> tuple[Window, ...]:
+    """Windows separated by commas; raises `Complaint` naming the one that cannot be read."""
+    return tuple(_window(part, key) for each in text.lower().split(",") if (part := each.strip()))
+
+
+def _window(text: str, key: str) -> Window:
+    wrong = Complaint(f"{key}: {text!r} is no time: write it as mon-fri 22:00-06:00, as sat, or as 1:00-5:00")
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise wrong
+    days = frozenset(range(len(_DAYS)))
+    if found["first"] is not None:
+        first, last = found["first"], found["last"] or found["first"]
+        if first not in _DAYS or last not in _DAYS:
+            raise wrong
+        start, count = _DAYS.index(first), (_DAYS.index(last) - _DAYS.index(first)) % len(_DAYS) + 1
+        days = frozenset((start + day) % len(_DAYS) for day in range(count))
+    if found["from_hour"] is None:
+        return Window(days, 0, _DAY_MINUTES)
+    begin, end = (int(found[f"{side}_hour"]) * 60 + int(found[f"{side}_minute"]) for side in ("from", "to"))
+    minutes_fit = max(int(found["from_minute"]), int(found["to_minute"])) < 60  # noqa: PLR2004 - of an hour
+    if begin == end or begin >= _DAY_MINUTES or end > _DAY_MINUTES or not minutes_fit:
+        raise wrong
+    return Window(days, begin, end)

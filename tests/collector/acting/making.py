@@ -1,0 +1,185 @@
+"""A small cluster that is told of by hand, a driver that does what it is told, and what acts on them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from collector.acting.actor import Actor
+from collector.acting.choice import Chosen
+from collector.acting.journal import Journal
+from collector.acting.lease import Lease
+from collector.config import Acting, CollectorConfig, History, Placement
+from collector.core import Core
+from collector.drivers.interface import (
+    CannotAct,
+    Done,
+    NodeView,
+    ServiceView,
+    TaskView,
+    View,
+)
+from collector.history.choice import open_history
+from collector.policies.draps import DRAPS
+from collector.policies.interface import Action, Move, Stability
+from collector.registry import Registry
+from collector.trouble import Troubles
+from tests.collector.making import HEARTBEAT, START, Clock, container, said, state, take_in
+from wire.messages import Alert
+from wire.resources import Quantities, Resource
+
+NODES = ("alpha", "beta", "gamma")
+HOG, STEADY = "hog", "steady"
+_CORES = {HOG: 2.4, STEADY: 1.4}
+
+
+def hog_id(copy: int = 0) -> str:
+    return f"id-of-{HOG}" if copy == 0 else f"id-of-{HOG}-{copy}"
+
+
+@dataclass
+class FakeDriver:
+    """Moves containers in its own books, and in what the agents say if `show` is there to say it."""
+
+    name: str = "fake"
+    dry: bool = False
+    view_now: View = field(default_factory=View)
+    orders: list[Action] = field(default_factory=list)
+    undone: list[Action] = field(default_factory=list)
+    fails: str | None = None
+    is_away: bool = False
+    hangs: bool = False
+    show: Callable[[Move], None] | None = None
+
+    async def view(self) -> View:
+        if self.is_away:
+            raise CannotAct("the manager does not answer")
+        return self.view_now
+
+    async def carry_out(self, action: Action) -> Done:
+        self.orders.append(action)
+        if self.fails is not None:
+            raise CannotAct(self.fails)
+        if isinstance(action, Move):
+            self.move(action)
+            if self.show is not None:
+                self.show(action)
+        if self.hangs:
+            await asyncio.Event().wait()
+        return Done(what="told it so", before=b"as it was", containers=())
+
+    async def undo(self, action: Action, done: Done) -> None:
+        assert done.before == b"as it was"
+        self.undone.append(action)
+
+    async def release(self) -> tuple[str, ...]:
+        return ()
+
+    def move(self, action: Move) -> None:
+        tasks = [
+            replace(each, container=each.container + "-1", node=action.target)
+            if each.container == action.task
+            else each
+            for each in self.view_now.tasks
+        ]
+        self.view_now = replace(self.view_now, tasks=tuple(tasks))
+
+
+def view(**changes: Any) -> View:
+    """Three nodes, and two services on the first of them."""
+    services = [ServiceView(name=name, replicas=1, **changes.get(name, {})) for name in (HOG, STEADY)]
+    tasks = [
+        TaskView(container=f"id-of-{name}", service=name, node="alpha", state="running")
+        for name in (HOG, STEADY)
+    ]
+    nodes = [NodeView(name=name, **changes.get(name, {})) for name in NODES]
+    return View(nodes=tuple(nodes), services=tuple(services), tasks=tuple(tasks))
+
+
+class Stage:
+    """A collector without a server, whose nodes say what they are told to say."""
+
+    def __init__(self, core: Core, clock: Clock) -> None:
+        self.core, self.clock = core, clock
+        self._sequence = dict.fromkeys(NODES, 0)
+        self._short: dict[str, Alert] = {}
+
+    def speak(self, node: str, *names: str, cpu_cores: float | None = None, copy: int = 0) -> None:
+        """A whole heartbeat of a node, with these containers."""
+        there = tuple(
+            container(
+                name,
+                id=hog_id(copy) if name == HOG else f"id-of-{name}",
+                service=name,
+                limit=Quantities(),
+                used=Quantities(_CORES[name], 50_000_000),
+                started_at=START - 10_000,
+            )
+            for name in names
+        )
+        used = sum(_CORES[name] for name in names) if cpu_cores is None else cpu_cores
+        # A heartbeat that does not name an alert ends it.
+        alerts = (self._short[node],) if node in self._short else ()
+        self._say(
+            node,
+            state=state(used=Quantities(used, 10**9)),
+            containers=there,
+            heartbeat=HEARTBEAT,
+            alerts=alerts,
+        )
+
+    def alert(self, node: str, *, closed: bool = False) -> None:
+        said_of = Alert(Resource.CPU, START, "busy", closed_at=self.clock.now if closed else None)
+        self._short[node] = said_of
+        self._say(node, alerts=(said_of,))
+
+    def _say(self, node: str, **parts: Any) -> None:
+        self._sequence[node] += 1
+        report = said(node, sequence=self._sequence[node], at=self.clock.now, **parts)
+        take_in(self.core.registry, report, self.clock.now)
+
+    def begin(self) -> None:
+        """Alpha runs both and is short of CPU; the others are idle."""
+        self.speak("alpha", HOG, STEADY)
+        self.speak("beta", cpu_cores=0.2)
+        self.speak("gamma", cpu_cores=0.1)
+        self.alert("alpha")
+
+    def show(self, move: Move) -> None:
+        """What agents say once the hog runs elsewhere."""
+        self.speak("alpha", STEADY)
+        self.speak(move.target, HOG, copy=1)
+
+
+@asynccontextmanager
+async def staged(folder: Path, **settings: Any) -> AsyncIterator[Stage]:
+    """A collector on a history of its own; the same folder is the same history."""
+    clock = Clock()
+    config = CollectorConfig(
+        history=History(path=str(folder / "history.db")),
+        acting=Acting(**{"verify_seconds": 3.0, "settle_seconds": 60.0, **settings}),
+        placement=Placement(snapshot_seconds=0),
+    )
+    troubles = Troubles()
+    async with open_history(config, troubles, clock) as history:
+        yield Stage(Core(config, Registry(config), history, clock, troubles=troubles), clock)
+
+
+async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None) -> Actor:
+    """What acts on a stage, knowing what was on record."""
+    journal = Journal(stage.core.history, keep=10, keep_input_bytes=1 << 20)
+    await journal.recollect()
+
+    async def wait(seconds: float) -> None:
+        stage.clock.now += seconds
+        await asyncio.sleep(0)
+
+    actor = Actor(stage.core, driver, journal, lease, wait)
+    await actor.hold()
+    await actor.see()
+    return actor
+
+
+CHOSEN = Chosen(DRAPS, Stability(cool_down_seconds=0.0))

@@ -1,0 +1,206 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from collector.acting.actor import Actor
+from collector.acting.lease import Lease
+from collector.acting.records import Decision, Outcome, Pause, StepState
+from collector.acting.recovery import recover
+from collector.drivers.interface import Mode
+from collector.policies.interface import Move
+from collector.snapshot.tables import NOWHERE
+from tests.collector.acting.making import CHOSEN, HOG, FakeDriver, Stage, actor_of, hog_id, staged, view
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as made:
+        made.begin()
+        yield made
+
+
+async def heal(actor: Actor) -> Decision:
+    decision = await actor.answer_alerts(CHOSEN)
+    assert decision is not None
+    return await actor.carry_out(decision)
+
+
+async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert decision.outcome is Outcome.DONE
+    (order,) = driver.orders
+    assert isinstance(order, Move)
+    assert (order.task, order.source, order.target) == (hog_id(), "alpha", "gamma")
+    (step,) = decision.steps
+    assert (step.state, step.service, step.containers) == (StepState.VERIFIED, HOG, (hog_id(1),))
+    assert step.what == "told it so"
+    assert decision.before.used_ratios["alpha"] > 0.9
+    stage.alert("alpha", closed=True)
+    stage.clock.now += 20
+    await actor.follow_up()
+    healed = actor.journal.get(decision.id)
+    assert healed is not None
+    assert healed.healed_seconds == pytest.approx(20, abs=2)
+    assert healed.after is None
+    stage.clock.now += 60
+    await actor.follow_up()
+    followed = actor.journal.get(decision.id)
+    assert followed is not None
+    assert followed.after is not None
+    assert followed.after.used_ratios["alpha"] < 0.5
+    assert followed.after.alerts == ()
+
+
+async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    await heal(actor)
+    snapshot = await actor.snapshot()
+    row = snapshot.tasks.index[hog_id(1)]
+    assert snapshot.nodes.names[snapshot.tasks.came_from[row]] == "alpha"
+    assert (snapshot.tasks.came_from != NOWHERE).sum() == 1
+
+
+async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_shows(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    await heal(actor)
+    stage.speak("alpha", "steady", cpu_cores=3.9)
+    second = await heal(actor)
+    assert second.outcome is Outcome.REFUSED
+    (step,) = second.steps
+    assert step.guard == "settle"
+    assert len(driver.orders) == 1
+    assert await actor.answer_alerts(CHOSEN) is None, "the same is not said twice"
+
+
+async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    decision = await heal(await actor_of(stage, driver))
+    (step,) = decision.steps
+    assert (step.state, step.why) == (StepState.UNDONE, "no agent showed it within 3 s")
+    assert driver.undone == driver.orders
+    assert decision.outcome is Outcome.FAILED
+
+
+async def test_what_the_driver_cannot_do_is_on_record_with_its_reason(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), fails="the target died")
+    decision = await heal(await actor_of(stage, driver))
+    assert [(step.state, step.why) for step in decision.steps] == [(StepState.FAILED, "the target died")]
+
+
+async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), dry=True)
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert decision.outcome is Outcome.DRY
+    assert [step.act.target for step in decision.steps] == ["gamma"]
+    assert driver.orders == []
+    assert await actor.answer_alerts(CHOSEN) is None
+
+
+async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    await actor.journal.set_pause(Pause(since=stage.clock.now, until=stage.clock.now + 60, why="an audit"))
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert [step.why for step in decision.steps] == [
+        "acting is paused for 60 s more (an audit): wattpack resume ends that"
+    ]
+    stage.clock.now += 61
+    for node in ("beta", "gamma"):
+        stage.speak(node, cpu_cores=0.1)
+    stage.speak("alpha", HOG, "steady")
+    assert (await heal(actor)).outcome is Outcome.DONE
+
+
+async def test_what_must_stay_is_not_even_planned(stage: Stage) -> None:
+    held = {"stays": "it has a volume on alpha", "mode": Mode.REPLICATED}
+    driver = FakeDriver(view_now=view(hog=held, steady=held))
+    decision = await heal(await actor_of(stage, driver))
+    assert decision.steps == ()
+    assert decision.left == ("cpu on alpha stays short: none of its 2 containers may be moved now",)
+
+
+async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
+    def lease(holder: str) -> Lease:
+        return Lease(tmp_path / "lease.db", holder, 30.0, stage.clock)
+
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    other = lease("the other")
+    assert (await other.take()).mine
+    actor = await actor_of(stage, driver, lease("this one"))
+    decision = await heal(actor)
+    assert [(step.guard, step.why) for step in decision.steps] == [
+        ("lease", "another collector acts: the other")
+    ]
+    await other.give_back()
+    assert await actor.hold()
+    assert (await heal(actor)).outcome is Outcome.DONE
+
+
+async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
+    """Begin to heal, and be gone once the driver was asked."""
+    actor = await actor_of(stage, driver)
+    driver.hangs = True
+    decision = await actor.answer_alerts(CHOSEN)
+    assert decision is not None
+    moving = asyncio.create_task(actor.carry_out(decision))
+    while not driver.orders:  # noqa: ASYNC110 - the driver is a list, and tells of nothing
+        await asyncio.sleep(0)
+    moving.cancel()
+    await asyncio.gather(moving, return_exceptions=True)
+    driver.hangs = False
+    return decision.id
+
+
+async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision:
+    actor = await actor_of(stage, driver)
+    begun = actor.journal.get(name)
+    assert begun is not None
+    assert [step.state for step in begun.steps] == [StepState.STARTED]
+    await recover(stage.core, actor)
+    found = actor.journal.get(name)
+    assert found is not None
+    return found
+
+
+async def test_after_a_crash_what_was_carried_out_is_found_done_and_not_done_again(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    decision = await after_restart(stage, driver, await killed_in_the_middle(stage, driver))
+    assert decision.outcome is Outcome.DONE
+    assert decision.steps[0].containers == (hog_id(1),)
+    assert len(driver.orders) == 1
+
+
+async def test_after_a_crash_what_was_not_carried_out_is_found_so(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    before = driver.view_now
+    name = await killed_in_the_middle(stage, driver)
+    driver.view_now = before
+    decision = await after_restart(stage, driver, name)
+    assert decision.steps[0].state is StepState.FAILED
+    assert "was not carried out" in (decision.steps[0].why or "")
+    assert len(driver.orders) == 1
+
+
+async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_made_out(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    name = await killed_in_the_middle(stage, driver)
+    driver.is_away = True
+    actor = await actor_of(stage, driver)
+    recovering = asyncio.create_task(recover(stage.core, actor))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not recovering.done()
+    assert actor.trouble == "the driver fake cannot act: the manager does not answer"
+    driver.is_away = False
+    await recovering
+    decision = actor.journal.get(name)
+    assert decision is not None
+    assert decision.outcome is Outcome.DONE

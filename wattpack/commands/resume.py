@@ -1,0 +1,14 @@
+"""`wattpack resume`: act again after a pause."""
+
+import argparse
+
+from wattpack.acting import add_collector_option, ask, told
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_collector_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    print(told(ask(arguments.collector, "POST", "/v1/resume", {})))
+    return 0
