@@ -399,8 +399,8 @@ class Driver(_Section, frozen=True):
         Meta(
             ge=0,
             le=86_400,
-            description="What was evicted from a Kubernetes node is kept from it for so long, where the"
-            " scheduler asks the extender.",
+            description="What is moved away from a node is kept from it for so long by every hint, and by"
+            " Kubernetes' scheduler where that asks the extender.",
         ),
     ] = 600.0
     power_off_command: Annotated[

@@ -256,6 +256,7 @@ class Actor:
         await self.change(
             name, place, state=StepState.STARTED, started_at=self._core.clock(), there_before=before
         )
+        self._keep_away(step)
         try:
             done = await self._driver.carry_out(action_of(step.act))
         except CannotAct as error:
@@ -263,6 +264,17 @@ class Actor:
             return
         await self.done(name, place, done)
         await self.verify(name, place)
+
+    def _keep_away(self, step: Step) -> None:
+        """Let no hint send what leaves a node straight back: an orchestrator may ask while it still moves."""
+        if step.act.kind != "move" or step.act.node is None:
+            return
+        # An orchestrator may call a service by another name than the agents do.
+        named = {each.service for each in self.view.tasks if each.container == step.act.task}
+        until = self._core.clock() + self._core.config.driver.refuse_seconds
+        for service in named | {step.service}:
+            if service is not None:
+                self._core.ledger.leave(service, step.act.node, until=until)
 
     async def done(self, name: str, place: int, done: Done) -> None:
         """Note that the orchestrator says that a step is done."""

@@ -63,6 +63,7 @@ async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
     row = snapshot.tasks.index[hog_id(1)]
     assert snapshot.nodes.names[snapshot.tasks.came_from[row]] == "alpha"
     assert (snapshot.tasks.came_from != NOWHERE).sum() == 1
+    assert stage.core.ledger.left_by([HOG], stage.clock.now) == {"alpha"}
 
 
 async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_shows(stage: Stage) -> None:
