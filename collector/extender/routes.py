@@ -66,7 +66,7 @@ class WatcherQuery(msgspec.Struct, frozen=True):
 
 
 async def _judged(core: Core, pod: Pod, policy_name: str | None) -> tuple[Snapshot, Asking, Ranking]:
-    policy, settings = chosen(policy_name or core.config.placement.policy, {})
+    policy, settings = chosen(core.config, policy_name, {})
     if policy.place is None:
         raise Refusal(HTTPStatus.BAD_REQUEST, f"{policy.name} makes plans but ranks no nodes", "policy")
     # Asked again about the same pod, what was answered before no longer counts.

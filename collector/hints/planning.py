@@ -22,7 +22,7 @@ class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     policy: Name | None = None
     """If not told, what is configured."""
     settings: dict[str, Any] = {}
-    """Of the policy; those not told are its defaults."""
+    """Of the policy; those not told are as configured, or its defaults."""
     moves: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     """No more moves than these: the same as the setting of this name, for policies that have it."""
 

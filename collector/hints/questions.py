@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.board.traits import task_traits
+from collector.config import CollectorConfig
 from collector.hints.answers import Assumed, Basis
 from collector.policies.interface import Constraint, Operator, Policy, Request, Settings
 from collector.policies.table import POLICIES
@@ -54,7 +55,7 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     policy: Name | None = None
     """By what to decide; if not told, by what is configured."""
     settings: dict[str, Any] = {}
-    """Of the policy; those not told are its defaults."""
+    """Of the policy; those not told are as configured, or its defaults."""
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """No more nodes than these are answered, the best."""
     refused: Literal["some", "all"] = "some"
@@ -63,14 +64,18 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """The best node is kept for it for so long, or until it is seen there: others see the node fuller."""
 
 
-def chosen(name: str, settings: Mapping[str, Any]) -> tuple[Policy, Settings]:
-    """A policy and its settings; raises `Refusal` where there is none of this name, or a setting is wrong."""
+def chosen(config: CollectorConfig, name: str | None, settings: Mapping[str, Any]) -> tuple[Policy, Settings]:
+    """A policy and its settings, those not told as configured.
+
+    Raises `Refusal` where there is none of this name, or a setting is wrong.
+    """
+    name = name or config.placement.policy
     policy = POLICIES.get(name)
     if policy is None:
         there_are = ", ".join(POLICIES)
         raise Refusal(HTTPStatus.BAD_REQUEST, f"there is no policy {name}: there are {there_are}", "$.policy")
     try:
-        return policy, msgspec.convert(settings, policy.settings)
+        return policy, msgspec.convert({**config.policies.get(name, {}), **settings}, policy.settings)
     except msgspec.ValidationError as error:
         what, where = what_and_where(error)
         path = f"$.settings{where.removeprefix('$')}"

@@ -25,7 +25,6 @@ from collector.hints.placing import hint, rank
 from collector.hints.planning import RebalanceQuestion, plan, policies, proposals
 from collector.hints.questions import PlacementQuestion, chosen, understood
 from collector.hints.seeing import seen
-from collector.policies.interface import Policy, Settings
 from collector.refusal import Refusal
 from collector.routes import (
     REFUSED_BODY,
@@ -63,7 +62,7 @@ async def place(core: Core, request: web.Request) -> web.Response:
 
 def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
     """Where something should go. The event loop waits for this: it takes some milliseconds at most."""
-    policy, settings = _chosen(core, question.policy, question.settings)
+    policy, settings = chosen(core.config, question.policy, question.settings)
     if policy.place is None:
         detail = f"{policy.name} makes plans but ranks no nodes: /v1/policies says which do"
         raise Refusal(HTTPStatus.BAD_REQUEST, detail, "$.policy")
@@ -95,7 +94,7 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
 async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     """What a policy would move now."""
     given = question.settings if question.moves is None else question.settings | {"moves": question.moves}
-    policy, settings = _chosen(core, question.policy, given)
+    policy, settings = chosen(core.config, question.policy, given)
     if policy.rebalance is None:
         detail = f"{policy.name} ranks nodes but makes no plans: /v1/policies says which do"
         raise Refusal(HTTPStatus.BAD_REQUEST, detail, "$.policy")
@@ -133,10 +132,6 @@ async def release(core: Core, request: web.Request) -> web.Response:
         detail = f"there is no reservation {query.id}: it is over, or its container was seen"
         raise Refusal(HTTPStatus.NOT_FOUND, detail, "id")
     return web.Response(body=encode(_reservation(found)), content_type=JSON_TYPE)
-
-
-def _chosen(core: Core, name: str | None, settings: dict[str, object]) -> tuple[Policy, Settings]:
-    return chosen(name or core.config.placement.policy, settings)
 
 
 def _reservation(placement: Placement) -> Reservation:

@@ -1,11 +1,12 @@
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
 
-from collector.config import Placement
+from collector.config import CollectorConfig, Placement
 from collector.core import Core
 from collector.main import running
 from collector.policies.table import POLICIES
@@ -51,15 +52,20 @@ class Asker(Client):
         return dict(answer)
 
 
-@pytest.fixture
-async def asker() -> AsyncIterator[Asker]:
-    clock = Clock()
-    always_new = msgspec.structs.replace(
-        settings(), placement=Placement(snapshot_seconds=0, oldest_seconds=0)
-    )
-    async with running(always_new, clock=clock) as collector, aiohttp.ClientSession() as http:
+ALWAYS_NEW = msgspec.structs.replace(settings(), placement=Placement(snapshot_seconds=0, oldest_seconds=0))
+
+
+@asynccontextmanager
+async def asking(config: CollectorConfig, clock: Clock) -> AsyncIterator[Asker]:
+    async with running(config, clock=clock) as collector, aiohttp.ClientSession() as http:
         client = Asker(collector.address.url, http, clock)
         client.core = collector.core
+        yield client
+
+
+@pytest.fixture
+async def asker() -> AsyncIterator[Asker]:
+    async with asking(ALWAYS_NEW, Clock()) as client:
         yield client
 
 
@@ -229,6 +235,15 @@ async def test_a_wrong_question_is_answered_with_what_is_wrong(
     refusal = await asker.refusal(**question)
     assert refusal["field"] == field
     assert hint in refusal["detail"]
+
+
+async def test_settings_are_as_configured_where_a_question_does_not_tell() -> None:
+    configured = msgspec.structs.replace(ALWAYS_NEW, policies={"draps": {"fill_ratio": 0.2}})
+    async with asking(configured, Clock()) as asker:
+        await asker.send(heard("a", 1.0))
+        assert names(await asker.hint(policy="draps", demand=NEED)) == []
+        more = {"fill_ratio": 0.8}
+        assert names(await asker.hint(policy="draps", demand=NEED, settings=more)) == ["a"]
 
 
 async def test_a_policy_that_makes_no_plans_says_so(asker: Asker) -> None:
