@@ -32,7 +32,7 @@ from collector.history.interface import Standing, UsageWord, Used
 from collector.listing import listed_alert, listed_container, listed_node
 from collector.picture import Picture
 from collector.usage import Reckoning, Ring, Watched, add, count, settle, slot_at
-from wire.messages import ContainerUsage, EventKind, PowerCurve, Report
+from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
 
 _NOTHING_COUNTED = Ring()
@@ -236,13 +236,7 @@ class Registry:
         heartbeat = entry.picture.heartbeat
         sample_seconds = 0.0 if heartbeat is None else heartbeat.what.sample_seconds
         return [
-            Watched(
-                node,
-                said.what.service,
-                said.what.image or "",
-                sample_seconds or 1.0,
-                tuple(entry.usage.get(name, _NOTHING_COUNTED).slots.items()),
-            )
+            _watched(node, said.what, sample_seconds or 1.0, entry.usage.get(name, _NOTHING_COUNTED))
             for name, said in entry.picture.containers.items()
             if said.what.service
         ]
@@ -382,6 +376,18 @@ class Registry:
             if silent_seconds > self._liveness.suspect_after_beacons * beacon_seconds
             else State.UP
         )
+
+
+def _watched(node: str, container: ContainerState, sample_seconds: float, ring: Ring) -> Watched:
+    return Watched(
+        node,
+        container.service or "",
+        container.image or "",
+        sample_seconds,
+        tuple(ring.slots.items()),
+        ring.statistics,
+        ring.samples,
+    )
 
 
 def _change(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failures: int = 0) -> Change:

@@ -102,6 +102,9 @@ class Watched:
     sample_seconds: float
     """What one of its samples stands for."""
     slots: tuple[tuple[int, Packed], ...]
+    statistics: Floats
+    """What these tell of it alone, per resource and `Statistic`."""
+    samples: int
 
 
 def add(

@@ -7,6 +7,7 @@ take turns for ever, and every decision with them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 
@@ -45,13 +46,17 @@ class Dominant:
         return self.history[-1].resource
 
 
-def shares_of(use: Floats, capacity: Floats) -> Floats:
-    """Average use per service (a row each), by what all nodes (a row each) have together."""
+def whole_of(capacity: Floats) -> list[float]:
+    """What all nodes (a row each) have together, per resource; NaN where it is not known of any."""
     known = ~np.isnan(capacity)
-    whole = np.where(known.any(axis=0), np.nansum(capacity, axis=0), np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares: Floats = np.where(whole > 0, use / whole, np.nan)
-    return shares
+    whole: list[float] = np.where(known.any(axis=0), np.nansum(capacity, axis=0), np.nan).tolist()
+    return whole
+
+
+def shares_of(use: Sequence[float], whole: Sequence[float]) -> list[float]:
+    """Average use by what there is, per resource; NaN where either is not known."""
+    # Four numbers, for very many services: plain Python is faster here than numpy.
+    return [part / all_of_it if all_of_it > 0 else nan for part, all_of_it in zip(use, whole, strict=True)]
 
 
 def dominant(

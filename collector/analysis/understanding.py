@@ -15,7 +15,7 @@ import numpy as np
 from collector.analysis.availability import Availability, availability
 from collector.analysis.bottlenecks import Bottleneck
 from collector.analysis.classes import Group, group, score
-from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of
+from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of, whole_of
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
 from collector.analysis.services import Part, pool
@@ -60,7 +60,7 @@ class Service:
             confidence=0.0 if lead is None else lead.confidence,
             envelope=self.quantities(Statistic.ENVELOPE),
             mean=self.quantities(Statistic.MEAN),
-            variance=_four(np.nan_to_num(self.statistics[:, Statistic.VARIANCE], nan=0.0)),
+            variance=_four(self.statistics[:, Statistic.VARIANCE]),
             image=self.image,
         )
 
@@ -161,7 +161,8 @@ def _services(
     for each in watched:
         running[each.service].append(each)
     names = sorted(running)
-    learnt = _pooled([running[name] for name in names], at, reckoning)
+    learnt = _learnt([running[name] for name in names], at, reckoning)
+    whole = whole_of(snapshot.nodes.capacity)
     for name in names:
         statistics, watched_seconds = learnt.get(name, (NOT_MEASURED, 0.0))
         earlier = before.get(name)
@@ -169,17 +170,19 @@ def _services(
         if not known and earlier is not None and earlier.known:
             # Its containers are new: what those before them taught holds until these have been watched.
             known, statistics, watched_seconds = True, earlier.statistics, earlier.watched_seconds
-        shares = shares_of(statistics[None, :, Statistic.MEAN], snapshot.nodes.capacity)[0]
         yield Service(
             name=name,
-            image=Counter(each.image for each in running[name]).most_common(1)[0][0],
+            image=_most_common([each.image for each in running[name]]),
             containers=len(running[name]),
             nodes=len({each.node for each in running[name]}),
             known=known,
             watched_seconds=watched_seconds,
             statistics=statistics,
             dominant=dominant(
-                shares.tolist(), watched_seconds, at, None if earlier is None else earlier.dominant
+                shares_of(statistics[:, Statistic.MEAN].tolist(), whole),
+                watched_seconds,
+                at,
+                None if earlier is None else earlier.dominant,
             ),
             seen_at=at,
         )
@@ -187,6 +190,23 @@ def _services(
     for name, earlier in before.items():
         if name not in running and earlier.known and earlier.seen_at >= oldest:
             yield replace(earlier, containers=0, nodes=0)
+
+
+def _most_common(images: Sequence[str]) -> str:
+    return images[0] if len(images) == 1 else Counter(images).most_common(1)[0][0]
+
+
+def _learnt(
+    services: Sequence[Sequence[Watched]], at: float, reckoning: Reckoning
+) -> dict[str, tuple[Floats, float]]:
+    """What the samples of each service say, and for how long it was watched."""
+    # One container alone was reckoned when its samples came.
+    alone = {
+        one.service: (one.statistics, one.samples * one.sample_seconds)
+        for one, *others in services
+        if not others and one.slots
+    }
+    return alone | _pooled([each for each in services if len(each) > 1], at, reckoning)
 
 
 def _pooled(
@@ -209,7 +229,8 @@ def _pooled(
 
 
 def _four(row: Floats) -> Four:
-    cpu, memory, disk, network = row.tolist()
+    """What is not known varies by nothing."""
+    cpu, memory, disk, network = (0.0 if value != value else value for value in row.tolist())  # noqa: PLR0124 - NaN
     return cpu, memory, disk, network
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.dominance import Dominance, dominant, shares_of
+from collector.analysis.dominance import Dominance, dominant, shares_of, whole_of
 from wire.resources import RESOURCES, Resource
 
 HOUR = 3600.0
@@ -13,10 +13,10 @@ NAN = float("nan")
 def test_the_largest_share_of_what_all_nodes_have_is_dominant() -> None:
     capacity = np.array([[4.0, 8e9, NAN, 1e9], [8.0, 16e9, NAN, NAN]])
     # Half a core of twelve is more than a gigabyte of twenty-four; nobody knows what disk there is.
-    shares = shares_of(np.array([[2.0, 1e9, 5e8, NAN]]), capacity)[0]
+    shares = shares_of([2.0, 1e9, 5e8, NAN], whole_of(capacity))
     assert shares[:2] == pytest.approx([2 / 12, 1 / 24])
     assert np.isnan(shares[2:]).all()
-    found = dominant(shares.tolist(), HOUR, at=5.0)
+    found = dominant(shares, HOUR, at=5.0)
     assert found is not None
     assert found.history == (Dominance(Resource.CPU, 5.0),)
     assert "16.667% of the cluster's cpu" in found.explanation

@@ -1,0 +1,47 @@
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from collector.analysis.understanding import Service, Understood, understand
+from collector.config import Understanding
+from collector.snapshot.assembling import assemble
+from collector.usage import NOT_MEASURED, SLOTS, Reckoning, Ring, Watched, count
+from tests.collector.speaking import patient
+from wire.messages import ContainerUsage
+from wire.sketch import Sketch
+
+ALL_ALIKE = Reckoning(half_life_seconds=inf)
+sketches = st.dictionaries(st.integers(-500, 500), st.integers(1, 50), min_size=1, max_size=20)
+told = st.lists(st.tuples(st.integers(100 - SLOTS + 1, 100), sketches), min_size=1, max_size=5)
+
+
+def service(*watched: Watched) -> Service:
+    found = understand(assemble(()), watched, Understood().latest, Understanding(), ALL_ALIKE)
+    return found.services["shop"]
+
+
+@patient
+@given(told, st.sampled_from([1.0, 5.0, 60.0]))
+def test_a_service_of_one_container_is_what_that_one_is(
+    words: list[tuple[int, dict[int, int]]], sample_seconds: float
+) -> None:
+    rings: dict[str, Ring] = {}
+    for slot, bins in words:
+        count(rings, slot, [ContainerUsage("web", cpu=Sketch(bins))], ALL_ALIKE)
+    ring = rings["web"]
+    one = Watched(
+        "alpha",
+        "shop",
+        "",
+        sample_seconds,
+        slots=tuple(ring.slots.items()),
+        statistics=ring.statistics,
+        samples=ring.samples,
+    )
+    silent = Watched("beta", "shop", "", 1.0, slots=(), statistics=NOT_MEASURED, samples=0)
+    alone, pooled = service(one), service(one, silent)
+    assert alone.watched_seconds == pooled.watched_seconds
+    assert_allclose(alone.statistics, pooled.statistics, rtol=1e-9, atol=1e-6)
+    assert (alone.containers, pooled.containers) == (1, 2)
