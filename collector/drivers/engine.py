@@ -4,6 +4,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -49,36 +50,47 @@ class _Silent(CannotAct):
         self.maybe_heard = maybe_heard
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    parameters: Mapping[str, str | int]
+    body: Json | None = None
+    takes_seconds: float = 0.0
+    """What the engine needs before it can answer."""
+
+
 class Engine:
     """An engine, at the first of its addresses that answers; made by `connect`."""
 
-    def __init__(self, sessions: Mapping[str, aiohttp.ClientSession]) -> None:
+    def __init__(self, sessions: Mapping[str, aiohttp.ClientSession], patience_seconds: float) -> None:
         self._sessions = dict(sessions)
+        self._patience_seconds = patience_seconds
 
     async def get(self, path: str, kind: type[Told], **parameters: str | int) -> Told:
         """What the engine says to a question, read as `kind`."""
-        said = await self._ask("GET", path, parameters)
+        said = await self._ask(_Request("GET", path, parameters))
         try:
             return msgspec.json.decode(said, type=kind)
         except msgspec.DecodeError as error:
             raise CannotAct(f"the answer to GET {path} is not a Docker engine's ({error})") from error
 
-    async def post(self, path: str, body: Json | None = None, **parameters: str | int) -> bytes:
-        """Order something; gives the answer."""
-        return await self._ask("POST", path, parameters, body)
+    async def post(
+        self, path: str, body: Json | None = None, *, takes_seconds: float = 0.0, **parameters: str | int
+    ) -> bytes:
+        """Order something that takes so long; gives the answer."""
+        return await self._ask(_Request("POST", path, parameters, body, takes_seconds))
 
     async def delete(self, path: str, **parameters: str | int) -> None:
-        await self._ask("DELETE", path, parameters)
+        await self._ask(_Request("DELETE", path, parameters))
 
-    async def _ask(
-        self, method: str, path: str, parameters: Mapping[str, str | int], body: Json | None = None
-    ) -> bytes:
+    async def _ask(self, request: _Request) -> bytes:
         failures: list[str] = []
         for address, session in tuple(self._sessions.items()):
             try:
-                said = await _ask(session, method, path, parameters, body)
+                said = await self._ask_one(session, request)
             except _Silent as silent:
-                if method != "GET" and silent.maybe_heard:
+                if request.method != "GET" and silent.maybe_heard:
                     raise CannotAct(f"the Docker engine at {address} was lost: {silent}") from silent
                 failures.append(f"{address}: {silent}")
             except Refused as refused:
@@ -86,38 +98,30 @@ class Engine:
                     raise
                 failures.append(f"{address}: {refused}")  # not, or no longer, a manager
             else:
-                self._prefer(address)
+                self._sessions = {address: session, **self._sessions}  # the first to be asked from now on
                 return said
         raise CannotAct(f"no Docker engine answers ({'; '.join(failures)})")
 
-    def _prefer(self, address: str) -> None:
-        first = self._sessions.pop(address)
-        self._sessions = {address: first, **self._sessions}
-
-
-async def _ask(
-    session: aiohttp.ClientSession,
-    method: str,
-    path: str,
-    parameters: Mapping[str, str | int],
-    body: Json | None,
-) -> bytes:
-    try:
-        # Without a version in the path the engine speaks its newest, so that nothing of a spec is lost.
-        async with session.request(method, path, params=parameters, json=body) as answer:
-            said = await answer.read()
-            status = answer.status
-    except aiohttp.ClientConnectorError as error:
-        number = error.os_error.errno or 0
-        why = os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
-        raise _Silent(why.lower(), maybe_heard=False) from error
-    except TimeoutError as error:
-        raise _Silent("no answer in time", maybe_heard=True) from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise _Silent(str(error) or type(error).__name__, maybe_heard=True) from error
-    if status >= HTTPStatus.BAD_REQUEST:
-        raise Refused(status, _message(said))
-    return said
+    async def _ask_one(self, session: aiohttp.ClientSession, request: _Request) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=self._patience_seconds + request.takes_seconds)
+        try:
+            # Without a version in the path the engine speaks its newest, so that nothing of a spec is lost.
+            async with session.request(
+                request.method, request.path, params=request.parameters, json=request.body, timeout=timeout
+            ) as answer:
+                said = await answer.read()
+                status = answer.status
+        except aiohttp.ClientConnectorError as error:
+            number = error.os_error.errno or 0
+            why = os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
+            raise _Silent(why.lower(), maybe_heard=False) from error
+        except TimeoutError as error:
+            raise _Silent("no answer in time", maybe_heard=True) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _Silent(str(error) or type(error).__name__, maybe_heard=True) from error
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise Refused(status, _message(said))
+        return said
 
 
 def _message(said: bytes) -> str:
@@ -135,21 +139,18 @@ async def connect(addresses: Sequence[str], settings: Settings) -> AsyncIterator
         sessions = {}
         for address in addresses:
             sessions[address] = await stack.enter_async_context(_session(address, settings))
-        yield Engine(sessions)
+        yield Engine(sessions, settings.request_seconds)
 
 
 def _session(address: str, settings: Settings) -> aiohttp.ClientSession:
-    timeout = aiohttp.ClientTimeout(total=settings.request_seconds)
     parts = urlsplit(address)
     if parts.scheme == _UNIX and parts.path:
-        return aiohttp.ClientSession(
-            "http://engine", connector=aiohttp.UnixConnector(path=parts.path), timeout=timeout
-        )
+        return aiohttp.ClientSession("http://engine", connector=aiohttp.UnixConnector(path=parts.path))
     if parts.scheme == _TCP and parts.hostname and _port(parts.netloc):
         tls = _tls(settings)
         scheme = "http" if tls is None else "https"
         connector = aiohttp.TCPConnector(ssl=True if tls is None else tls)
-        return aiohttp.ClientSession(f"{scheme}://{parts.netloc}", connector=connector, timeout=timeout)
+        return aiohttp.ClientSession(f"{scheme}://{parts.netloc}", connector=connector)
     raise Complaint(
         f"{address!r} is no address of a Docker engine: write unix:///path/to/docker.sock or tcp://host:port"
     )

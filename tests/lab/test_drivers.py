@@ -16,7 +16,7 @@ import pytest
 from collector.config import Driver as Settings
 from collector.drivers.interface import CannotAct, Done, View
 from collector.drivers.table import open_driver
-from collector.policies.interface import Action, Cut, Kill, Move, Power
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 from tests.lab.image import BURN
 from tests.lab.swarm import Swarm, Task, swarm
 from tests.lab.waiting import eventually
@@ -61,6 +61,14 @@ def undo(settings: Settings, action: Action, done: Done) -> None:
             await driver.undo(action, done)
 
     asyncio.run(act())
+
+
+def release(settings: Settings) -> tuple[str, ...]:
+    async def act() -> tuple[str, ...]:
+        async with open_driver(settings) as driver:
+            return await driver.release()
+
+    return asyncio.run(act())
 
 
 def look(settings: Settings) -> View:
@@ -195,18 +203,28 @@ def test_a_web_service_under_load_moves_without_a_failed_request_and_only_the_on
         } == {second.container_id}
 
 
-def test_what_does_not_become_healthy_is_put_back(cluster: Swarm, settings: Settings) -> None:
-    # Healthy on one node alone.
-    extra = (
-        *("--hostname={{.Node.Hostname}}", "--constraint=node.hostname!=node1"),
-        *("--health-cmd=test $(hostname) = node2", "--health-interval=300ms", "--health-retries=1"),
-    )
-    with service(cluster, "picky", "sleep", "1000", labels={"wattpack.move": "allowed"}, extra=extra) as [
-        task
-    ]:
+def picky(flags: Path, retries: int) -> dict[str, Any]:
+    """A service that is not well, after so many tries, on a node whose name is a file in this folder."""
+    return {
+        "labels": {"wattpack.move": "allowed"},
+        "extra": (
+            *("--constraint=node.role==worker", "--hostname={{.Node.Hostname}}"),
+            f"--mount=type=bind,source={flags},target=/flags,readonly",
+            *("--health-cmd=test ! -e /flags/$(hostname)", "--health-interval=500ms"),
+            f"--health-retries={retries}",
+        ),
+    }
+
+
+def test_what_does_not_become_healthy_is_put_back(cluster: Swarm, settings: Settings, tmp_path: Path) -> None:
+    with service(cluster, "picky", "sleep", "1000", **picky(tmp_path, 2)) as [task]:
+        (other,) = {"node2", "node3"} - {str(task.node)}
+        (tmp_path / other).touch()
         before = spec(cluster, "picky")
-        with pytest.raises(CannotAct, match=r"picky did not become healthy on node3 .*; it was put back"):
-            carry_out(settings, move(task, "node3"))
+        with pytest.raises(
+            CannotAct, match=rf"picky did not become healthy on {other} .*; it was put back, and"
+        ):
+            carry_out(settings, move(task, other))
         assert [each.container_id for each in running(cluster, "picky")] == [task.container_id]
         assert spec(cluster, "picky") == before
 
@@ -284,7 +302,11 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         (seen,) = [each for each in look(switching).nodes if each.name == "node3"]
         assert not seen.accepts
 
+        # The hook is not a real one, so that the node looks well: it is off all the same.
+        assert carry_out(switching, off).nothing_to_do
+        assert release(switching) == ()
         undo(switching, off, done)
+        assert (tmp_path / "calls").read_text(encoding="utf-8") == "off node3\non node3\n"
         (seen,) = [each for each in look(switching).nodes if each.name == "node3"]
         assert seen.accepts
         assert not any(label.startswith("wattpack") for label in seen.labels)
@@ -322,18 +344,12 @@ def test_what_a_killed_collector_left_is_taken_back(cluster: Swarm, settings: Se
             moving.cancel()
             await asyncio.gather(moving, return_exceptions=True)
 
-    async def release() -> tuple[str, ...]:
-        async with open_driver(settings) as driver:
-            return await driver.release()
-
     with service(cluster, "orphan", "sleep", "1000", labels={"wattpack.move": "allowed"}) as [task]:
         before = spec(cluster, "orphan")
         (target, *_) = sorted({"node1", "node2", "node3"} - {str(task.node)})
         asyncio.run(killed(move(task, target)))
         cluster.wait_until_runs("orphan", on=target)  # Swarm goes on by itself
-        eventually(
-            lambda: asyncio.run(release()) == ("lifted the constraints that a move left on orphan",), 20
-        )
+        eventually(lambda: release(settings) == ("lifted the constraints that a move left on orphan",), 20)
         assert spec(cluster, "orphan") == before
         assert [each.node for each in running(cluster, "orphan")] == [target]
 
@@ -368,7 +384,9 @@ def test_a_lone_container_is_made_anew_on_another_host_by_leave_and_comes_back(
     here, there = cluster.node("node2").engine, cluster.node("node3").engine
     plain = msgspec.structs.replace(settings, name="docker")
     leave = {"wattpack.move": "allowed"}
-    container = here.run("lone", "sleep", "1000", cpus=0.5, labels=leave, extra=["--env=A=b"])
+    container = here.run(
+        "lone", "sleep", "1000", cpus=0.5, labels=leave, extra=["--env=A=b", "--stop-timeout=1"]
+    )
     try:
         action = Move(task=container, source="node2", target="node3", reasons=WHY)
         done = carry_out(plain, action)
@@ -388,8 +406,14 @@ def test_a_lone_container_is_made_anew_on_another_host_by_leave_and_comes_back(
         back = here.inspect("lone")
         assert back["State"]["Status"] == "running"
 
-        # What stays up only with room for it is seen before anything is taken away.
-        here.docker("rm", "--force", "lone")
+        # Stopped to make room, it waits in sight, and is made anew where there is some.
+        carry_out(plain, Kill(task=back["Id"], node="node2", target=None, reasons=WHY))
+        assert here.inspect("lone")["State"]["Status"] == "exited"
+        [anew] = carry_out(plain, Start(task=back["Id"], target="node3", reasons=WHY)).containers
+        assert there.inspect("lone")["Id"] == anew
+        there.remove("lone")
+
+        # What does not stay up there is not taken away here.
         container = here.run("lone", "sh", "-c", "test -e /proc/1 && exit 1", labels=leave)
         with pytest.raises(CannotAct, match="it did not stay up"):
             carry_out(plain, Move(task=container, source="node2", target="node3", reasons=WHY))
@@ -418,3 +442,31 @@ def test_a_container_without_limits_is_cut_and_let_go(cluster: Swarm, settings: 
         assert engine.inspect("free")["HostConfig"]["Memory"] == engine.get("/info")["MemTotal"]
     finally:
         engine.remove("free")
+
+
+def test_a_target_that_goes_down_on_the_way_leaves_the_service_where_it_was(
+    cluster: Swarm, settings: Settings, tmp_path: Path
+) -> None:
+    with service(cluster, "stranded", "sleep", "1000", **picky(tmp_path, 100)) as [task]:
+        (other,) = {"node2", "node3"} - {str(task.node)}
+        (tmp_path / other).touch()  # so that it is on its way until the node goes down
+        before = spec(cluster, "stranded")
+
+        async def cut_off_on_the_way() -> None:
+            async with open_driver(settings) as driver:
+                moving = asyncio.create_task(driver.carry_out(move(task, other)))
+                while not any(each.state == "starting" for each in cluster.tasks("stranded")):  # noqa: ASYNC110 - another's state
+                    await asyncio.sleep(0.05)
+                cluster.cut(cluster.node(other))
+                await moving
+
+        try:
+            with pytest.raises(
+                CannotAct, match=rf"on {other} \(the node went down\); it was put back, and runs"
+            ):
+                asyncio.run(cut_off_on_the_way())
+        finally:
+            cluster.heal(cluster.node(other))
+        assert [each.container_id for each in wanted(cluster, "stranded")] == [task.container_id]
+        assert spec(cluster, "stranded") == before
+        cluster.wait_for_node(other, "ready")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from collector.config import Driver as Settings
 from collector.drivers.docker.cutting import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.docker.moving import move, well
+from collector.drivers.docker.moving import move, stop, well
 from collector.drivers.docker.words import Container, Listed, service_view, task_view
 from collector.drivers.engine import Engine, Json, Refused
 from collector.drivers.interface import CannotAct, Done, Driver, NodeView, View
@@ -49,7 +49,7 @@ class PlainHosts:
             case Kill():
                 if action.target is not None:
                     return await self._move(action.task, action.node, action.target)
-                await self._engines.of(action.node).post(f"/containers/{action.task}/stop")
+                await self._stop(action.node, action.task)
                 return Done(what=f"stopped {short(action.task)} on {action.node}: it waits there, in sight")
             case Start():
                 return await self._start(action)
@@ -70,7 +70,7 @@ class PlainHosts:
                 await self._engines.of(action.node).post(f"/containers/{action.task}/start")
             case Start():
                 for container in done.containers:
-                    await self._engines.of(action.target).post(f"/containers/{container}/stop")
+                    await self._stop(action.target, container)
 
     async def release(self) -> tuple[str, ...]:
         return ()
@@ -87,13 +87,18 @@ class PlainHosts:
         if source == target:
             return Done(what=f"{short(container)} runs on {target} already", nothing_to_do=True)
         try:
-            made = await move(here, there, container, self._settings, limits)
+            made, remark = await move(here, there, container, self._settings, limits)
         except CannotAct as error:
             raise CannotAct(f"{short(container)} cannot move from {source} to {target}: {error}") from error
         self._limits_at_first.pop(container, None)
         return Done(
-            what=f"made {short(container)} of {source} anew on {target}, as {short(made)}", containers=(made,)
+            what=f"made {short(container)} of {source} anew on {target}, as {short(made)}{remark}",
+            containers=(made,),
         )
+
+    async def _stop(self, node: str, container: str) -> None:
+        engine = self._engines.of(node)
+        await stop(engine, await engine.get(f"/containers/{container}/json", Container))
 
     async def _start(self, action: Start) -> Done:
         """Start what was stopped: where it lies, or made anew on the target."""

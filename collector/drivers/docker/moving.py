@@ -23,8 +23,8 @@ class _Image(msgspec.Struct, rename="pascal", frozen=True):
 
 async def move(
     source: Engine, target: Engine, container: str, settings: Settings, limits: Json | None
-) -> str:
-    """Move a container from one engine to another; gives the new one's id."""
+) -> tuple[str, str]:
+    """Move a container from one engine to another; gives the new one's id, and a remark."""
     old = await source.get(f"/containers/{container}/json", Container)
     if (stays := service_view(old).stays) is not None:
         raise CannotAct(f"{old.called} stays where it is: {stays}")
@@ -38,10 +38,17 @@ async def move(
         # Also when the collector is being stopped: two of it must not go on.
         await asyncio.shield(target.delete(f"/containers/{made}", force="true", v="true"))
         raise
-    if old.state.status == "running":
-        await source.post(f"/containers/{container}/stop")
-    await source.delete(f"/containers/{container}", v="true")
-    return made
+    try:
+        await stop(source, old)
+        await source.delete(f"/containers/{container}", v="true")
+    except CannotAct as error:  # two that run are less of a harm than none
+        return made, f", but the old one could not be removed: {error}"
+    return made, ""
+
+
+async def stop(engine: Engine, container: Container) -> None:
+    """End a container, and wait as long as it may take to."""
+    await engine.post(f"/containers/{container.id}/stop", takes_seconds=container.stop_seconds)
 
 
 async def well(engine: Engine, container: str, settings: Settings) -> None:

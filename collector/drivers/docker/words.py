@@ -12,6 +12,8 @@ from wire.resources import Quantities
 SWARM_SERVICE = "com.docker.swarm.service.id"
 """The label of a container that a Swarm keeps."""
 _NANOCPUS = 1e9
+_STOP_SECONDS = 10.0
+"""What an engine takes where nothing is told."""
 _PERIOD_MICROSECONDS = 100_000
 
 
@@ -78,6 +80,12 @@ class Container(msgspec.Struct, rename="pascal", frozen=True):
     @property
     def is_swarms(self) -> bool:
         return SWARM_SERVICE in self.labels
+
+    @property
+    def stop_seconds(self) -> float:
+        """How long it is given to end."""
+        told = self.config.get("StopTimeout")
+        return _STOP_SECONDS if told is None else float(told)
 
 
 class _MemoryStats(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collector.config import Driver as Settings
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import CannotAct, Done
 from collector.drivers.kubernetes.server import Server
-from collector.drivers.kubernetes.words import DRAINED, Node, Pod, service_view
+from collector.drivers.kubernetes.words import DRAINED, OFF, Node, Pod, service_view
 from collector.drivers.waiting import until
 
 
@@ -24,14 +24,15 @@ class Switch:
         if not command:
             raise CannotAct(f"{name} stays on: power_off_command in [driver] is not set")
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
-        if not node.ready:
-            return Done(what=f"{name} is not there already", nothing_to_do=True)
+        if not node.ready or _is_off(node):
+            return Done(what=f"{name} is off already", nothing_to_do=True)
         _may_go(node, pods)
         if not node.spec.unschedulable:
             await self._server.change_node(name, _cordon(cordoned=True))
         try:
             await self._empty(name)
             await asyncio.sleep(self._settings.power_grace_seconds)
+            await self._server.change_node(name, _marked_off())
             await run_hook(command, name, self._settings.power_seconds)
         except CannotAct:
             await self._open(await self._server.node(name))
@@ -41,23 +42,27 @@ class Switch:
     async def on(self, name: str) -> Done:
         """Switch a node on, and open it again unless someone else had cordoned it."""
         node = await self._server.node(name)
-        if node.ready and not node.spec.unschedulable:
+        is_off = not node.ready or _is_off(node)
+        if not is_off and not node.spec.unschedulable:
             return Done(what=f"{name} is on already", nothing_to_do=True)
-        if not node.ready:
+        if is_off:
             await self._boot(name)
         await self._open(node)
         return Done(what=f"switched {name} on", before=SWITCHED)
 
     async def release(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """Open what was cordoned to be switched off, and never was."""
-        left = [node for node in nodes if node.ready and DRAINED in node.metadata.annotations]
+        left = [node for node in nodes if DRAINED in node.metadata.annotations and not _is_off(node)]
         for node in left:
             await self._open(node)
         return tuple(f"uncordoned {node.name}, which was emptied but not switched off" for node in left)
 
     async def _open(self, node: Node) -> None:
-        if DRAINED in node.metadata.annotations:
+        marks = node.metadata.annotations
+        if DRAINED in marks:
             await self._server.change_node(node.name, _cordon(cordoned=False))
+        elif OFF in marks:  # and someone else cordoned it
+            await self._server.change_node(node.name, {"metadata": {"annotations": {OFF: None}}})
 
     async def _empty(self, name: str) -> None:
         why = ""
@@ -113,5 +118,13 @@ def _must_leave(pod: Pod) -> bool:
 
 
 def _cordon(*, cordoned: bool) -> dict[str, object]:
-    mark = "true" if cordoned else None
-    return {"metadata": {"annotations": {DRAINED: mark}}, "spec": {"unschedulable": cordoned}}
+    marks = {DRAINED: "true"} if cordoned else {DRAINED: None, OFF: None}
+    return {"metadata": {"annotations": marks}, "spec": {"unschedulable": cordoned}}
+
+
+def _marked_off() -> dict[str, object]:
+    return {"metadata": {"annotations": {OFF: "true"}}}
+
+
+def _is_off(node: Node) -> bool:
+    return OFF in node.metadata.annotations

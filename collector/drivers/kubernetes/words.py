@@ -10,8 +10,8 @@ from collector.drivers.interface import Mode, NodeView, ServiceView, TaskView, V
 from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
 from wire.resources import Quantities
 
-DRAINED = "wattpack.drained"
-"""The annotation of a node that was cordoned by us."""
+DRAINED, OFF = "wattpack.drained", "wattpack.off"
+"""The annotations of a node that was cordoned by us, and of one that was then switched off."""
 _HOSTNAME = "kubernetes.io/hostname"
 _MIRROR = "kubernetes.io/config.mirror"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"

@@ -24,7 +24,7 @@ class Manager:
             self._engine.get("/services", tuple[Service, ...]),
             self._engine.get("/tasks", tuple[Task, ...], filters=filtered(desired_state="running")),
         )
-        return Cluster(nodes, services, tasks)
+        return Cluster.of(nodes, services, tasks)
 
     async def service(self, service_id: str) -> Service:
         return await self._engine.get(f"/services/{service_id}", Service)

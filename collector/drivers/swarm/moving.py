@@ -2,16 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from collector.config import Driver as Settings
 from collector.drivers.interface import CannotAct, Done
 from collector.drivers.saying import short
 from collector.drivers.swarm.manager import Manager
 from collector.drivers.swarm.specs import Order, as_written, is_marked, steered
-from collector.drivers.swarm.words import Cluster, Node, Service, Task, local_data, service_view
+from collector.drivers.swarm.words import Cluster, Node, Service, Task, local_data, service_view, stop_seconds
 from collector.drivers.waiting import LOOK_SECONDS
 
 _FAILED = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_completed"})
@@ -33,6 +32,22 @@ class Way:
     """The tasks there were before."""
     moved: int
     """How many of them are on the source."""
+    stop_seconds: float
+    """How long one of them may take to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is seen of a move that is under way."""
+
+    service: Service
+    tasks: tuple[Task, ...]
+    source_is_up: bool
+    target_is_up: bool
+
+    @property
+    def wanted(self) -> list[Task]:
+        return [task for task in self.tasks if task.wanted]
 
 
 def way_of(cluster: Cluster, task: Task, target_name: str) -> Way:
@@ -67,6 +82,7 @@ def way_of(cluster: Cluster, task: Task, target_name: str) -> Way:
         order=Order.STOP if any(local_data(spec, writable_only=True)) else Order.START,
         tasks=frozenset(each.id for each in mine),
         moved=count[source.id],
+        stop_seconds=stop_seconds(spec),
     )
 
 
@@ -98,7 +114,7 @@ class Mover:
         way = way_of(cluster, task, target)
         await self._steer(way, way.there)
         try:
-            arrived = await self._wait(way, partial(_arrived, way), self._patience_seconds)
+            arrived = await self._wait(way, _arrived)
         except _NotWell as failure:
             raise CannotAct(await self._put_back(way, str(failure))) from None
         said = _told(way, arrived, cluster)
@@ -117,10 +133,6 @@ class Mover:
             await self._manager.change_service(service.id, as_written)
         return tuple(f"lifted the constraints that a move left on {service.name}" for service in left)
 
-    @property
-    def _patience_seconds(self) -> float:
-        return self._settings.healthy_seconds + self._settings.watch_seconds
-
     async def _steer(self, way: Way, constraints: tuple[str, ...]) -> None:
         def change(spec: dict[str, object]) -> dict[str, object]:
             return steered(spec, constraints, way.order, self._settings.watch_seconds)
@@ -137,7 +149,7 @@ class Mover:
             else:  # Swarm finds a place itself
                 await self._manager.change_service(way.service.id, as_written)
             try:
-                await self._wait(way, partial(_is_whole, way), self._patience_seconds)
+                await self._wait(way, _is_back)
                 said = f"{said}; it was put back, and runs"
             except _NotWell as worse:
                 said = f"{said}; it was put back, but does not run yet ({worse})"
@@ -146,61 +158,65 @@ class Mover:
             return f"{said}; the constraints of the move are still to be lifted ({error})"
         return said
 
-    async def _wait(
-        self, way: Way, judge: Callable[[Service, tuple[Task, ...], bool], list[Task] | None], seconds: float
-    ) -> list[Task]:
+    async def _wait(self, way: Way, judge: Callable[[Way, Sight], list[Task] | None]) -> list[Task]:
         """Look until `judge` is content; what keeps it from being so is in the `_NotWell` that ends it."""
         why = "nothing was heard of it"
+        seconds = self._settings.healthy_seconds + self._settings.watch_seconds + way.stop_seconds
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     try:
-                        service, tasks, source = await self._look(way)
+                        sight = await self._look(way)
                     except CannotAct as error:  # a manager that is lost for a moment does not stop the Swarm
                         why = str(error)
                     else:
-                        if (content := judge(service, tasks, source.ready)) is not None:
+                        if (content := judge(way, sight)) is not None:
                             return content
-                        why = _trouble(way, service, tasks)
+                        why = _trouble(way, sight)
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             raise _NotWell(f"{why}, after {seconds:g} s") from None
 
-    async def _look(self, way: Way) -> tuple[Service, tuple[Task, ...], Node]:
-        questions: tuple[Awaitable[Service], Awaitable[tuple[Task, ...]], Awaitable[Node]] = (
+    async def _look(self, way: Way) -> Sight:
+        service, tasks, source, target = await asyncio.gather(
             self._manager.service(way.service.id),
             self._manager.tasks(way.service.id),
             self._manager.node(way.source.id),
+            self._manager.node(way.target.id),
         )
-        return await asyncio.gather(*questions)
+        return Sight(service, tasks, source.ready, target.ready)
 
 
-def _arrived(way: Way, service: Service, tasks: tuple[Task, ...], source_is_up: bool) -> list[Task] | None:  # noqa: FBT001 - one of the signs
+def _arrived(way: Way, sight: Sight) -> list[Task] | None:
     """The tasks that run anew, once all of the service's are healthy, were watched, and left the source."""
-    if service.update.state in _FAILED:
-        raise _NotWell(_trouble(way, service, tasks))
-    wanted = [task for task in tasks if task.wanted]
-    gone = not any(task.runs and task.node_id == way.source.id for task in tasks) or not source_is_up
-    whole = len(wanted) >= len(way.tasks) and all(task.runs for task in wanted)
-    left = all(task.node_id != way.source.id for task in wanted)
-    if not (gone and whole and left and not service.is_updating):
+    if not sight.target_is_up:
+        raise _NotWell("the node went down")
+    if sight.service.update.state in _FAILED or any(task.has_no_place for task in sight.wanted):
+        raise _NotWell(_trouble(way, sight))
+    ended = not any(task.runs and task.node_id == way.source.id for task in sight.tasks)
+    left = all(task.node_id != way.source.id for task in sight.wanted)
+    whole = len(sight.wanted) >= len(way.tasks) and all(task.runs for task in sight.wanted)
+    # What ran on a node that has gone down is listed as running until it comes back.
+    if not ((ended or not sight.source_is_up) and left and whole) or sight.service.is_updating:
         return None
-    return [task for task in wanted if task.id not in way.tasks]
+    return [task for task in sight.wanted if task.id not in way.tasks]
 
 
-def _is_whole(way: Way, _service: Service, tasks: tuple[Task, ...], _source_is_up: bool) -> list[Task] | None:  # noqa: FBT001 - as above
-    wanted = [task for task in tasks if task.wanted]
-    away = not way.back or way.target.id not in {task.node_id for task in wanted if task.id not in way.tasks}
-    whole = len(wanted) == len(way.tasks) and all(task.runs for task in wanted)
-    return wanted if whole and away else None
+def _is_back(way: Way, sight: Sight) -> list[Task] | None:
+    """All tasks of the service, once none of them is new on the target and as many run as before."""
+    anew = {task.node_id for task in sight.wanted if task.id not in way.tasks}
+    whole = len(sight.wanted) == len(way.tasks) and all(task.runs for task in sight.wanted)
+    return sight.wanted if whole and (not way.back or way.target.id not in anew) else None
 
 
-def _trouble(way: Way, service: Service, tasks: tuple[Task, ...]) -> str:
+def _trouble(way: Way, sight: Sight) -> str:
     """What is the matter, in Swarm's own words."""
-    anew = [task for task in tasks if task.id not in way.tasks]
+    anew = [task for task in sight.tasks if task.id not in way.tasks]
     told = next((task.status.err for task in anew if task.status.err), "")
     waiting = next((task.status.state for task in anew if task.wanted and not task.runs), "")
-    return told or (f"it is still {waiting}" if waiting else service.update.message) or "it has not moved"
+    return (
+        told or (f"it is still {waiting}" if waiting else sight.service.update.message) or "it has not moved"
+    )
 
 
 def _told(way: Way, arrived: list[Task], cluster: Cluster) -> str:

@@ -8,7 +8,7 @@ from collector.drivers.engine import Json
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import CannotAct, Done, Mode
 from collector.drivers.swarm.manager import Manager
-from collector.drivers.swarm.words import DRAINED, Cluster, Node, service_view
+from collector.drivers.swarm.words import DRAINED, OFF, Cluster, Node, service_view
 from collector.drivers.waiting import until
 
 _ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
@@ -33,8 +33,8 @@ class Switch:
             raise CannotAct(f"{name} stays on: power_off_command in [driver] is not set")
         cluster = await self._manager.look()
         node = cluster.node(name)
-        if not node.ready:
-            return Done(what=f"{name} is not there already", nothing_to_do=True)
+        if not node.ready or OFF in node.labels:
+            return Done(what=f"{name} is off already", nothing_to_do=True)
         _may_go(cluster, node)
         if strangers := await self._strangers(name):
             raise CannotAct(f"{name} stays on: {', '.join(strangers)} run there, unknown to Swarm")
@@ -43,6 +43,7 @@ class Switch:
         try:
             await self._empty(node, services)
             await asyncio.sleep(self._settings.power_grace_seconds)
+            await self._manager.change_node(node.id, _labelled_off)
             await run_hook(command, name, self._settings.power_seconds)
         except CannotAct:
             await self._manager.change_node(node.id, _reactivated)
@@ -52,9 +53,10 @@ class Switch:
     async def on(self, name: str) -> Done:
         """Switch a node on, and give it tasks again unless someone else had drained it."""
         node = (await self._manager.look()).node(name)
-        if node.ready and node.active:
+        is_off = not node.ready or OFF in node.labels
+        if node.active and not is_off:
             return Done(what=f"{name} is on already", nothing_to_do=True)
-        if not node.ready:
+        if is_off:
             await self._boot(node)
         await self._manager.change_node(node.id, _reactivated)
         active = (await self._manager.node(node.id)).active
@@ -63,7 +65,7 @@ class Switch:
 
     async def release(self, cluster: Cluster) -> tuple[str, ...]:
         """Reactivate what was drained to be switched off, and never was."""
-        left = [node for node in cluster.nodes if node.ready and DRAINED in node.labels]
+        left = [node for node in cluster.nodes if DRAINED in node.labels and OFF not in node.labels]
         for node in left:
             await self._manager.change_node(node.id, _reactivated)
         return tuple(f"reactivated {node.name}, which was drained but not switched off" for node in left)
@@ -119,8 +121,12 @@ def _drained(spec: Json) -> Json:
     return {**spec, "Availability": _DRAIN, "Labels": {**(spec.get("Labels") or {}), DRAINED: before}}
 
 
+def _labelled_off(spec: Json) -> Json:
+    return {**spec, "Labels": {**(spec.get("Labels") or {}), OFF: "true"}}
+
+
 def _reactivated(spec: Json) -> Json:
     labels = dict(spec.get("Labels") or {})
-    if (before := labels.pop(DRAINED, None)) is None:
-        return spec
+    labels.pop(OFF, None)
+    before = labels.pop(DRAINED, spec.get("Availability", _ACTIVE))
     return {**spec, "Availability": before, "Labels": labels}

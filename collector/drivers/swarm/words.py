@@ -15,10 +15,14 @@ from collector.drivers.swarm.specs import as_written, constraints_of
 from wire.resources import Quantities
 
 _NANOCPUS = 1e9
+_NANOSECONDS = 1e9
+_STOP_NANOSECONDS = 10e9
+"""What Swarm takes where nothing is told."""
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
-DRAINED = "wattpack.drained"
-"""The label of a node that was drained by us, so that nobody else's drained node is ever taken for ours."""
+DRAINED, OFF = "wattpack.drained", "wattpack.off"
+"""The labels of a node that was drained by us, with what it was before, and of one that was then switched
+off: nobody else's drained node is ever taken for ours."""
 
 
 class Version(msgspec.Struct, rename="pascal", frozen=True):
@@ -124,14 +128,30 @@ class Task(msgspec.Struct, rename="pascal", frozen=True):
         """Runs, and is healthy if it says how to tell: until then Swarm calls it `starting`."""
         return self.status.state == "running"
 
+    @property
+    def has_no_place(self) -> bool:
+        """Fits on none of the nodes that it may go to: too little room, a port that is taken."""
+        return self.status.state == "pending" and self.status.err.startswith("no suitable node")
+
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Swarm at one moment."""
+    """A Swarm at one moment. The service of each task is here too, and so is its node, if it has one."""
 
     nodes: tuple[Node, ...]
     services: tuple[Service, ...]
     tasks: tuple[Task, ...]
+
+    @classmethod
+    def of(cls, nodes: tuple[Node, ...], services: tuple[Service, ...], tasks: tuple[Task, ...]) -> "Cluster":
+        """What three questions gave; what came or went between them is left out."""
+        known = {service.id for service in services}
+        places = {"", *(node.id for node in nodes)}
+        return cls(
+            nodes,
+            services,
+            tuple(task for task in tasks if task.service_id in known and task.node_id in places),
+        )
 
     @cached_property
     def service_of(self) -> Mapping[str, Service]:
@@ -177,10 +197,7 @@ class Cluster:
                     state=task.status.state,
                 )
                 for task in self.tasks
-                if task.wanted
-                and task.container
-                and task.node_id in names
-                and task.service_id in self.service_of
+                if task.wanted and task.container and task.node_id
             ),
         )
 
@@ -241,6 +258,12 @@ def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:
                 yield f"the folder {mount.get('Source')}"
             case "volume" if driver in {None, "", "local"}:
                 yield f"the local volume {mount.get('Source') or mount.get('Target')}"
+
+
+def stop_seconds(spec: Json) -> float:
+    """How long a task of a service is given to end."""
+    container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
+    return float(container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
 
 
 def _mode(mode: Json) -> tuple[Mode, int, bool]:

@@ -114,7 +114,10 @@ async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: 
             "c",
         }
         assert len(fake.evictions) == 1
+        assert (await driver.carry_out(off)).nothing_to_do
+        assert await driver.release() == ()
         await driver.undo(off, done)
+        assert calls.read_text(encoding="utf-8") == "off a\non a\n"
         assert fake.nodes["a"]["spec"] == {"unschedulable": False}
         assert fake.nodes["a"]["metadata"]["annotations"] == {}
 

@@ -165,5 +165,9 @@ def test_what_is_being_updated_is_left_alone() -> None:
 def test_tasks_that_have_no_container_or_end_are_not_told() -> None:
     ending = msgspec.structs.replace(task(1, "b"), desired_state="shutdown")
     pending = msgspec.convert({"ID": "t2", "ServiceID": "s", "DesiredState": "running"}, Task)
-    view = Cluster((node("a"), node("b")), (service(),), (task(0, "a"), ending, pending)).view()
+    unknown = msgspec.structs.replace(task(3, "a"), service_id="made since")
+    nowhere = task(4, "removed since")
+    seen = Cluster.of((node("a"), node("b")), (service(),), (task(0, "a"), ending, pending, unknown, nowhere))
+    assert [each.id for each in seen.tasks] == ["t0", "t1", "t2"]
+    view = seen.view()
     assert [(each.container, each.service, each.node) for each in view.tasks] == [("c0", "web", "a")]

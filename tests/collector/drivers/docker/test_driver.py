@@ -1,0 +1,59 @@
+"""What plain hosts are refused; what is done on them is shown in the lab."""
+
+import pytest
+
+from collector.config import Driver as Settings
+from collector.drivers.interface import CannotAct, NodeView, View
+from collector.drivers.table import open_driver
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from wire.complaint import Complaint
+from wire.resources import Quantities
+
+WHY = ("because",)
+AWAY = Settings(name="docker", engines={"a": "unix:///nowhere/docker.sock"})
+
+
+async def test_a_host_that_does_not_answer_is_not_ready() -> None:
+    async with open_driver(AWAY) as driver:
+        assert await driver.view() == View(nodes=(NodeView(name="a", ready=False),))
+        assert await driver.release() == ()
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        (Power(node="a", on=False, reasons=WHY), "plain hosts are not switched"),
+        (Move(task="x", source="a", target="b", reasons=WHY), r"add it to \[driver\.engines\]"),
+        (Kill(task="x", node="b", target=None, reasons=WHY), r"add it to \[driver\.engines\]"),
+        (Kill(task="x", node="a", target=None, reasons=WHY), "no Docker engine answers"),
+        (Start(task="x", target="a", reasons=WHY), "no Docker engine answers"),
+        (Cut(task="x", node="a", allocated=Quantities(1.0), reasons=WHY), "no Docker engine answers"),
+    ],
+)
+async def test_what_cannot_be_done_says_why(action: Action, why: str) -> None:
+    async with open_driver(AWAY) as driver:
+        with pytest.raises(CannotAct, match=why):
+            await driver.carry_out(action)
+
+
+async def test_without_any_host_it_does_not_open() -> None:
+    with pytest.raises(Complaint, match=r"\[driver\.engines\] names no host"):
+        async with open_driver(Settings(name="docker")):
+            pass
+
+
+async def test_a_swarm_without_managers_does_not_open_and_leaves_to_swarm_what_is_its_own() -> None:
+    with pytest.raises(Complaint, match=r"driver\.managers names none"):
+        async with open_driver(Settings(name="swarm", managers=" , ")):
+            pass
+    async with open_driver(Settings(name="swarm", managers="unix:///nowhere/docker.sock")) as driver:
+        for action, why in (
+            (Kill(task="x", node="a", target=None, reasons=WHY), "Swarm would start it anew at once"),
+            (Start(task="x", target="a", reasons=WHY), "is started by Swarm itself"),
+            (
+                Cut(task="x", node="a", allocated=Quantities(1.0), reasons=WHY),
+                r"nobody said where the Docker engine of a listens: add it to \[driver\.engines\]",
+            ),
+        ):
+            with pytest.raises(CannotAct, match=why):
+                await driver.carry_out(action)

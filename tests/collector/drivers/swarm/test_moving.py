@@ -1,0 +1,173 @@
+"""Moves that go wrong in ways that no real Swarm shows on demand; the lab shows those that go right."""
+
+import copy
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from collector.config import Driver as Settings
+from collector.drivers.interface import CannotAct
+from collector.drivers.swarm.specs import MARK, constraints_of
+from collector.drivers.table import open_driver
+from collector.policies.interface import Move
+
+WHY = ("because",)
+MOVE = Move(task="c0", source="a", target="b", reasons=WHY)
+
+
+def task(
+    number: int, on: str, state: str = "running", *, wanted: bool = True, err: str = ""
+) -> dict[str, Any]:
+    return {
+        "ID": f"t{number}",
+        "ServiceID": "s",
+        "NodeID": f"id-{on}" if on else "",
+        "DesiredState": "running" if wanted else "shutdown",
+        "Status": {"State": state, "Err": err, "ContainerStatus": {"ContainerID": f"c{number}"}},
+    }
+
+
+@dataclass
+class Fake:
+    """A manager that shows, after each change of the service, the next of the scenes it was given."""
+
+    scenes: list[list[dict[str, Any]]]
+    """The tasks at first, and after each update of the service; the last one stays."""
+    breaks_after: int = 1000
+    """It answers no update after so many."""
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    spec: dict[str, Any] = field(
+        default_factory=lambda: {
+            "Name": "web",
+            "Labels": {"wattpack.move": "allowed"},
+            "Mode": {"Replicated": {"Replicas": 1}},
+            "TaskTemplate": {"Placement": {"Constraints": ["node.role==worker"]}},
+        }
+    )
+
+    def __post_init__(self) -> None:
+        self.written = copy.deepcopy(self.spec)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        match request.path.strip("/").split("/"):
+            case ["nodes"]:
+                return web.json_response([_node(name) for name in "abc"])
+            case ["nodes", node_id]:
+                return web.json_response(_node(node_id.removeprefix("id-")))
+            case ["services"]:
+                return web.json_response([self._service()])
+            case ["services", "s"]:
+                return web.json_response(self._service())
+            case ["tasks"]:
+                return web.json_response(self.scenes[min(len(self.updates), len(self.scenes) - 1)])
+            case ["services", "s", "update"] if len(self.updates) < self.breaks_after:
+                self.spec = await request.json()
+                self.updates.append(self.spec)
+                return web.Response()
+            case _:
+                return web.json_response({"message": "The swarm does not have a leader."}, status=503)
+
+    def _service(self) -> dict[str, Any]:
+        return {"ID": "s", "Version": {"Index": len(self.updates)}, "Spec": self.spec}
+
+    @asynccontextmanager
+    async def serving(self, socket: Path, **settings: Any) -> AsyncIterator[Settings]:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        try:
+            await web.UnixSite(runner, str(socket)).start()
+            yield Settings(name="swarm", managers=f"unix://{socket}", watch_seconds=0.0, **settings)
+        finally:
+            await runner.cleanup()
+
+
+def _node(name: str) -> dict[str, Any]:
+    return {"ID": f"id-{name}", "Description": {"Hostname": name}, "Status": {"State": "ready"}, "Spec": {}}
+
+
+START = [task(0, "a")]
+MOVED = [task(0, "a", "shutdown", wanted=False), task(1, "b")]
+
+
+async def test_a_move_steers_and_lifts(tmp_path: Path) -> None:
+    fake = Fake([START, MOVED])
+    async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
+        done = await driver.carry_out(MOVE)
+    assert (done.what, done.containers) == ("moved a task of web from a to b, start-first", ("c1",))
+    steered, lifted = fake.updates
+    assert constraints_of(steered) == ["node.role==worker", "node.id==id-b"]
+    assert lifted == fake.written
+
+
+async def test_what_has_no_room_there_stays_without_waiting(tmp_path: Path) -> None:
+    full = task(1, "", "pending", err="no suitable node (insufficient resources on 1 node)")
+    fake = Fake([START, [*START, full], START])
+    async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
+        with pytest.raises(
+            CannotAct, match=r"insufficient resources on 1 node\)\); it was put back, and runs$"
+        ):
+            await driver.carry_out(MOVE)
+    _, back, lifted = fake.updates
+    assert constraints_of(back) == ["node.role==worker", "node.id==id-a"]
+    assert lifted == fake.written
+
+
+async def test_a_move_that_cannot_be_finished_is_done_and_its_rest_is_lifted_later(tmp_path: Path) -> None:
+    fake = Fake([START, MOVED], breaks_after=1)
+    async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
+        done = await driver.carry_out(MOVE)
+        assert done.containers == ("c1",)
+        assert "still to be lifted" in done.what
+        with pytest.raises(CannotAct, match="does not have a leader"):
+            await driver.release()
+        assert MARK in fake.spec["Labels"]
+        fake.breaks_after = 1000
+        assert await driver.release() == ("lifted the constraints that a move left on web",)
+        assert fake.spec == fake.written
+        assert await driver.release() == ()
+
+
+async def test_what_cannot_be_put_back_yet_says_so(tmp_path: Path) -> None:
+    late = [*START, task(1, "b", "starting")]
+    fake = Fake([START, late], breaks_after=1)
+    fake.spec["TaskTemplate"]["ContainerSpec"] = {"StopGracePeriod": 1}
+    async with (
+        fake.serving(tmp_path / "it", healthy_seconds=0.3) as settings,
+        open_driver(settings) as driver,
+    ):
+        with pytest.raises(
+            CannotAct,
+            match=r"did not become healthy on b \(it is still starting, after 0\.3 s\); the constraints of "
+            "the move are still to be lifted",
+        ):
+            await driver.carry_out(MOVE)
+
+
+async def test_swarm_may_choose_another_node_of_its_peers_and_that_is_said(tmp_path: Path) -> None:
+    first = [task(0, "a"), task(1, "c")]
+    then = [task(0, "a", "shutdown", wanted=False), task(1, "c"), task(2, "c")]
+    fake = Fake([first, then])
+    fake.spec["Mode"] = {"Replicated": {"Replicas": 2}}
+    async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
+        done = await driver.carry_out(MOVE)
+    assert done.what == "moved a task of web from a to b, start-first; Swarm chose c"
+    assert constraints_of(fake.updates[0]) == ["node.role==worker", "node.id!=id-a"]
+
+
+async def test_what_is_gone_or_there_already_is_nothing_to_do(tmp_path: Path) -> None:
+    fake = Fake([START])
+    async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
+        for action in (
+            Move(task="other", source="a", target="b", reasons=WHY),
+            Move(task="c0", source="b", target="c", reasons=WHY),
+            Move(task="c0", source="a", target="a", reasons=WHY),
+        ):
+            assert (await driver.carry_out(action)).nothing_to_do
+    assert fake.updates == []
