@@ -34,6 +34,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "how long every policy takes to answer among 10,000 nodes, and what GenPack saves beside the others",
     ),
     "fuzz": ("bench.fuzz", "a million bodies that no agent sends: whether the collector bears them"),
+    "swarm": (
+        "bench.swarm",
+        "a real Swarm that heals its bottlenecks, is packed onto fewer nodes, and bears what goes wrong",
+    ),
     "understanding": (
         "bench.understanding",
         "a pass over 50,000 containers, who waits meanwhile, and whether envelopes are numpy's percentiles",

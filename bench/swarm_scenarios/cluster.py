@@ -107,10 +107,10 @@ class Cluster:
     _collectors: int = 0
     _port: int = 0
 
-    def collector(self, name: str = "collector", **tables: Table) -> Collector:
+    def collector(self, tables: Mapping[str, Table] | None = None, name: str = "collector") -> Collector:
         """Start a collector; `tables` go over the cluster's settings. The same name is the same history."""
         merged: dict[str, Any] = {key: dict(value) for key, value in self.settings.items()}
-        for key, value in tables.items():
+        for key, value in (tables or {}).items():
             merged[key] = {**merged.get(key, {}), **value}
         merged["http"] = {"listen": f"127.0.0.1:{self._port}"}
         merged["history"] = {"path": str(self.folder / f"{name}.db")}
@@ -142,17 +142,26 @@ class Cluster:
                 "host.cgroup": f"/{node.engine.cgroup_parent}",
                 "docker.socket": node.engine.socket,
                 "collector.url": collector.url,
-                "spool.path": self.folder / f"{node.name}-spool.db",
+                "spool.path": self.folder / f"{node.name}-spool-{self._collectors}.db",
                 "sampling.period_seconds": 2,
             }
             sets = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
-            agent = Process(self.folder / f"agent-{node.name}.log", "agent", *sets)
+            agent = Process(self.folder / f"agent-{node.name}-{self._collectors}.log", "agent", *sets)
             self.stack.callback(agent.end)
             self.agents[node.name] = agent
         names = {node.name for node in self.swarm.nodes}
         eventually(
             lambda: names <= {node["name"] for node in collector.get("/v1/nodes")["nodes"]}, _START_SECONDS
         )
+
+    def second(self, first: Collector) -> Collector:
+        """Another collector, with a history of its own, that hears of the nodes from agents of its own."""
+        port, self._port = self._port, 0
+        other = self.collector(name="second")
+        self._port = port
+        self.watch(other)
+        assert other.url != first.url
+        return other
 
     # --- Services -----------------------------------------------------------------------------------
 

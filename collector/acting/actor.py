@@ -299,12 +299,19 @@ class Actor:
                 await self.change(
                     name, place, state=StepState.VERIFIED, containers=tuple(sorted(found)) or step.containers
                 )
+                self._bar_the_way_back(step)
                 await self.see()
                 return
             await self.wait(_LOOK_AGAIN_SECONDS)
         why = f"no agent showed it within {self._settings.verify_seconds:g} s"
         await self.change(name, place, state=StepState.UNDOING, why=why)
         await self.undo(name, place)
+
+    def _bar_the_way_back(self, step: Step) -> None:
+        """Hints send nothing of a service back to where it was just moved away from."""
+        if step.act.kind == "move" and step.service is not None and step.act.node is not None:
+            until = self._core.clock() + self._settings.cool_down_seconds
+            self._core.ledger.leave(step.service, step.act.node, until=until)
 
     async def undo(self, name: str, place: int) -> None:
         """Put a step back as far as that can be."""

@@ -6,15 +6,19 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import msgspec
+
 from collector.acting.actor import Actor
 from collector.acting.choice import Chosen, choose
 from collector.acting.journal import Journal
 from collector.acting.lease import Lease, lease_path
-from collector.acting.records import Trigger
+from collector.acting.records import Decision, Trigger
 from collector.acting.recovery import recover
+from collector.acting.room import by_whom, room
 from collector.core import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
+from collector.hints.questions import PlacementQuestion
 from collector.history.interface import Unavailable
 from collector.trouble import Part
 
@@ -77,6 +81,18 @@ class Loop:
             self._asked_at = self._core.clock()
             await self._ask(self._planner)
         await self.actor.follow_up()
+
+    async def make_room(self, question: PlacementQuestion) -> Decision:
+        """Do what a container needs first that fits nowhere as things are."""
+        config = self._core.config
+        async with self._deciding:
+            who = by_whom(question, config)
+            snapshot = await self.actor.snapshot()
+            plan = room(snapshot, question, who, config.placement.default_class)
+            told = msgspec.to_builtins(question)
+            decision = await self.actor.record(Trigger.REQUEST, who, snapshot, plan, told)
+            assert decision is not None, "what somebody asks for is always answered"
+            return await self.actor.carry_out(decision)
 
     async def _ask(self, chosen: Chosen) -> None:
         decision = await self.actor.decide(Trigger.TIMER, chosen, await self.actor.snapshot())

@@ -1,5 +1,6 @@
 """What can be asked of acting: the record, how it stands, and the switch that stops it all."""
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -8,12 +9,14 @@ from msgspec import Meta
 
 from collector.access.scopes import Scope
 from collector.acting.actor import Actor
-from collector.acting.choice import read_settings
+from collector.acting.choice import Chosen, read_settings
 from collector.acting.keeping import unpack
 from collector.acting.records import Decision, Pause
+from collector.acting.room import asked, room
 from collector.core import Core
 from collector.hints.answers import Act
 from collector.hints.placing import act
+from collector.hints.questions import PlacementQuestion
 from collector.policies.table import POLICIES
 from collector.refusal import Refusal
 from collector.routes import NO_HISTORY, NoQuery, Route, get, post, refused
@@ -125,11 +128,19 @@ async def replay(core: Core, query: ReplayQuery) -> Replayed:
     if packed is None:
         raise Refusal(HTTPStatus.GONE, "what this decision was made from is not kept any more", "id")
     policy = POLICIES[found.policy]
-    assert policy.rebalance is not None
-    snapshot = unpack(packed)
-    plan = policy.rebalance(snapshot, read_settings(policy, found.settings, "settings"))
+    who, snapshot = Chosen(policy, read_settings(policy, found.settings, "settings")), unpack(packed)
+    if found.request is None:
+        plan = await asyncio.to_thread(who.rebalance, snapshot)
+    else:
+        plan = room(snapshot, asked(found.request), who, core.config.placement.default_class)
     then, now = tuple(step.act for step in found.steps), tuple(act(snapshot, each) for each in plan.actions)
     return Replayed(same=then == now and found.left == plan.left, then=then, now=now)
+
+
+async def make_room(core: Core, question: PlacementQuestion) -> Decision:
+    """Cut or move what stands in the way of a container."""
+    assert core.acting.loop is not None
+    return await core.acting.loop.make_room(question)
 
 
 async def standing(core: Core, _query: NoQuery) -> ActingNow:
@@ -181,6 +192,15 @@ ROUTES: tuple[Route, ...] = (
         replay,
         query=ReplayQuery,
         refusals={**_NO_DECISION, **_NO_INPUT, **NO_HISTORY},
+    ),
+    post(
+        "/v1/room",
+        "Make room for a container that fits nowhere as things are, and say what was done for it.",
+        Decision,
+        make_room,
+        body=PlacementQuestion,
+        refusals=NO_HISTORY,
+        scope=Scope.ADMIN,
     ),
     get("/v1/acting", "Whether plans are carried out now.", ActingNow, standing, query=NoQuery),
     post(

@@ -1,0 +1,73 @@
+"""What a collector does to a real Swarm: bottlenecks healed, and what goes wrong borne."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from bench.frame import Figure, Progress, Result
+from bench.swarm_scenarios import consolidation, cutting, faults
+from bench.swarm_scenarios.cluster import Cluster, Collector, cluster
+from bench.swarm_scenarios.hog import hog
+from bench.swarm_scenarios.memory import memory, memory_plain
+from bench.swarm_scenarios.web import web
+from wire.complaint import Complaint
+
+Run = Callable[[Cluster, Collector], list[Figure]]
+_DRY: Mapping[str, Mapping[str, Any]] = {"driver": {"name": "none"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One thing that is shown, on a Swarm of its own."""
+
+    run: Run
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
+    return {
+        "hog": Scenario(partial(hog, watch_seconds=watch_seconds)),
+        "memory": Scenario(memory),
+        "memory-plain": Scenario(memory_plain, _DRY),
+        "web": Scenario(web),
+        "consolidation": Scenario(consolidation.consolidation, consolidation.SETTINGS),
+        "cut": Scenario(cutting.cut, cutting.SETTINGS),
+        "dead-target": Scenario(faults.dead_target),
+        "away": Scenario(faults.away),
+        "killed": Scenario(faults.killed),
+        "two": Scenario(faults.two),
+        "dry": Scenario(faults.dry, _DRY),
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what can be chosen."""
+    parser.add_argument("--watch-seconds", type=float, default=120.0, help="how long no move may be undone")
+    parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="only these scenarios")
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Every scenario, each on a Swarm of its own."""
+    scenarios = _scenarios(options.watch_seconds)
+    for name in options.only:
+        if name not in scenarios:
+            raise Complaint(f"--only: there is no {name!r}: choose of {', '.join(scenarios)}")
+    figures: list[Figure] = []
+    for name in options.only or scenarios:
+        progress.say(f"swarm: {name}")
+        figures += play(scenarios[name])
+    return Result(tuple(figures), {"watch_seconds": options.watch_seconds})
+
+
+def play(scenario: Scenario) -> list[Figure]:
+    """One scenario on a Swarm of its own, with a collector and an agent per node."""
+    with cluster() as nodes:
+        try:
+            collector = nodes.collector(scenario.settings)
+            nodes.watch(collector)
+            return scenario.run(nodes, collector)
+        except Exception:
+            print(nodes.logs())
+            raise

@@ -1,0 +1,163 @@
+"""What goes wrong: a collector killed in the middle, two alive, a manager that is away, a dead target."""
+
+import signal
+import threading
+import time
+
+from bench.frame import Figure
+from bench.swarm_scenarios.cluster import Cluster, Collector, until
+from bench.swarm_scenarios.hog import HOG_CORES, STEADY_CORES
+from tests.lab.image import BURN
+
+_PATIENCE_SECONDS = 75.0
+_NAMES = ("hog", "steady")
+
+
+def _fill(cluster: Cluster) -> None:
+    cluster.service("steady", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES}",))
+    cluster.service("hog", *BURN, on="node2", extra=(f"--limit-cpu={HOG_CORES}",))
+
+
+def _lost(cluster: Cluster) -> int:
+    """Services that do not run exactly once."""
+    until(lambda: all(len(cluster.places(name)) == 1 for name in _NAMES), _PATIENCE_SECONDS)
+    return sum(len(cluster.places(name)) != 1 for name in _NAMES)
+
+
+def _moves(cluster: Cluster) -> int:
+    """How often anything was started elsewhere."""
+    return sum(len({task.container_id for task in cluster.swarm.tasks(name)}) - 1 for name in _NAMES)
+
+
+def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """The collector is killed as soon as a step is begun, and started again on its record."""
+    _fill(cluster)
+
+    def begun() -> str | None:
+        running = [each for each in collector.decisions() if each["outcome"] == "running"]
+        return next((each["id"] for each in running if each["steps"][0]["state"] != "planned"), None)
+
+    name, _ = until(begun, _PATIENCE_SECONDS)
+    collector.process.end(signal.SIGKILL)
+    again = cluster.collector()
+
+    def over() -> str | None:
+        (decision,) = again.decisions(id=str(name))
+        return decision["outcome"] if decision["ended_at"] is not None else None
+
+    outcome, seconds = until(over, _PATIENCE_SECONDS)
+    (decision,) = again.decisions(id=str(name))
+    print(decision["outcome"], [(step["state"], step["what"], step["why"]) for step in decision["steps"]])
+    return [
+        Figure(name="killed_record_closed", value=seconds if outcome else None, unit="s", at_most=70),
+        Figure(name="killed_services_lost", value=_lost(cluster), unit="services", at_most=0),
+        Figure(name="killed_moves", value=_moves(cluster), unit="moves", at_most=1),
+    ]
+
+
+def two(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """Two collectors over the same lease, both of which hear of the nodes: only one acts."""
+    # Agents speak to one; the other reads the same reports as if they had been sent to both.
+    other = cluster.second(collector)
+    _fill(cluster)
+    until(
+        lambda: not _short(collector) and len({*cluster.places("hog"), *cluster.places("steady")}) > 1,
+        _PATIENCE_SECONDS,
+    )
+    time.sleep(5)
+    acting = [each.get("/v1/acting")["acts"] for each in (collector, other)]
+    return [
+        Figure(name="two_acting", value=sum(acting), unit="collectors that act", at_most=1, at_least=1),
+        Figure(name="two_moves", value=_moves(cluster), unit="moves", at_most=1, at_least=1),
+        Figure(name="two_services_lost", value=_lost(cluster), unit="services", at_most=0),
+    ]
+
+
+def _short(collector: Collector) -> bool:
+    return any(each["node"] == "node2" for each in collector.alerts())
+
+
+def away(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """The manager stops answering while a bottleneck opens, and comes back."""
+    _fill(cluster)
+    manager = cluster.swarm.manager
+    manager.stop_daemon()
+    until(lambda: collector.get("/v1/acting")["trouble"], _PATIENCE_SECONDS)
+    trouble = collector.get("/v1/acting")["trouble"]
+    time.sleep(15)
+    tried = [step for each in collector.decisions() for step in each["steps"]]
+    manager.start_daemon()
+    moved, _ = until(lambda: not _short(collector), 2 * _PATIENCE_SECONDS)
+    print(trouble, [(step["state"], step["why"]) for step in tried])
+    return [
+        Figure(name="away_said", value=float(bool(trouble)), unit="times", at_least=1),
+        Figure(name="away_healed_afterwards", value=float(bool(moved)), unit="times", at_least=1),
+        Figure(name="away_services_lost", value=_lost(cluster), unit="services", at_most=0),
+    ]
+
+
+def dead_target(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """The target dies as soon as a move to it is begun."""
+    _fill(cluster)
+    struck: list[str] = []
+
+    def strike() -> bool:
+        for decision in collector.decisions():
+            for step in decision["steps"]:
+                if step["state"] == "started" and step["act"]["kind"] == "move":
+                    target = step["act"]["target"]
+                    cluster.swarm.kill(cluster.swarm.node(target))
+                    cluster.agents[target].end()
+                    struck.append(decision["id"])
+                    return True
+        return False
+
+    until(strike, _PATIENCE_SECONDS)
+
+    def over() -> bool:
+        return all(each["ended_at"] is not None for each in collector.decisions(id=struck[0]))
+
+    if struck:
+        until(over, 2 * _PATIENCE_SECONDS)
+        for step in collector.decisions(id=struck[0])[0]["steps"]:
+            print(step["state"], step["why"])
+    return [
+        Figure(name="dead_target_struck", value=len(struck), unit="times", at_least=1),
+        Figure(name="dead_target_services_lost", value=_lost(cluster), unit="services", at_most=0),
+    ]
+
+
+def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """The driver `none`: a plan on record, and not a word to any engine."""
+    _fill(cluster)
+    heard: list[str] = []
+
+    def listen() -> None:
+        since, until_then = int(time.time()), int(time.time()) + 25
+        for node in cluster.swarm.nodes:
+            heard.extend(
+                node.engine.docker(
+                    "events",
+                    f"--since={since}",
+                    f"--until={until_then}",
+                    "--filter=type=service",
+                    "--filter=type=node",
+                    "--filter=type=container",
+                ).splitlines()
+            )
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    planned, seconds = until(
+        lambda: [each for each in collector.decisions() if each["outcome"] == "dry"], _PATIENCE_SECONDS
+    )
+    listener.join()
+    return [
+        Figure(
+            name="dry_planned",
+            value=seconds if planned else None,
+            unit="s until a plan is on record",
+            at_most=60,
+        ),
+        Figure(name="dry_engine_events", value=len(heard), unit="events", at_most=0),
+    ]
