@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -71,6 +71,8 @@ def _toml(value: object) -> str:
 
 
 def _bounds(key: Key) -> str:
+    if get_origin(key.type) is Literal:
+        return ", ".join(get_args(key.type))
     meta = key.meta
     parts = [
         f"{sign} {bound:g}" if isinstance(bound, float) else f"{sign} {bound}"
