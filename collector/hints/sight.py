@@ -24,16 +24,23 @@ class Sight:
         self, board: Board, now: float, *, fresh_seconds: float, oldest_seconds: float
     ) -> Snapshot:
         """One no older than `fresh_seconds` if it can be had at once, else than `oldest_seconds`."""
-        if self._last is not None and 0 <= now - self._last.at < fresh_seconds:
-            return self._last
-        if self._taking is None or self._taking.done():
-            self._taking = asyncio.create_task(self._take(board, now))
-        will_do = self._last is not None and 0 <= now - self._last.at < oldest_seconds
-        await asyncio.wait({self._taking}, timeout=_PATIENCE_SECONDS if will_do else None)
-        if self._taking.done():
-            self._taking.result()
+        while not self._is_younger(now, fresh_seconds):
+            taking, is_new = self._taking, False
+            if taking is None or taking.done():
+                taking, is_new = asyncio.create_task(self._take(board, now)), True
+                self._taking = taking
+            will_do = self._is_younger(now, oldest_seconds)
+            await asyncio.wait({taking}, timeout=_PATIENCE_SECONDS if will_do else None)
+            if taking.done():
+                taking.result()
+            # One that others began may be too old as well by the time it is there.
+            if will_do or is_new:
+                break
         assert self._last is not None
         return self._last
+
+    def _is_younger(self, now: float, seconds: float) -> bool:
+        return self._last is not None and 0 <= now - self._last.at < seconds
 
     async def _take(self, board: Board, now: float) -> None:
         self._last = await asyncio.to_thread(self._look, board, now)

@@ -94,6 +94,12 @@ async def test_nodes_are_ranked_with_everything_that_can_be_checked(asker: Asker
     assert (answer["assumed"]["basis"], answer["fitting"]) == ("told", 1)
 
 
+@pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
+async def test_a_cluster_without_nodes_has_no_place(asker: Asker, policy: str) -> None:
+    answer = await asker.hint(policy=policy, demand=NEED, reserve=NEED, reserve_seconds=10)
+    assert (answer["nodes"], answer["refused"], answer["reservation"]) == ([], [], None)
+
+
 async def test_watts_that_nobody_can_tell_are_said_to_be_unknown(asker: Asker) -> None:
     await asker.send(heard("dark", curve=False), heard("told"))
     answer = await asker.hint(policy="spread", reserve=NEED)
