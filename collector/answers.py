@@ -133,6 +133,10 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     """What it did not exceed in nine of ten samples of the last day, from a histogram of every sample."""
     p90_samples: int
     """How many samples that is; 0 until the first heartbeat that brings them."""
+    envelope: Quantities
+    """What it is reckoned to need, by the number that stands for each resource's need."""
+    group: str | None
+    """The class of containers with a like need, named by what they need most; null while it is not known."""
     mean: Mean | None
     """Over the window asked for; null while the node is down."""
 
@@ -140,6 +144,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 class NodeAlert(msgspec.Struct, frozen=True, kw_only=True):
     """A bottleneck that a node found in itself."""
 
+    id: str
+    """The same for as long as it is told of."""
     node: str
     node_state: State
     state: AlertState
@@ -170,30 +176,6 @@ class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Of a container that ended: all the CPU time it used, up to the last time it was read."""
     joules_total: float | None
     """Likewise, the energy it added while its agent watched."""
-
-
-class Nodes(msgspec.Struct, frozen=True):
-    """Every node, by name or in the order asked for."""
-
-    nodes: list[Node]
-
-
-class Containers(msgspec.Struct, frozen=True):
-    """Containers, by name, then by node and id."""
-
-    containers: list[Container]
-
-
-class NodeAlerts(msgspec.Struct, frozen=True):
-    """Alerts: the open ones first, then by when they opened, the latest first."""
-
-    alerts: list[NodeAlert]
-
-
-class NodeEvents(msgspec.Struct, frozen=True):
-    """Events, the latest first."""
-
-    events: list[NodeEvent]
 
 
 class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from collector.hints.ledger import Ledger
 from collector.hints.sight import Sight
 from collector.history.interface import History
 from collector.registry import Registry
+from collector.stream import Stream
 from collector.trouble import Troubles
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Core:
     tally: Tally = field(default_factory=Tally)
     understood: Understood = field(default_factory=Understood)
     troubles: Troubles = field(default_factory=Troubles)
+    stream: Stream = field(default_factory=Stream)
     acting: Will = field(default_factory=Will)
     ledger: Ledger = field(default_factory=Ledger)
     """What was decided lately and is not seen yet."""

@@ -20,6 +20,7 @@ from collector.history.interface import Unavailable, UsageWord
 from collector.history.prometheus.reading import is_pulled
 from collector.refusal import Refusal
 from collector.usage import slot_of
+from collector.views.stream import tell_events
 from collector.waiting import WAITING
 from wire.messages import Receipt, Report, encode, parse_batch, parse_packed_batch
 
@@ -66,6 +67,7 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
             is_ahead = core.registry.apply(report, received_at)
             # What is read from a store is numbered by its time, so there is no telling what lies between.
             core.tally.sequence_gaps += is_ahead and not is_pulled(report)
+            tell_events(core, report)
             await _count_usage(core, report, received_at)
     return Receipt(taken=sum(new), known=len(new) - sum(new), refused=0, server_time=core.clock())
 

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Literal
 
 from collector.alerts import AlertSaid
+from collector.analysis.bottlenecks import Kind, id_of
+from collector.analysis.envelopes import Statistic
 from collector.answers import AlertState, Container, Node, NodeAlert, NodePlacement, Ratios, State
 from collector.board.facts import HostRecord
 from collector.picture import Picture, Said
 from collector.snapshot.tables import Generation, Region
-from collector.usage import Ring
+from collector.usage import Ring, quantities
 from wire.messages import ContainerState, NodeState
 from wire.resources import RESOURCES, Quantities, ratio
 
@@ -106,14 +108,17 @@ def listed_container(said: Said[ContainerState], node: str, node_state: State, r
         window_seconds=container.window_seconds,
         p90=ring.p90,
         p90_samples=ring.samples,
+        envelope=quantities(ring.statistics[:, Statistic.ENVELOPE]),
+        group=None,
         mean=None,
     )
 
 
 def listed_alert(said: AlertSaid, state: AlertState, node_state: State) -> NodeAlert:
-    """A bottleneck."""
+    """A bottleneck that a node told of."""
     alert = said.alert
     return NodeAlert(
+        id=id_of(Kind.NODE, said.node, alert.resource, alert.opened_at, said.boot),
         node=said.node,
         node_state=node_state,
         state=state,

@@ -26,6 +26,7 @@ from collector.registry import Registry
 from collector.routes import Route
 from collector.trouble import Troubles
 from collector.understanding import understanding
+from collector.views.stream import watching
 from collector.waiting import WAITING, Waiting
 from wire.address import Address, parse_address
 from wire.serving import Handler, serving
@@ -57,6 +58,7 @@ async def running(
         async with (
             understanding(core),
             acting(core),
+            watching(core),
             serving(app, listen, "http.listen", tls=opened.tls) as address,
             pulling(core),
         ):
@@ -90,6 +92,11 @@ def make_app(core: Core, tokens: TokenFile | None = None) -> web.Application:
     )
     app[REGISTRY] = registry_of(core)
     app[WAITING] = Waiting(core.config.ingest)
+
+    async def hang_up(_app: web.Application) -> None:
+        core.stream.end("the collector stops: connect again in a while")
+
+    app.on_shutdown.append(hang_up)
     for route in ROUTES:
         handler = _handler(core, route)
         if route.method == "GET":

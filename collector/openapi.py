@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document, made from the table of routes and the types that travel."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from inspect import cleandoc
@@ -17,23 +18,23 @@ Json = dict[str, Any]
 def document(routes: Sequence[Route]) -> Json:
     """Describe `routes` for programs."""
     paths: Json = {}
-    schemas: Json = {}
+    schema_of, schemas = _schemas(routes)
     for route in routes:
         operation: Json = {
             "operationId": _operation_id(route),
             "summary": route.summary,
-            "parameters": list(_parameters(route.query)),
+            "parameters": list(_parameters(route)),
             "responses": {
                 str(status.value): {
                     "description": answer.description,
-                    "content": {answer.content_type: {"schema": _schema(answer.type, schemas)}},
+                    "content": {answer.content_type: {"schema": schema_of[answer.type]}},
                 }
                 for status, answer in _answers(route).items()
             },
             "security": _security(route),
         }
         if route.body is not None:
-            body = {kind: {"schema": _schema(route.body, schemas)} for kind in route.body_types}
+            body = {kind: {"schema": schema_of[route.body]} for kind in route.body_types}
             operation["requestBody"] = {"required": True, "content": body}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
@@ -76,29 +77,34 @@ def _security(route: Route) -> list[Json]:
 
 
 def _operation_id(route: Route) -> str:
-    name = route.path.strip("/").replace("/", "_").replace(".", "_") or "page"
+    name = re.sub(r"\W+", "_", route.path).strip("_") or "page"
     return f"{route.method.lower()}_{name}"
 
 
-def _schema(kind: object, schemas: Json) -> Json:
-    """The schema of a type; what it refers to is added to `schemas`."""
-    (schema,), found = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")
-    schemas.update((name, _tidy(each)) for name, each in found.items())
-    return schema
+def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
+    """The schema of each type that travels, and those that they refer to.
+
+    All at once, as two types of one name are then told apart by where they live.
+    """
+    answers = [answer.type for route in routes for answer in _answers(route).values()]
+    kinds = list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
+    found, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    return dict(zip(kinds, found, strict=True)), {name: _tidy(each) for name, each in components.items()}
 
 
-def _parameters(query: type[msgspec.Struct]) -> Iterator[Json]:
-    (_,), components = msgspec.json.schema_components([query], ref_template="{name}")
-    asked = components[query.__name__]
+def _parameters(route: Route) -> Iterator[Json]:
+    (_,), components = msgspec.json.schema_components([route.query], ref_template="{name}")
+    asked = components[route.query.__name__]
     for name, schema in asked["properties"].items():
         described = dict(schema)
         # Not given is not the same as null, which a query string cannot say.
         kinds = [kind for kind in described.pop("anyOf", []) if kind != {"type": "null"}]
+        kinds = [components[kind["$ref"]] if "$ref" in kind else kind for kind in kinds]
         if described.get("default", ...) is None:
             described.pop("default")
         yield {
             "name": name,
-            "in": "query",
+            "in": "path" if f"{{{name}}}" in route.path else "query",
             "required": name in asked.get("required", ()),
             "description": described.pop("description", ""),
             "schema": (kinds[0] if kinds else {}) | described,

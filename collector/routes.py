@@ -44,6 +44,7 @@ class Route:
     serve: Serve
     answers: Mapping[HTTPStatus, Answer]
     query: type[msgspec.Struct] = NoQuery
+    """Its parameters: those that `path` names in braces, and those after the question mark."""
     body: Any = None
     """The type of what comes in the request, where there is something."""
     body_types: tuple[str, ...] = (JSON_TYPE,)
@@ -132,8 +133,9 @@ def _found(answer: type[msgspec.Struct]) -> dict[HTTPStatus, Answer]:
 
 
 def parse_query(request: web.Request, query: type[Query]) -> Query:
-    """The parameters of a request; raises `Refusal` naming the one that is wrong."""
-    known = query.__struct_fields__
+    """The parameters of a request, in its path and after; raises `Refusal` naming the one that is wrong."""
+    in_path = dict(request.match_info)
+    known = [name for name in query.__struct_fields__ if name not in in_path]
     for name in request.query:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
@@ -142,11 +144,11 @@ def parse_query(request: web.Request, query: type[Query]) -> Query:
         if len(request.query.getall(name)) > 1:
             raise Refusal(HTTPStatus.BAD_REQUEST, f"the parameter {name} is given more than once", name)
     for field in msgspec.structs.fields(query):
-        if field.required and field.name not in request.query:
+        if field.required and field.name not in request.query and field.name not in in_path:
             detail = f"the parameter {field.name} is missing: add ?{field.name}=..."
             raise Refusal(HTTPStatus.BAD_REQUEST, detail, field.name)
     try:
-        return msgspec.convert(dict(request.query), query, strict=False)
+        return msgspec.convert(dict(request.query) | in_path, query, strict=False)
     except msgspec.ValidationError as error:
         what, where = what_and_where(error)
         name = where.removeprefix("$.")

@@ -78,12 +78,17 @@ class Received:
     received_at: float
 
 
+EventPlace = tuple[float, int, int]
+"""Where an event stands among all: by its time, then in the order in which events came in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
     """An event, and the node that told of it."""
 
     node: str
     event: Event
+    place: EventPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +210,10 @@ class History(Protocol):
     ) -> Mapping[ContainerKey, Mean]:
         """Per container of these nodes, over the window that ends where its node stands."""
 
-    async def events(self, limit: int, node: str | None = None) -> Sequence[Happened]:
-        """The latest events, of one node or of all, the latest first."""
+    async def events(
+        self, limit: int, node: str | None = None, before: EventPlace | None = None
+    ) -> Sequence[Happened]:
+        """The latest events, of one node or of all, the latest first; or the latest before a place."""
 
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float

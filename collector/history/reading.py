@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collector.alerts import AlertSaid
 from collector.history.interface import (
     ContainerKey,
+    EventPlace,
     Happened,
     Mean,
     Received,
@@ -67,10 +68,11 @@ SELECT n.name, w.boot, w.sequence, w.slot, w.body FROM usage_words w JOIN nodes 
 """
 
 _EVENTS = """
-SELECT n.name, e.body
+SELECT n.name, e.body, e.at, e.report_id, e.number
 FROM events e JOIN reports r ON r.id = e.report_id JOIN boots b ON b.id = r.boot_id
 JOIN nodes n ON n.id = b.node_id
-WHERE :node IS NULL OR n.name = :node
+WHERE (:node IS NULL OR n.name = :node)
+AND (:at IS NULL OR (e.at, e.report_id, e.number) < (:at, :report_id, :number))
 ORDER BY e.at DESC, e.report_id DESC, e.number DESC LIMIT :limit
 """
 
@@ -91,9 +93,11 @@ class Reader:
         rows = self._connection.execute(CONTAINER_MEANS, parameters(window_seconds, standings))
         return {(node, runtime_id): mean_of(*rest) for node, runtime_id, *rest in rows}
 
-    def events(self, limit: int, node: str | None) -> list[Happened]:
-        rows = self._connection.execute(_EVENTS, {"limit": limit, "node": node})
-        return [Happened(name, event_of(body)) for name, body in rows]
+    def events(self, limit: int, node: str | None, before: EventPlace | None = None) -> list[Happened]:
+        at, report_id, number = (None, None, None) if before is None else before
+        given = {"limit": limit, "node": node, "at": at, "report_id": report_id, "number": number}
+        rows = self._connection.execute(_EVENTS, given)
+        return [Happened(row[0], event_of(row[1]), row[2:]) for row in rows]
 
     def recollect(self, kind: str) -> dict[str, bytes]:
         return dict(self._connection.execute("SELECT key, payload FROM memories WHERE kind = ?", (kind,)))

@@ -15,6 +15,7 @@ from collector.history.forgetting import Forgetter, Retention
 from collector.history.interface import (
     Account,
     ContainerKey,
+    EventPlace,
     GroupBy,
     Happened,
     Kept,
@@ -131,8 +132,10 @@ class SqliteHistory:
             partial(self._reading.reader.container_means, window_seconds, standings)
         )
 
-    async def events(self, limit: int, node: str | None = None) -> list[Happened]:
-        return await self._to_read.do(partial(self._reading.reader.events, limit, node))
+    async def events(
+        self, limit: int, node: str | None = None, before: EventPlace | None = None
+    ) -> list[Happened]:
+        return await self._to_read.do(partial(self._reading.reader.events, limit, node, before))
 
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float

@@ -67,7 +67,7 @@ async def test_a_bug_is_logged_and_answered_as_a_problem(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Registry, "nodes", broken)
+    monkeypatch.setattr(Registry, "names", broken)
     status, said = await collector.ask("/v1/nodes")
     assert (status, said["status"]) == (500, 500)
     assert "ZeroDivisionError" in caplog.text

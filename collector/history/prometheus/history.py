@@ -21,6 +21,7 @@ from collector.config import CollectorConfig
 from collector.history.interface import (
     Account,
     ContainerKey,
+    EventPlace,
     GroupBy,
     Happened,
     History,
@@ -101,8 +102,10 @@ class PrometheusHistory:
     ) -> Mapping[ContainerKey, Mean]:
         return await self._journal.container_means(window_seconds, standings)
 
-    async def events(self, limit: int, node: str | None = None) -> Sequence[Happened]:
-        return await self._journal.events(limit, node)
+    async def events(
+        self, limit: int, node: str | None = None, before: EventPlace | None = None
+    ) -> Sequence[Happened]:
+        return await self._journal.events(limit, node, before)
 
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float

@@ -27,7 +27,7 @@ class Collector:
         elif request.path == "/v1/containers":
             body = msgspec.json.encode({"containers": [container("web")]})
         else:
-            assert request.path_qs == "/v1/alerts?state=open"
+            assert request.path_qs == "/v1/alerts?limit=1000&state=open&kind=node"
             body = msgspec.json.encode({"alerts": [alert()]})
         return web.Response(body=body, status=self.status, content_type="application/json")
 

@@ -1,0 +1,88 @@
+"""`wattpack energy`: what was drawn in a period, by node, container, service, label or day."""
+
+import argparse
+import time
+from datetime import UTC, datetime
+
+from wattpack.lists import Json, add_collector_options, from_collector, json_text, moment
+from wattpack.show import table
+from wire.complaint import Complaint
+
+_DAY_SECONDS = 86_400.0
+_JOULES_PER_WATT_HOUR = 3600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--by",
+        default="node",
+        metavar="node|container|service|day|label:KEY",
+        help="what to add it up by (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--days", type=float, default=1.0, metavar="N", help="the last so many days (default: 1)"
+    )
+    parser.add_argument(
+        "--start", metavar="TIME", help="from then on, such as 2026-05-01 or 2026-05-01T12:00 (UTC)"
+    )
+    parser.add_argument("--end", metavar="TIME", help="until then (default: now)")
+    add_collector_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    end = time.time() if arguments.end is None else _time("--end", arguments.end)
+    start = (
+        end - arguments.days * _DAY_SECONDS if arguments.start is None else _time("--start", arguments.start)
+    )
+    found = from_collector(
+        arguments,
+        lambda collector: collector.ask_all(
+            "/v1/energy", key="accounts", by=arguments.by, start=repr(max(0.0, start)), end=repr(end)
+        ),
+    )
+    if arguments.json:
+        print(json_text(found))
+    elif found:
+        print("\n".join(_table(arguments.by, found)))
+        print(f"From {moment(start)} to {moment(end)} UTC.")
+    else:
+        print(
+            f"Nothing is known from {moment(start)} to {moment(end)} UTC: agents tell with every heartbeat."
+        )
+    return 0
+
+
+def _time(option: str, text: str) -> float:
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise Complaint(f"{option} {text}: write a time such as 2026-05-01 or 2026-05-01T12:00") from None
+    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+
+
+def _table(by: str, accounts: list[Json]) -> list[str]:
+    if by in {"node", "day"}:
+        header = (by.upper(), "ENERGY", "IDLE", "SYSTEM", "CONTAINERS")
+        rows = [
+            (
+                each["key"],
+                *(
+                    _wh(each[part])
+                    for part in ("joules", "idle_joules", "system_joules", "containers_joules")
+                ),
+            )
+            for each in accounts
+        ]
+        return table(header, rows)
+    if by == "container":
+        rows = [
+            (each["name"] or each["key"], each["node"] or "-", each["service"] or "-", _wh(each["joules"]))
+            for each in accounts
+        ]
+        return table(("CONTAINER", "NODE", "SERVICE", "ENERGY"), rows)
+    rows = [("(none)" if each["key"] is None else each["key"], _wh(each["joules"])) for each in accounts]
+    return table((by.removeprefix("label:").upper(), "ENERGY"), rows)
+
+
+def _wh(joules: float | None) -> str:
+    return "-" if joules is None else f"{joules / _JOULES_PER_WATT_HOUR:.2f} Wh"
