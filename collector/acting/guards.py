@@ -141,7 +141,7 @@ def not_too_many_at_once(step: Step, given: Circumstances) -> Says:
         return None
     under_way = sum(each.act.kind in _MOVES for each in given.in_motion)
     most = given.settings.moves_at_once
-    return f"{under_way} containers are on their way, and {most} may be" if under_way >= most else None
+    return f"containers on their way: {under_way} of at most {most}" if under_way >= most else None
 
 
 def not_too_many_per_hour(step: Step, given: Circumstances) -> Says:
@@ -151,7 +151,7 @@ def not_too_many_per_hour(step: Step, given: Circumstances) -> Says:
     since = given.now - _HOUR_SECONDS
     moved = sum(each.act.kind in _MOVES and (each.started_at or 0.0) > since for each in given.begun)
     most = given.settings.moves_per_hour
-    return f"{moved} containers were moved within the hour, and {most} may be" if moved >= most else None
+    return f"containers moved within the hour: {moved} of at most {most}" if moved >= most else None
 
 
 def has_cooled_down(step: Step, given: Circumstances) -> Says:

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(answer, indent=2))
     else:
-        print("\n".join(_lines(answer["decisions"])) or "nothing was decided yet")
+        print("\n".join(lines(answer["decisions"])) or "nothing was decided yet")
     return 0
 
 
@@ -51,7 +51,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     return _SAME if answer["same"] else _DIFFERS
 
 
-def _lines(decisions: list[dict[str, Any]]) -> Iterator[str]:
+def lines(decisions: list[dict[str, Any]]) -> Iterator[str]:
     """Each decision in a few lines, the latest last, where the eye is."""
     for decision in reversed(decisions):
         short = ", ".join(f"{alert['resource']} on {alert['node']}" for alert in decision["alerts"])

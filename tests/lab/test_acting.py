@@ -1,0 +1,26 @@
+"""A real Swarm that heals itself, and what is left when the collector is killed in the middle of that."""
+
+import pytest
+
+from bench.frame import Figure
+from bench.swarm import Scenario, play
+from bench.swarm_scenarios import faults
+from bench.swarm_scenarios.hog import hog
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+_WATCHED_SECONDS = 5.0
+
+
+def missed(figures: list[Figure]) -> list[str]:
+    assert figures
+    return [str(figure) for figure in figures if not figure.ok]
+
+
+def test_a_bottleneck_is_healed_by_one_move_that_nobody_undoes() -> None:
+    scenario = Scenario(lambda cluster, collector: hog(cluster, collector, _WATCHED_SECONDS))
+    assert missed(play(scenario)) == []
+
+
+def test_a_collector_killed_in_the_middle_of_a_move_loses_no_service_and_moves_nothing_twice() -> None:
+    assert missed(play(Scenario(faults.killed))) == []
