@@ -79,6 +79,10 @@ def look(settings: Settings) -> View:
     return asyncio.run(act())
 
 
+def node_states(settings: Settings) -> list[tuple[str, bool, bool, int]]:
+    return [(each.name, each.ready, each.accepts, len(each.labels)) for each in look(settings).nodes]
+
+
 def spec(cluster: Swarm, service: str) -> Any:
     return cluster.manager.get(f"/services/{service}")["Spec"]
 
@@ -286,6 +290,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
     with service(cluster, "spread", "sleep", "1000", replicas=3, extra=["--restart-delay=0s"]) as tasks:
         assert "node3" in {task.node for task in tasks}
         off = Power(node="node3", on=False, reasons=WHY)
+        before = sorted(node_states(switching))
         stranger = node.engine.run("stranger", "sleep", "1000")
         with pytest.raises(CannotAct, match="node3 stays on: stranger run there, unknown to Swarm"):
             carry_out(switching, off)
@@ -310,6 +315,15 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         (seen,) = [each for each in look(switching).nodes if each.name == "node3"]
         assert seen.accepts
         assert not any(label.startswith("wattpack") for label in seen.labels)
+
+        # What fails on the way, or is left half done, ends with a node that takes tasks.
+        with pytest.raises(CannotAct, match="'false node3' ended with 1"):
+            carry_out(msgspec.structs.replace(switching, power_off_command="false"), off)
+        assert sorted(node_states(switching)) == before
+        half = ("--availability=drain", "--label-add=wattpack.drained=active")
+        cluster.manager.docker("node", "update", *half, "node3")
+        assert release(switching) == ("reactivated node3, which was drained but not switched off",)
+        assert sorted(node_states(switching)) == before
 
 
 def test_a_running_container_is_held_to_less_and_gets_it_back(cluster: Swarm, settings: Settings) -> None:
