@@ -1,5 +1,6 @@
 """What the engine says, read strictly: its list of containers, and the events of its stream. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ _SHORT_ID = 12
 _NANOSECONDS = 1_000_000_000
 _NOT_LABELS = frozenset({"name", "image"})
 """What an event says of a container beside its labels, in the same table."""
+_RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
+_GENERATED = re.compile(rf"(-{_RANDOM}{{8,10}}|-[0-9]{{8,}})?-{_RANDOM}{{5}}$|-[0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,16 @@ def service_of(labels: Mapping[str, str]) -> str | None:
     if project and service:
         return f"{project}/{service}"
     namespace, pod = labels.get("io.kubernetes.pod.namespace"), labels.get("io.kubernetes.pod.name")
-    return f"{namespace}/{pod}" if namespace and pod else None
+    return f"{namespace}/{_workload(pod)}" if namespace and pod else None
+
+
+def _workload(pod: str) -> str:
+    """What a pod is one of: its name without what its controller put behind it.
+
+    A Deployment's pods are called NAME-HASH-SUFFIX, a CronJob's NAME-MINUTES-SUFFIX, a Job's and a DaemonSet's
+    NAME-SUFFIX, a StatefulSet's NAME-NUMBER. Generated parts have no vowels, so that they spell nothing: a word is not taken for one.
+    """
+    return _GENERATED.sub("", pod) or pod
 
 
 def bounded(labels: Mapping[str, str]) -> dict[str, str]:

@@ -84,3 +84,20 @@ def test_nonsense_is_one_kind_of_error(body: bytes) -> None:
         parse_event(body)
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         dict(parse_listing(body))
+
+
+@pytest.mark.parametrize(
+    ("pod", "workload"),
+    [
+        ("web-7d4b9c6f5d-x2x9k", "web"),
+        ("node-agent-4kq7z", "node-agent"),
+        ("db-0", "db"),
+        ("db-12", "db"),
+        ("web-server", "web-server"),
+        ("api", "api"),
+        ("nightly-28391040-wz6tq", "nightly"),
+    ],
+)
+def test_pods_of_one_workload_are_one_service(pod: str, workload: str) -> None:
+    labels = {"io.kubernetes.pod.namespace": "prod", "io.kubernetes.pod.name": pod}
+    assert service_of(labels) == f"prod/{workload}"
