@@ -64,8 +64,9 @@ def service_of(labels: Mapping[str, str]) -> str | None:
 def _workload(pod: str) -> str:
     """What a pod is one of: its name without what its controller put behind it.
 
-    A Deployment's pods are called NAME-HASH-SUFFIX, a CronJob's NAME-MINUTES-SUFFIX, a Job's and a DaemonSet's
-    NAME-SUFFIX, a StatefulSet's NAME-NUMBER. Generated parts have no vowels, so that they spell nothing: a word is not taken for one.
+    A Deployment's pods are called NAME-HASH-SUFFIX, a CronJob's NAME-MINUTES-SUFFIX, a Job's and a
+    DaemonSet's NAME-SUFFIX, a StatefulSet's NAME-NUMBER. Generated parts have no vowels, so that they spell
+    nothing: a word is not taken for one.
     """
     return _GENERATED.sub("", pod) or pod
 
