@@ -78,6 +78,8 @@ def _watts(collector: Collector) -> float:
     end = time.monotonic() + _MEASURED_SECONDS
     while time.monotonic() < end:
         nodes = collector.get("/v1/nodes")["nodes"]
-        sums.append(sum(node["power"]["watts"] for node in nodes if node["power"] and node.get("on", True)))
+        sums.append(
+            sum(node["power"]["watts"] for node in nodes if node["power"] and node["placement"]["on"])
+        )
         time.sleep(1)
     return sum(sums) / len(sums)

@@ -150,8 +150,9 @@ class Actor:
             board.put_host(host)
 
     async def snapshot(self) -> Snapshot:
-        """The cluster now."""
-        return await asyncio.to_thread(self._core.registry.board.snapshot, self._core.clock())
+        """The cluster now, with what was hinted or made room for and is not there yet."""
+        taken = await asyncio.to_thread(self._core.registry.board.snapshot, self._core.clock())
+        return self._core.ledger.fold(taken, self._core.clock())
 
     # --- Analyse, plan ----------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from collector.acting.actor import Actor
 from collector.acting.choice import Chosen, choose
 from collector.acting.journal import Journal
 from collector.acting.lease import Lease, lease_path
-from collector.acting.records import Decision, Trigger
+from collector.acting.records import Decision, Outcome, Trigger
 from collector.acting.recovery import recover
-from collector.acting.room import by_whom, room
+from collector.acting.room import by_whom, keep, room
 from collector.core import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
@@ -92,7 +92,12 @@ class Loop:
             told = msgspec.to_builtins(question)
             decision = await self.actor.record(Trigger.REQUEST, who, snapshot, plan, told)
             assert decision is not None, "what somebody asks for is always answered"
-            return await self.actor.carry_out(decision)
+            decision = await self.actor.carry_out(decision)
+            if question.reserve_seconds and decision.outcome is Outcome.DONE:
+                node = decision.steps[-1].act.node or ""
+                default_class, now = config.placement.default_class, self._core.clock()
+                keep(self._core.ledger, snapshot, question, node, default_class, now)
+            return decision
 
     async def _ask(self, chosen: Chosen) -> None:
         decision = await self.actor.decide(Trigger.TIMER, chosen, await self.actor.snapshot())

@@ -7,6 +7,7 @@ import msgspec
 
 from collector.acting.choice import Chosen
 from collector.config import CollectorConfig
+from collector.hints.ledger import Ledger
 from collector.hints.questions import PlacementQuestion, chosen, understood
 from collector.policies.interface import Plan
 from collector.refusal import Refusal
@@ -35,6 +36,14 @@ def room(snapshot: Snapshot, question: PlacementQuestion, who: Chosen, default_c
     first = ranking.needs(ranking.best)
     reasons = (f"it then fits on {best}", *ranking.explain(ranking.best))
     return Plan(actions=first, reasons=reasons, left=() if first else (f"it fits on {best} as things are",))
+
+
+def keep(  # noqa: PLR0913, PLR0917 - what, where, and for how long
+    ledger: Ledger, snapshot: Snapshot, question: PlacementQuestion, node: str, default_class: int, now: float
+) -> None:
+    """Count the container on the node that room was made on, so that nobody takes it meanwhile."""
+    request, _ = understood(question, snapshot, default_class)
+    ledger.place(snapshot, request, node, now=now, seconds=question.reserve_seconds)
 
 
 def asked(told: dict[str, Any]) -> PlacementQuestion:
