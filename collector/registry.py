@@ -132,15 +132,14 @@ class Registry:
 
     def _write(self, entry: _Entry, change: Change) -> None:
         """Put on the board what changed, and what is known already of containers that are new there."""
-        for name in self.board.take(change):
-            if ring := entry.usage.get(name):
-                self._put_envelope(change.node, name, ring)
+        new = self.board.take(change)
+        if new:
+            self._put_envelopes(change.node, [name for name in new if name in entry.usage], entry.usage)
 
     def count_usage(self, node: str, slot: int, usage: Sequence[ContainerUsage]) -> None:
         """Add up what containers of a node that is already here used."""
         rings = self._entries[node].usage
-        for name in count(rings, slot, usage, self._reckoning):
-            self._put_envelope(node, name, rings[name])
+        self._put_envelopes(node, count(rings, slot, usage, self._reckoning), rings)
 
     def hear_usage(self, word: UsageWord, usage: Sequence[ContainerUsage]) -> Iterator[None]:
         """Add up what a heartbeat said, in bites that others can have their turn between."""
@@ -194,8 +193,7 @@ class Registry:
                 entry.words.append(word)
         for node, entry in self._entries.items():
             settle(list(entry.usage.values()), self._reckoning)
-            for container, ring in entry.usage.items():
-                self._put_envelope(node, container, ring)
+            self._put_envelopes(node, list(entry.usage), entry.usage)
 
     def _restore_alerts(self, alerts: Iterable[AlertSaid]) -> None:
         alarmed = set()
@@ -207,16 +205,18 @@ class Registry:
             entry = self._entries[node]
             self._write(entry, _change(node, entry, bottleneck=_open(entry)))
 
-    def _put_envelope(self, node: str, container: str, ring: Ring) -> None:
-        statistics = ring.statistics
-        variance = statistics[:, Statistic.VARIANCE]
-        self.board.put_envelope(
+    def _put_envelopes(self, node: str, containers: Sequence[str], rings: Mapping[str, Ring]) -> None:
+        if not containers:
+            return
+        found = np.stack([rings[name].statistics for name in containers])
+        variance = found[:, :, Statistic.VARIANCE]
+        self.board.put_envelopes(
             node,
-            container,
-            envelope=statistics[:, Statistic.ENVELOPE],
-            mean=statistics[:, Statistic.MEAN],
+            containers,
+            envelope=found[:, :, Statistic.ENVELOPE],
+            mean=found[:, :, Statistic.MEAN],
             variance=np.where(np.isnan(variance), 0.0, variance),
-            samples=ring.samples,
+            samples=[rings[name].samples for name in containers],
         )
 
     def names(self) -> list[str]:
@@ -260,9 +260,9 @@ class Registry:
         renamed = self._renamed(now)
         for old, new in renamed.items():
             heir, legacy = self._entries[new], self._entries[old].usage
-            for name in legacy.keys() - heir.usage.keys():
-                heir.usage[name] = legacy[name]
-                self._put_envelope(new, name, legacy[name])
+            inherited = legacy.keys() - heir.usage.keys()
+            heir.usage |= {name: legacy[name] for name in inherited}
+            self._put_envelopes(new, list(inherited), legacy)
             self._forget(old)
         slot = slot_at(now)
         for entry in self._entries.values():

@@ -12,7 +12,7 @@ from collector.board.nodes import NodeTable
 from collector.board.picturing import Picturing
 from collector.board.tasks import TaskTable, quantities
 from collector.config import CollectorConfig
-from collector.snapshot.assembling import Four, ServiceFacts
+from collector.snapshot.assembling import ServiceFacts
 from collector.snapshot.power import Floats
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot
 
@@ -75,24 +75,27 @@ class Board:
 
     # --- Those that learn ---------------------------------------------------------------------
 
-    def put_envelope(  # noqa: PLR0913, PLR0917 - whose, and the columns
+    def put_envelopes(  # noqa: PLR0913, PLR0917 - whose, and the columns
         self,
         node: str,
-        container: str,
-        envelope: Four | Floats,
-        mean: Four | Floats,
-        variance: Four | Floats,
-        samples: int,
-    ) -> bool:
-        """What a container is reckoned to need; NaN where it is not known. False if it does not run."""
+        containers: Sequence[str],
+        envelope: Floats,
+        mean: Floats,
+        variance: Floats,
+        samples: Sequence[int],
+    ) -> None:
+        """What containers of a node are reckoned to need, a row each; NaN where it is not known.
+
+        Those that do not run are passed over.
+        """
         with self._writing:
-            row = self._tasks.row(node, container)
-            if row is None:
-                return False
+            found = [self._tasks.row(node, container) for container in containers]
+            places = [place for place, row in enumerate(found) if row is not None]
+            rows = [row for row in found if row is not None]
             columns = self._tasks.table.columns
-            columns.envelope[row], columns.mean[row] = envelope, mean
-            columns.variance[row], columns.samples[row] = variance, samples
-            return True
+            columns.envelope[rows], columns.mean[rows] = envelope[places], mean[places]
+            columns.variance[rows] = variance[places]
+            columns.samples[rows] = [samples[place] for place in places]
 
     def put_groups(self, groups: Mapping[tuple[str, str], int]) -> None:
         """The class that each container's envelope falls into, by node and id; one not named keeps its own.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collector.board.facts import Allocation, Host
 from collector.config import CollectorConfig, Liveness, NodeRule, Placement
 from collector.registry import Registry
-from collector.snapshot.assembling import ServiceFacts
+from collector.snapshot.assembling import Four, ServiceFacts
 from collector.snapshot.tables import NOWHERE, Generation, Kind, Region, Snapshot
 from collector.snapshot.tables import Liveness as Alive
 from tests.collector.board.afresh import afresh, assert_same
@@ -27,6 +27,12 @@ EAGER = CollectorConfig(
     liveness=Liveness(forget_after_hours=1.0),
     nodes={"al*": NodeRule(labels={"zone": "a"}, generation="old"), "beta": NodeRule(accepts=False)},
 )
+
+
+def put_envelope(known: Registry, node: str, container: str, envelope: Four, samples: int) -> None:
+    """One container's need, which was its mean as well."""
+    row = np.array([envelope])
+    known.board.put_envelopes(node, [container], row, row, np.full((1, 4), 0.5), [samples])
 
 
 def registry(config: CollectorConfig = EAGER) -> Registry:
@@ -64,7 +70,7 @@ def test_after_any_reports_in_any_order_the_columns_are_those_made_afresh(
 def test_rows_of_those_that_left_are_used_again_and_nothing_of_them_is_left() -> None:
     known = registry()
     known.apply(report(containers=[container("old", labels={"wattpack.class": "4"})]), START)
-    known.board.put_envelope("alpha", "id-of-old", (1.0,) * 4, (1.0,) * 4, (1.0,) * 4, 99)
+    put_envelope(known, "alpha", "id-of-old", (1.0,) * 4, samples=99)
     known.board.put_groups({("alpha", "id-of-old"): 3})
     known.board.put_allocations(
         [Allocation(node="alpha", container="id-of-old", requested=(9.0,) * 4, allocated=(9.0,) * 4)]
@@ -106,7 +112,7 @@ def test_a_snapshot_does_not_change_while_writers_go_on() -> None:
     before = copied(taken)
     busy = state(used=Quantities(4.0, 1, 1.0, 1.0))
     known.apply(said(sequence=2, state=busy, gone=("id-of-a",), containers=(container("c"),)), START + 1)
-    known.board.put_envelope("beta", "id-of-a", (7.0,) * 4, (7.0,) * 4, (7.0,) * 4, 7)
+    put_envelope(known, "beta", "id-of-a", (7.0,) * 4, samples=7)
     known.board.put_services([ServiceFacts(name="shop", known=True)])
     known.board.put_host(Host(node="beta", on=False))
     known.board.forget("alpha")
@@ -159,8 +165,8 @@ def test_a_snapshot_is_kept_for_as_long_as_it_is_set() -> None:
 def test_what_was_learnt_of_a_container_stays_with_it_over_runs_and_goes_with_it() -> None:
     known = registry()
     known.apply(report(containers=[container("a"), container("b")]), START)
-    assert known.board.put_envelope("alpha", "id-of-a", (2.0, 5e7, NAN, 9.0), (1.0,) * 4, (0.5,) * 4, 12)
-    assert not known.board.put_envelope("alpha", "id-of-z", (2.0,) * 4, (1.0,) * 4, (0.5,) * 4, 12)
+    put_envelope(known, "alpha", "id-of-a", (2.0, 5e7, NAN, 9.0), samples=12)
+    put_envelope(known, "alpha", "id-of-z", (2.0,) * 4, samples=12)
     known.board.put_groups({("alpha", "id-of-b"): 2, ("alpha", "id-of-z"): 1})
     known.apply(report(boot="second", at=START + 9, containers=[container("a"), container("b")]), START + 9)
     tasks = known.board.snapshot(START + 9).tasks

@@ -65,7 +65,8 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
         restored.restore(recollection.alerts, recollection.usage, recollection.usage_words)
         standings = registry.standings(now)
         means = reader.node_means(600.0, standings), reader.container_means(600.0, standings)
-        events = sorted(map(repr, reader.events(1000, None)))
+        # Their place tells the order in which they came, which may well be another.
+        events = sorted(repr((each.node, each.event)) for each in reader.events(1000, None))
         stored = connection.execute(STORED).fetchall(), means, events
     return answers(registry, now), answers(restored, now), stored
 
