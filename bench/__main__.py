@@ -34,6 +34,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "how long every policy takes to answer among 10,000 nodes, and what GenPack saves beside the others",
     ),
     "fuzz": ("bench.fuzz", "a million bodies that no agent sends: whether the collector bears them"),
+    "fuzz-api": ("bench.fuzz_api", "schemathesis over the OpenAPI document: no 500, nothing undocumented"),
     "swarm": (
         "bench.swarm",
         "a real Swarm that heals its bottlenecks, is packed onto fewer nodes, and bears what goes wrong",

@@ -89,7 +89,7 @@ def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
     answers = [answer.type for route in routes for answer in _answers(route).values()]
     kinds = list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
     found, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    return dict(zip(kinds, found, strict=True)), {name: _tidy(each) for name, each in components.items()}
+    return dict(zip(kinds, _tidy(found), strict=True)), _tidy(components)
 
 
 def _parameters(route: Route) -> Iterator[Json]:
@@ -111,7 +111,13 @@ def _parameters(route: Route) -> Iterator[Json]:
         }
 
 
-def _tidy(schema: Json) -> Json:
-    if "description" in schema:
-        schema = schema | {"description": cleandoc(schema["description"])}
-    return schema
+def _tidy(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
+    """Descriptions without their indentation; and sets as the lists they are told in, where twice is once."""
+    if isinstance(schema, list | tuple):
+        return [_tidy(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _tidy(each) for name, each in schema.items() if name != "uniqueItems"}
+    if isinstance(text := schema.get("description"), str):
+        kept["description"] = cleandoc(text)
+    return kept

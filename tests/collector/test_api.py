@@ -271,6 +271,7 @@ async def test_events_are_listed_with_the_latest_first(collector: Client) -> Non
         ("/v1/power-curve", "node", "is missing"),
         ("/healthz?verbose=1", "verbose", "there is none here"),
         ("/v1/containers?node=a&node=b", "node", "more than once"),
+        ("/v1/nodes?task_class=null", "task_class", "leave the parameter out"),
         ("/v1/nodes?window_seconds=soon", "window_seconds", "expected `float`"),
         ("/v1/nodes?window_seconds=0", "window_seconds", "> 0"),
         ("/v1/nodes?window_seconds=nan", "window_seconds", ""),

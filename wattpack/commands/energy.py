@@ -8,6 +8,8 @@ from wattpack.lists import Json, add_collector_options, from_collector, json_tex
 from wattpack.show import table
 from wire.complaint import Complaint
 
+_BY = ("node", "container", "service", "day")
+_LABEL = "label:"
 _DAY_SECONDS = 86_400.0
 _JOULES_PER_WATT_HOUR = 3600.0
 
@@ -30,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.by not in _BY and not arguments.by.startswith(_LABEL):
+        raise Complaint(f"--by {arguments.by}: write {', '.join(_BY)}, or {_LABEL}KEY")
     end = time.time() if arguments.end is None else _time("--end", arguments.end)
     start = (
         end - arguments.days * _DAY_SECONDS if arguments.start is None else _time("--start", arguments.start)
@@ -81,7 +85,7 @@ def _table(by: str, accounts: list[Json]) -> list[str]:
         ]
         return table(("CONTAINER", "NODE", "SERVICE", "ENERGY"), rows)
     rows = [("(none)" if each["key"] is None else each["key"], _wh(each["joules"])) for each in accounts]
-    return table((by.removeprefix("label:").upper(), "ENERGY"), rows)
+    return table((by.removeprefix(_LABEL).upper(), "ENERGY"), rows)
 
 
 def _wh(joules: float | None) -> str:

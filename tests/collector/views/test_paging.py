@@ -65,7 +65,7 @@ async def test_lists_are_walked_over_http(collector: Client, path: str, key: str
     _, whole = await collector.ask(path)
     assert whole["next"] is None
     told: list[Any] = []
-    cursor = ""
+    cursor: str | None = ""
     while cursor is not None:
         _, page = await collector.ask(f"{path}?limit=2" + (f"&cursor={cursor}" if cursor else ""))
         told += page[key]

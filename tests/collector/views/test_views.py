@@ -1,12 +1,14 @@
 """Filters, single things and what is added up, asked of a running collector."""
 
 import asyncio
+from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
 from tests.collector.making import HEARTBEAT, START, Client, container, report, said
-from wire.messages import ContainerUsage, Event, EventKind
+from wire.messages import ContainerUsage, Event, EventKind, NodePower, PowerSource
 from wire.sketch import Sketch
 
 
@@ -98,8 +100,8 @@ async def test_an_impossible_period_is_refused(collector: Client, query: str) ->
 
 async def test_energy_is_added_up_as_asked(collector: Client) -> None:
     for sequence, at, joules in ((1, START - 600, 1000.0), (2, START, 7000.0)):
-        node = msgspec.structs.replace(report().state.power, joules_total=joules)  # type: ignore[union-attr]
-        await collector.send(report(sequence=sequence, at=at, power=node, containers=[container()]))
+        power = NodePower(50.0, 30.0, 5.0, PowerSource.RAPL, 0.03, joules)
+        await collector.send(report(sequence=sequence, at=at, power=power, containers=[container()]))
     for by in ("node", "container", "service", "day", "label:tier"):
         status, energy = await collector.ask(f"/v1/energy?by={by}")
         assert (status, energy["by"], energy["end"]) == (200, by, START)
@@ -128,7 +130,8 @@ async def test_events_are_walked_from_the_latest_back(collector: Client) -> None
         Event(EventKind.STARTED, START - number, container=f"c{number}") for number in (0, 1, 1, 2)
     )
     await collector.send(report(), said(sequence=2, events=events))
-    told, cursor = [], ""
+    told: list[Any] = []
+    cursor: str | None = ""
     while cursor is not None:
         _, page = await collector.ask("/v1/events?limit=1" + (f"&cursor={cursor}" if cursor else ""))
         told += page["events"]
@@ -171,7 +174,7 @@ async def test_the_stream_tells_what_changes_and_goes_on_where_it_was(collector:
         assert (await _message(late.content))["event"] == "behind"
 
 
-async def _message(content: asyncio.StreamReader) -> dict[str, str]:
+async def _message(content: aiohttp.StreamReader) -> dict[str, str]:
     fields: dict[str, str] = {}
     async with asyncio.timeout(10):
         while True:
