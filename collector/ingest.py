@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 TYPES = (JSON_TYPE, MSGPACK_TYPE)
 
-_SUMS_AT_ONCE = 4
+_SUMS_AT_ONCE = 8
 """Nodes whose usage is written down in one commit: few enough that reports hardly wait for it."""
 _SUMS_SECONDS = 0.25
 

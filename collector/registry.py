@@ -39,7 +39,7 @@ _NOTHING_COUNTED = Ring()
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
 _BITE = 60
 """Containers: a node's usual number, as most of the cost is in starting, not in how many there are."""
-_MOST_WORDS = 4
+_MOST_WORDS = 2
 """Words on usage that may wait to be replaced by their sum; to add them up takes time at a restart."""
 
 
