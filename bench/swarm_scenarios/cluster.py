@@ -28,6 +28,8 @@ NODE_CORES = 0.3
 NODE_MEMORY_BYTES = 192 << 20
 _ANSWERING = re.compile(r"answering at (http://[\d.:]+)")
 _START_SECONDS = 60.0
+_ACTED_SECONDS = 120.0
+"""What is asked to be done is answered when it is done."""
 EVERYWHERE = "everywhere"
 
 
@@ -80,7 +82,7 @@ class Collector:
         request = urllib.request.Request(  # noqa: S310 - loopback, our own
             self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback, our own
+        with urllib.request.urlopen(request, timeout=_ACTED_SECONDS) as answer:  # noqa: S310 - loopback, our own
             return json.load(answer)
 
     def decisions(self, **query: str) -> list[dict[str, Any]]:
@@ -235,7 +237,9 @@ def _run_everywhere(nodes: Swarm) -> None:
     """A service on every node, as clusters have them; an agent's host is there once a container is."""
     options = ("--detach", "--mode=global", "--network=host", "--no-resolve-image", f"--name={EVERYWHERE}")
     nodes.manager.docker(
-        "service", "create", *options, "--stop-grace-period=1s", image.NAME, "sleep", "100000"
+        *("service", "create", *options, "--stop-grace-period=1s"),
+        # Without limits of its own, an agent sees those of the node as the container's.
+        *("--limit-cpu=0.01", "--limit-memory=8m", image.NAME, "sleep", "100000"),
     )
     running = partial(_count_running, nodes)
     eventually(lambda: running() == len(nodes.nodes), _START_SECONDS)

@@ -26,7 +26,8 @@ def _lost(cluster: Cluster) -> int:
 
 def _moves(cluster: Cluster) -> int:
     """How often anything was started elsewhere."""
-    return sum(len({task.container_id for task in cluster.swarm.tasks(name)}) - 1 for name in _NAMES)
+    started = [{task.container_id for task in cluster.swarm.tasks(name)} - {None} for name in _NAMES]
+    return sum(len(each) - 1 for each in started)
 
 
 def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
@@ -66,6 +67,8 @@ def two(cluster: Cluster, collector: Collector) -> list[Figure]:
     )
     time.sleep(5)
     acting = [each.get("/v1/acting")["acts"] for each in (collector, other)]
+    for each in (*collector.decisions(), *other.decisions()):
+        print(each["at"], each["outcome"], [(step["act"]["name"], step["why"]) for step in each["steps"]])
     return [
         Figure(name="two_acting", value=sum(acting), unit="collectors that act", at_most=1, at_least=1),
         Figure(name="two_moves", value=_moves(cluster), unit="moves", at_most=1, at_least=1),
@@ -130,6 +133,8 @@ def dead_target(cluster: Cluster, collector: Collector) -> list[Figure]:
 def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
     """The driver `none`: a plan on record, and not a word to any engine."""
     _fill(cluster)
+    # Events are told by whole seconds: those of the services' start are not meant.
+    time.sleep(2)
     heard: list[str] = []
 
     def listen() -> None:
