@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
@@ -16,6 +17,7 @@ from collector.answers import AlertState, State
 from collector.core import Core, Kind, Outcome
 from collector.history.interface import Kept, Waiting
 from collector.trouble import Part
+from collector.views.cluster import Cluster, added_up
 from wire.catalogue import MetricSpec, families
 from wire.serving import metrics_handler
 from wire.version import __version__
@@ -88,6 +90,43 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
         kind="gauge",
         help="How long that pass took.",
         value=lambda now: now.understanding.seconds,
+    ),
+)
+
+_CLUSTER_METRICS: tuple[MetricSpec[Cluster], ...] = (
+    MetricSpec(
+        name="wattpack_cluster_watts",
+        kind="gauge",
+        help="What the nodes draw together that are not down and tell it; absent while none does.",
+        value=lambda cluster: None if cluster.power is None else cluster.power.watts,
+    ),
+    MetricSpec(
+        name="wattpack_cluster_idle_watts",
+        kind="gauge",
+        help="Of that, what they would draw without any load.",
+        value=lambda cluster: None if cluster.power is None else cluster.power.idle_watts,
+    ),
+    MetricSpec(
+        name="wattpack_cluster_cpu_cores",
+        kind="gauge",
+        help="CPUs of the nodes that are not down.",
+        value=lambda cluster: cluster.cpu_cores,
+    ),
+    MetricSpec(
+        name="wattpack_cluster_cpu_used_cores",
+        kind="gauge",
+        help="Of those, what is used.",
+        value=lambda cluster: cluster.cpu_cores_used,
+    ),
+)
+
+_OPEN_ALERT_METRICS: tuple[MetricSpec[tuple[str, int]], ...] = (
+    MetricSpec(
+        name="wattpack_cluster_open_alerts",
+        kind="gauge",
+        help="Alerts that last, by their kind: what nodes found in themselves, or only the collector sees.",
+        value=lambda counted: counted[1],
+        labels={"kind": lambda counted: counted[0]},
     ),
 )
 
@@ -207,6 +246,8 @@ _STEP_METRICS: tuple[MetricSpec[tuple[tuple[str, StepState], int]], ...] = (
 # The whole table; `core.INGEST_DURATION`, a histogram, is observed and not read off anything.
 COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_NOW_METRICS,
+    *_CLUSTER_METRICS,
+    *_OPEN_ALERT_METRICS,
     *_STORE_METRICS,
     *_TROUBLE_METRICS,
     *_NODE_METRICS,
@@ -235,6 +276,9 @@ class _FromCore(Collector):
             core.registry.container_count(), tally.sequence_gaps, core.history.kept(), core.understood.latest
         )
         yield from families(_NOW_METRICS, [now])
+        cluster = added_up(core)
+        yield from families(_CLUSTER_METRICS, [cluster])
+        yield from families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
         yield from families(_STORE_METRICS, [now.kept.waiting] if now.kept.waiting else [])
         yield from families(_TROUBLE_METRICS, core.troubles.parts.items())
         yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())

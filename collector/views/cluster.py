@@ -70,6 +70,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 async def cluster(core: Core, _query: NoQuery) -> Cluster:
     """All nodes, added up."""
+    return added_up(core)
+
+
+def added_up(core: Core) -> Cluster:
+    """The cluster as it is now."""
     now, latest = core.clock(), core.understood.latest
     known = list(core.registry.known(now))
     heard = [each.picture for each in known if each.state is not State.DOWN]

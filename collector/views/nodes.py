@@ -1,6 +1,6 @@
 """Nodes: all, one, and what one used."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.answers import Node, State
+from collector.board.lists import CLASSES
 from collector.core import Core
 from collector.history.interface import Series, SubjectKind
 from collector.refusal import Refusal
@@ -92,12 +93,25 @@ async def nodes(core: Core, query: NodesQuery) -> Nodes:
     """What nodes use, now and on average."""
     if query.order == "name":
         begin = _by_name.after(query)
-        names = sorted(name for name in core.registry.names() if begin is None or name > begin[0])
+        names = sorted(name for name in _names(core, query) if begin is None or name > begin[0])
         found, after = _by_name.page((node for _, node in _listed(core, names, query)), query)
     else:
-        placed, after = _as_registered.page(_listed(core, core.registry.board.hosts(Region), query), query)
+        among = set(_names(core, query))
+        names = [name for name in core.registry.board.hosts(Region) if name in among]
+        placed, after = _as_registered.page(_listed(core, names, query), query)
         found = [node for _, node in placed]
     return Nodes(await _with_means(core, found, query.window_seconds), after)
+
+
+def _names(core: Core, query: NodesQuery) -> Iterable[str]:
+    """Those that may be asked for, as far as that is known of all without a look at each."""
+    registry = core.registry
+    if query.state is not None:
+        return [each.name for each in registry.known(core.clock()) if each.state is query.state]
+    if query.region is not None or query.task_class is not None:
+        regions = Region if query.region is None else (Region[query.region],)
+        return registry.board.hosts(regions, CLASSES if query.task_class is None else (query.task_class,))
+    return registry.names()
 
 
 def _listed(core: Core, names: list[str], query: NodesQuery) -> Iterator[tuple[int, Node]]:
