@@ -328,8 +328,8 @@ class Placement(_Section, frozen=True):
         Meta(
             ge=0,
             le=3600,
-            description="A pod that kube-scheduler asks about counts on the node that got most points until it"
-            " is seen, for at most so long; 0 never counts it.",
+            description="A pod that kube-scheduler asks about counts on the node that got most points until"
+            " it is seen, for at most so long; 0 never counts it.",
         ),
     ] = 30.0
 
@@ -564,7 +564,7 @@ class CollectorConfig(_Section, frozen=True):
     policies: Annotated[
         dict[str, dict[str, Any]],
         Meta(
-            description="`[policies.draps]`, a table per policy with its settings, as `GET /v1/policies` lists"
-            " them; those not told are its defaults. They count where the collector itself decides."
+            description="`[policies.draps]`, a table per policy with its settings, as `GET /v1/policies`"
+            " lists them; those not told are its defaults. They count where the collector itself decides."
         ),
     ] = {}
