@@ -77,7 +77,7 @@ class Account:
         booting = cluster.booting
         if booting.any():
             joules += float((hosts.boot_joules[booting] / hosts.boot_seconds[booting]).sum()) * seconds
-        least = float(np.max(before.wanted.sum(axis=0) * self._least_watts)) * seconds
+        least = float(np.max(cluster.served(before).sum(axis=0) * self._least_watts)) * seconds
         over = ratios > _ROUNDING
         receiving = np.zeros(hosts.size, dtype=np.bool_)
         receiving[cluster.target[cluster.target != NOWHERE]] = True

@@ -13,6 +13,7 @@ from replay.accounting import Account
 from replay.cluster import Cluster, Phase
 from replay.hosts import MEBIBYTE
 from replay.observing import Observer
+from wire.resources import Quantities
 
 _MEMORY = 1
 
@@ -61,7 +62,7 @@ class Actor:
                     if self._cluster.phase[row] == Phase.WAITING:
                         self.put(row, self._node_row[action.target], now)
                 case Cut():
-                    self._cut(self._row[action.task], action)
+                    self.promise(self._row[action.task], action.allocated)
                 case Kill():
                     self._kill(self._row[action.task], action.target, now)
 
@@ -170,9 +171,10 @@ class Actor:
             if cluster.target[row] == node:
                 self._move_begins(row, now)
 
-    def _cut(self, row: int, cut: Cut) -> None:
+    def promise(self, row: int, allocated: Quantities) -> None:
+        """Let a container run with less than it asked for, or again with all of it."""
         cluster = self._cluster
-        promised = np.array(four(cut.allocated))
+        promised = np.array(four(allocated))
         before = cluster.allocated[row].copy()
         cluster.allocated[row] = np.where(np.isnan(promised), before, promised)
         asked = cluster.workload.requested[row]

@@ -79,7 +79,10 @@ class Cluster:
         wanted = self.workload.use.at(seconds, running, self.since[running])
         cut = self.cut[running]
         if cut.any():
-            wanted[cut] = np.fmin(wanted[cut], self.allocated[running[cut]])
+            rows = running[cut]
+            # Whoever uses more than it asked for shows that its promise is a weight, and no limit.
+            is_limit = ~(wanted[cut] > self.workload.requested[rows])
+            wanted[cut] = np.where(is_limit, np.fmin(wanted[cut], self.allocated[rows]), wanted[cut])
         by_node = self.hosts.system * self.on[:, None]
         by_node += sum_by_node(self.node[running], wanted, self.hosts.size)
         moving = np.flatnonzero(self.target[running] != NOWHERE)

@@ -9,12 +9,15 @@ import numpy as np
 
 from collector.snapshot.power import Floats
 from replay.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Moment
-from replay.simulation import Outcome
+from replay.simulation import NodeAtEnd, Outcome
 from wire.resources import RESOURCES, Resource
+
+MOST_NODES_TOLD = 20
+"""Of a larger cluster, nodes are not told one by one."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """How long decisions took, on the machine that ran the replay; all else is the same on every machine."""
+    """CPU time of decisions, on the machine that ran the replay; all else is the same on every machine."""
 
     place_p50_ms: float | None
     place_p99_ms: float | None
@@ -35,6 +38,14 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
+class NodeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A host at the end of the run."""
+
+    on: bool
+    containers: int
+    used_ratio: dict[Resource, float]
+
+
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     """One policy on one workload."""
 
@@ -50,6 +61,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     utilisation_ratio: dict[Resource, float]
     """Of what nodes that were on had, how much was used."""
     arrived: int
+    placed_ratio: float
+    """Of those that arrived, how many were placed, at once or later."""
     placed: int
     refused: int
     placed_later: int
@@ -65,6 +78,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     job_lateness_ratio: float | None
     """How much longer jobs took on average than if they had got all that they wanted."""
     timing: Timing
+    nodes: dict[str, NodeResult]
+    """At the end; of a large cluster nothing."""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -86,6 +101,7 @@ def result_of(outcome: Outcome) -> PolicyResult:
         short_node_time_ratio=total.short_seconds / max(total.node_seconds, 1e-9),
         utilisation_ratio=_by_resource(_ratio(total.used, total.there)),
         arrived=counts["arrived"],
+        placed_ratio=(counts["placed"] + counts["placed_later"]) / max(counts["arrived"], 1),
         placed=counts["placed"],
         refused=counts["refused"],
         placed_later=counts["placed_later"],
@@ -104,7 +120,21 @@ def result_of(outcome: Outcome) -> PolicyResult:
             rebalance_p50_ms=_percentile_ms(outcome.rebalance_seconds, 50),
             rebalance_p99_ms=_percentile_ms(outcome.rebalance_seconds, 99),
         ),
+        nodes=_nodes(outcome.nodes),
     )
+
+
+def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
+    if len(nodes) > MOST_NODES_TOLD:
+        return {}
+    return {
+        node.name: NodeResult(
+            on=node.on,
+            containers=node.containers,
+            used_ratio=dict(zip(RESOURCES, node.used_ratio, strict=True)),
+        )
+        for node in nodes
+    }
 
 
 def points_of(outcome: Outcome) -> list[Point]:
@@ -142,6 +172,8 @@ def flat(name: str, result: PolicyResult) -> dict[str, object]:
     """One row of a CSV: numbers per resource, and timings, under names of their own."""
     row: dict[str, object] = {"policy": name}
     for key, value in msgspec.to_builtins(result).items():
+        if key == "nodes":
+            continue
         if isinstance(value, dict):
             row |= {f"{key}_{inner}": each for inner, each in value.items()}
         else:

@@ -114,6 +114,8 @@ class Simulation(_Table, frozen=True, kw_only=True):
     """What is drawn before this moment of the trace is not counted."""
     when_full: Annotated[str, Meta(pattern="^(refuse|wait)$")] = "refuse"
     """What becomes of a container that no host has room for."""
+    patience_seconds: Positive | None = None
+    """How long one waits at most, before it counts as refused; without it, to the end."""
     out_of_memory: Annotated[str, Meta(pattern="^(count|kill)$")] = "count"
     """Whether all containers of a host die when it has no memory left, or the time is only counted."""
     migration_mb_per_second: Positive = 62.5
@@ -157,8 +159,15 @@ class Expected(_Table, frozen=True, kw_only=True):
 
     policy: str
     figure: str
-    value: float
-    source: str
+    """Its name among the results, with dots where it lies deeper: `utilisation_ratio.cpu`."""
+    value: float | None = None
+    """What they have; nothing where only a bound is kept."""
+    source: str = ""
+    relative_to: str | None = None
+    """Another policy: the figure is then how much more or less this one has."""
+    at_least: float | None = None
+    """What ours must be."""
+    at_most: float | None = None
     note: str = ""
     """What explains a difference."""
 

@@ -4,9 +4,9 @@ An event is an arrival, an end, the end of a move or of a boot, a window that cl
 Between two events nothing changes but what containers use, so energy is added up from event to event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 
@@ -41,6 +41,17 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAtEnd:
+    """A host when the run is over."""
+
+    name: str
+    on: bool
+    containers: int
+    used_ratio: tuple[float, ...]
+    """What is wanted of each of its resources, of what it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """A run that is over."""
 
@@ -50,6 +61,7 @@ class Outcome:
     rebalance_seconds: list[float]
     lateness_ratio: list[float]
     """Of each job that ended: how much longer it took than if it had got all that it wanted."""
+    nodes: list[NodeAtEnd]
 
 
 def run(
@@ -84,6 +96,7 @@ class _Run:
             place_seconds=[],
             rebalance_seconds=[],
             lateness_ratio=[],
+            nodes=[],
         )
 
     def go(self, tell: Callable[[float], None]) -> Outcome:
@@ -121,7 +134,20 @@ class _Run:
                 decides += self._simulation.decide_seconds
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
+        self._outcome.nodes.extend(self._nodes_at_end(load))
         return self._outcome
+
+    def _nodes_at_end(self, load: Load) -> Iterator[NodeAtEnd]:
+        cluster = self._cluster
+        containers = np.bincount(cluster.node[load.running], minlength=cluster.hosts.size)
+        ratios = np.nan_to_num(load.by_node / cluster.hosts.capacity, nan=0.0)
+        for row, name in enumerate(cluster.hosts.names):
+            yield NodeAtEnd(
+                name=name,
+                on=bool(cluster.on[row]),
+                containers=int(containers[row]),
+                used_ratio=tuple(ratios[row].tolist()),
+            )
 
     def _mark(self, now: float) -> None:
         phases = np.bincount(self._cluster.phase, minlength=len(Phase))
@@ -188,29 +214,39 @@ class _Run:
         assert place is not None
         request = self._viewer.request(row)
         snapshot = self._viewer.snapshot(now, self._turn)
-        began = perf_counter()
+        began = thread_time()
         ranking = place(snapshot, request, self._contender.settings)
         best = ranking.best
-        self._outcome.place_seconds.append(perf_counter() - began)
+        self._outcome.place_seconds.append(thread_time() - began)
         if best is None:
             return False
         self._turn += 1
         self._actor.do(ranking.needs(best), now)
         self._actor.put(row, best, now)
+        if ranking.demand is not None:
+            self._actor.promise(row, ranking.demand)
         return True
 
     def _decide(self, now: float) -> None:
         self._retry(self._cluster.rows(Phase.WAITING), now)
+        self._give_up(self._cluster.rows(Phase.WAITING), now)
         rebalance = self._contender.policy.rebalance
         if rebalance is None:
             return
         snapshot = self._viewer.snapshot(now, self._turn, with_history=True)
-        began = perf_counter()
+        began = thread_time()
         plan = rebalance(snapshot, self._contender.settings)
-        self._outcome.rebalance_seconds.append(perf_counter() - began)
+        self._outcome.rebalance_seconds.append(thread_time() - began)
         self._actor.do(plan.actions, now)
 
     def _retry(self, waiting: Rows, now: float) -> None:
         for row in waiting[np.argsort(self._workload.arrival_seconds[waiting], kind="stable")]:
             if self._place(int(row), now):
                 self._account.count("placed_later")
+
+    def _give_up(self, waiting: Rows, now: float) -> None:
+        patience = self._simulation.patience_seconds
+        if patience is not None and waiting.size:
+            tired = waiting[now - self._workload.arrival_seconds[waiting] > patience]
+            self._account.count("refused", int(tired.size))
+            self._actor.leave(tired)

@@ -8,7 +8,7 @@ import msgspec
 
 from replay.generators import borg, cloud_hour, fleet, images, listed
 from replay.readers import alibaba, bitbrains, google2011, planetlab
-from replay.scenario import Machines
+from replay.scenario import Machines, Scenario
 from replay.workload import Workload
 from wire.complaint import Complaint
 
@@ -45,3 +45,18 @@ def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
         return make(msgspec.convert(settings, kind), seed)
     except msgspec.ValidationError as error:
         raise Complaint(f"the settings of generator {name}: {error}") from None
+
+
+def workloads(scenario: Scenario, base: Path) -> tuple[Workload, Workload | None]:
+    """What runs, and what ran earlier; files are named from where the scenario stands."""
+    trace = scenario.trace
+    if trace is None:
+        raise Complaint("the scenario has no [trace]: add one, or give --trace")
+    if trace.generator is not None:
+        return generate(trace.generator, trace.settings, scenario.simulation.seed), None
+    assert trace.file is not None
+    assert trace.format is not None
+    earlier = None
+    if trace.learn is not None:
+        earlier = read_trace(base / trace.learn, trace.format, scenario.machines)
+    return read_trace(base / trace.file, trace.format, scenario.machines), earlier

@@ -25,7 +25,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     shortest_seconds: Annotated[float, Meta(gt=0)] = 36.0
     usual_seconds: Annotated[float, Meta(gt=0)] = 8.0
     """What jobs take beyond the shortest: half of the usual ones less, half more."""
-    long_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.02
+    long_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.018
     """How many jobs are of the long tail, from two minutes to the longest."""
     longest_seconds: Annotated[float, Meta(gt=120)] = 3000.0
     mean_cores: Annotated[float, Meta(gt=0)] = 0.38

@@ -33,7 +33,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def generate(settings: Settings, seed: int) -> Workload:
-    """The containers, each using all that it asks for."""
+    """The containers, each a service of its own that uses all that it asks for."""
     count = len(settings.order)
     kinds = [settings.kinds[name] for name in settings.order]
     cores = np.array([kind.cpu_cores for kind in kinds])
@@ -42,7 +42,6 @@ def generate(settings: Settings, seed: int) -> Workload:
         numbered(count, settings.order),
         columns(cores, memory, np.nan, np.nan, count=count),
         steady(columns(cores, memory, count=count), np.random.default_rng(seed)),
-        services=settings.order,
         arrival_seconds=settings.every_seconds * np.arange(count, dtype=np.float64),
         duration_seconds=settings.seconds,
         step_seconds=60.0,

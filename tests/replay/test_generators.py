@@ -66,7 +66,7 @@ def test_cloud_hour_has_the_limits_and_classes_of_the_thesis() -> None:
 
 
 def test_cloud_hour_pauses_when_enough_was_asked_for() -> None:
-    workload = generate("cloud-hour", {}, 1)
+    workload = generate("cloud-hour", {"stop_seconds": 0}, 1)
     gaps = np.diff(workload.arrival_seconds)
     first = int(np.argmax(gaps > 1))
     memory_mb = workload.requested[: first + 1, 1].sum() / 2**20

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 
+from replay.beside import HEADER as BESIDE_HEADER
+from replay.beside import beside, notes, rows
 from replay.comparing import Comparison, compare
 from replay.page import page
 from replay.readers.history import read_history
 from replay.results import HEADER, csv_of, rows_of
 from replay.scenario import Scenario, Trace, read_scenario
-from replay.sources import FORMATS, generate, read_trace
+from replay.sources import FORMATS, workloads
 from replay.workload import Workload
 from wattpack.show import table
 from wire.complaint import Complaint
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(comparison.results)).decode())
     else:
-        print("\n".join(_shown(comparison)))
+        print("\n".join(_shown(comparison, scenario)))
     return 0
 
 
@@ -93,7 +95,7 @@ def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
         )
         scenario = msgspec.structs.replace(scenario, trace=trace)
     scenario = _seeded(scenario, arguments.seed)
-    return scenario, *_workloads(scenario, base)
+    return scenario, *workloads(scenario, base)
 
 
 def _seeded(scenario: Scenario, seed: int | None) -> Scenario:
@@ -103,24 +105,13 @@ def _seeded(scenario: Scenario, seed: int | None) -> Scenario:
     return msgspec.structs.replace(scenario, simulation=simulation)
 
 
-def _workloads(scenario: Scenario, base: Path) -> tuple[Workload, Workload | None]:
-    """What runs, and what ran earlier; files are named from where the scenario stands."""
-    trace = scenario.trace
-    if trace is None:
-        raise Complaint("the scenario has no [trace]: add one, or give --trace")
-    if trace.generator is not None:
-        return generate(trace.generator, trace.settings, scenario.simulation.seed), None
-    assert trace.file is not None
-    assert trace.format is not None
-    earlier = None
-    if trace.learn is not None:
-        earlier = read_trace(base / trace.learn, trace.format, scenario.machines)
-    return read_trace(base / trace.file, trace.format, scenario.machines), earlier
-
-
-def _shown(comparison: Comparison) -> Iterator[str]:
+def _shown(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
     yield from table(HEADER, list(rows_of(comparison.results)))
     yield from (f"{name}: {note}" for name, note in comparison.notes.items())
+    if held := beside(comparison.results, scenario.expected):
+        yield ""
+        yield from table(BESIDE_HEADER, list(rows(held)))
+        yield from notes(held)
 
 
 @contextmanager
