@@ -76,20 +76,27 @@ class Asking:
         return int(simple[0]) if simple.size else None
 
     def cut(self) -> Rows:
-        """Where it fits if something is cut: running tasks, or on stricter nodes the request itself."""
+        """Where it fits if something is cut: running tasks, on stricter nodes the request itself first."""
         regions = (Region.LEE, Region.DEE)
         order = self._order(regions, self._same_or_laxer())
         fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable)
-        stricter = self._order(regions, ~self._same_or_laxer() & self._fits_itself_cut())
-        return np.concatenate([order[fits[order]], stricter])
+        itself_cut = self._fits_itself_cut(np.zeros(PROMISED))
+        alone = self._order(regions, ~self._same_or_laxer() & itself_cut)
+        with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
+        beside = self._order(regions, ~self._same_or_laxer() & with_peers)
+        return np.concatenate([order[fits[order]], alone, beside])
 
     def cut_on(self, row: int) -> Found:
         """What is to be cut on one of those nodes."""
         if not self._same_or_laxer()[row]:
-            return Found(row, gets=self._more * self._own_share()[row])
+            gets = self._more * self._own_share()[row]
+            limit = LIMITS[self._snapshot.nodes.strictest_class[row]]
+            if self._books.fits_on(row, gets, limit):
+                return Found(row, gets=gets)
+            return Found(row, partial(self._cuts, row, self._peers(), gets, limit), gets)
         if self._books.fits_on(row, self._more, self._limit):
             return Found(row)
-        return Found(row, partial(self._cuts, row))
+        return Found(row, partial(self._cuts, row, self._laxer(), self._more, self._limit))
 
     def _own_share(self) -> Floats:
         """What is left of the request per node, if it loses all that overbooking there leaves it to lose."""
@@ -98,9 +105,10 @@ class Asking:
         )
         return share
 
-    def _fits_itself_cut(self) -> Flags:
+    def _fits_itself_cut(self, freed: Floats) -> Flags:
+        """Where what is left of the request fits once so much is given by others."""
         limits = np.array(LIMITS)[self._snapshot.nodes.strictest_class]
-        return self._books.fits(self._more * self._own_share()[:, None], limits)
+        return self._books.fits(self._more * self._own_share()[:, None] - freed, limits)
 
     def kill(self, *, may_wait: bool) -> Found | None:
         """The first node on which tasks can be ended for it that have another place, or may wait for one."""
@@ -155,10 +163,28 @@ class Asking:
             lambda: np.flatnonzero((tasks.task_class > wanted_class) & (tasks.node != NOWHERE)),
         )
 
+    @property
+    def _peers_give(self) -> Floats:
+        """The same of its own class too: on a node that is stricter than both, either can be cut."""
+        rows = self._peers()
+        wanted_class = self._request.task_class
+        return self._snapshot.once(("peers", wanted_class), lambda: self._sum(rows, self._gives(rows)))
+
+    def _peers(self) -> Rows:
+        tasks, strictest = self._snapshot.tasks, self._snapshot.nodes.strictest_class
+        rows = np.flatnonzero((tasks.task_class >= self._request.task_class) & (tasks.node != NOWHERE))
+        return rows[strictest[tasks.node[rows]] < self._request.task_class]
+
     def _gives(self, rows: Rows) -> Floats:
-        """What each task can give, until only what its class tolerates is left."""
+        """What each task can give, until only what its class tolerates on its node is left.
+
+        Its node is as strict as its strictest task, which may be the request.
+        """
         tasks = self._snapshot.tasks
-        share = 1 - (TOLERANCES[tasks.task_class[rows]] - TOLERANCES[self._request.task_class])
+        strictest = np.minimum(
+            self._snapshot.nodes.strictest_class[tasks.node[rows]], self._request.task_class
+        )
+        share = 1 - (TOLERANCES[tasks.task_class[rows]] - TOLERANCES[strictest])
         least = originals(tasks, rows) * share[:, None]
         gives: Floats = np.clip(allocations(tasks, rows) - least, 0.0, None)
         return gives
@@ -185,17 +211,16 @@ class Asking:
         )
         return np.lexsort((rows, use, -tasks.task_class[rows]))
 
-    def _cuts(self, row: int) -> tuple[Action, ...]:
+    def _cuts(self, row: int, among: Rows, wanted: Floats, limit: float) -> tuple[Action, ...]:
         """What to cut on a node on which that is enough: one task after the other, until the request fits."""
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
-        rows = self._snapshot.tasks_on(row)
-        rows = rows[tasks.task_class[rows] > self._request.task_class]
+        rows = among[tasks.node[among] == row]
         gives = self._gives(rows)
         freed = np.zeros(PROMISED)
         cuts: list[Action] = []
         for place in self._victims_first(rows):
-            factor = ((self._books.promised[row] - freed + self._more) / self._books.capacity[row]).max()
-            if factor <= self._limit + ROUNDING:
+            factor = ((self._books.promised[row] - freed + wanted) / self._books.capacity[row]).max()
+            if factor <= limit + ROUNDING:
                 break
             if not gives[place].any():
                 continue
@@ -203,7 +228,7 @@ class Asking:
             task = int(rows[place])
             left = allocations(tasks, rows)[place] - gives[place]
             of_class = int(tasks.task_class[task])
-            reason = f"class {of_class} tolerates {TOLERANCES[of_class]:.0%} less in favour of stricter ones"
+            reason = f"class {of_class} tolerates {TOLERANCES[of_class]:.0%} less in favour of others"
             cuts.append(
                 Cut(
                     task=tasks.ids[task],
@@ -293,7 +318,8 @@ class Asking:
             )
         if first:
             verb = "ended" if isinstance(first[0], Kill) else "cut"
-            reasons.append(f"{len(first)} tasks of laxer classes are {verb} for it")
+            whose = "of its class or laxer" if own is not None else "of laxer classes"
+            reasons.append(f"{len(first)} tasks {whose} are {verb} for it")
         else:
             factor = self._books.factor(self._more if own is None else own, np.array([row]))[0]
             allowed = min(self._limit, float(self._books.limit[row]))
