@@ -50,6 +50,14 @@ class Settings(Stability, frozen=True):
             "where nobody relies on promises. Else no more is promised than the tasks' classes allow."
         ),
     ] = False
+    spare_nodes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000,
+            description="Nodes that stay on although nothing runs there, so that what comes need not wait.",
+        ),
+    ] = 0
     disturbance_joules: Annotated[
         float,
         Meta(ge=0, le=1e9, description="What a move must save beyond its own energy, for the disturbance."),

@@ -190,9 +190,16 @@ def rebalance(snapshot: Snapshot, settings: Settings) -> Plan:
     _relieve(cluster)
     emptied = _empty_one(cluster)
     after, names = cluster.watts(), snapshot.nodes.names
+    idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive)
     wake = [
         Power(node=names[row], on=True, reasons=("no node that is on has room for what must be moved",))
         for row in np.flatnonzero((cluster.tasks > 0) & ~snapshot.nodes.on)
+    ]
+    wake += [
+        Power(node=names[row], on=True, reasons=("a spare node is kept for what comes",))
+        for row in np.flatnonzero(cluster.asleep & (cluster.tasks == 0))[
+            : max(settings.spare_nodes - idle.size, 0)
+        ]
     ]
     sleep = [
         Power(
@@ -201,7 +208,7 @@ def rebalance(snapshot: Snapshot, settings: Settings) -> Plan:
             reasons=("it is emptied" if row == emptied else "nothing runs there",),
             gain_watts=float(before[row]),
         )
-        for row in np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive)
+        for row in idle[settings.spare_nodes :]
     ]
     return Plan(
         actions=(*wake, *cluster.moves.actions, *sleep),
