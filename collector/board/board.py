@@ -48,7 +48,8 @@ class Board:
                     self._lists.drop_task(change.node, container)
             new: list[str] = []
             if change.containers:
-                rows, new = self._tasks.put(change.node, row, change.containers, change.heard_at)
+                capacity = self._nodes.table.columns.capacity[row].tolist()
+                rows, new = self._tasks.put(change.node, row, capacity, change.containers, change.heard_at)
                 self._list(change.node, [state.id for state in change.containers], rows)
             self._lists.put_host(change.node, self._nodes.use_ratio(row) if change.tells_use else None)
             return new

@@ -32,6 +32,21 @@ def amounts(quantities: Quantities) -> Amounts:
     )
 
 
+def promise(limit: Quantities, capacity: Sequence[float]) -> Amounts:
+    """What limits promise; one that leaves a container all that its node has promises nothing.
+
+    A container without limits of its own is told with those of its node. NaN is not known.
+    """
+    cpu, memory, disk, network = amounts(limit)
+    cores, memory_bytes, disk_rate, network_rate = capacity
+    return (
+        None if cpu is None or cpu >= cores else cpu,
+        None if memory is None or memory >= memory_bytes else memory,
+        None if disk is None or disk >= disk_rate else disk,
+        None if network is None or network >= network_rate else network,
+    )
+
+
 def quantities(row: Floats) -> Quantities:
     """A row as quantities."""
     cpu, memory, disk, network = (value if math.isfinite(value) else None for value in row.tolist())
@@ -127,10 +142,11 @@ class _Count:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """Whose row it is, and what was last told of it."""
+    """Whose row it is, what was last told of it, and what its limits promise there."""
 
     node: str
     state: ContainerState
+    promise: Amounts
 
 
 class TaskTable:
@@ -155,7 +171,12 @@ class TaskTable:
         return self._rows.get(node, {}).get(container)
 
     def put(
-        self, node: str, node_row: int, containers: Sequence[ContainerState], at: float
+        self,
+        node: str,
+        node_row: int,
+        capacity: Sequence[float],
+        containers: Sequence[ContainerState],
+        at: float,
     ) -> tuple[list[int], list[str]]:
         """Take in what a node said of containers; gives their rows, and the ids of those that are new."""
         of_node = self._rows.setdefault(node, {})
@@ -165,11 +186,7 @@ class TaskTable:
             if row is None:
                 new.append(state.id)
                 row = of_node[state.id] = self._enter(node, node_row, state.id, at)
-                self._describe(row, node, state, None)
-            else:
-                told = self._told[row].state
-                if told is not state:
-                    self._describe(row, node, state, told)
+            self._describe(row, node, state, promise(state.limit, capacity))
             rows.append(row)
         self.table.columns.used[rows] = np.array([amounts(state.used) for state in containers], dtype=float)
         return rows, new
@@ -244,11 +261,12 @@ class TaskTable:
         self._named.give_back(self._told.pop(row).state.service)
         self.table.leave(row)
 
-    def _describe(self, row: int, node: str, state: ContainerState, before: ContainerState | None) -> None:
+    def _describe(self, row: int, node: str, state: ContainerState, promised: Amounts) -> None:
         """Write what seldom changes, where it did."""
-        columns = self.table.columns
-        if (before is None or state.limit != before.limit) and not columns.is_promised[row]:
-            columns.requested[row] = columns.allocated[row] = amounts(state.limit)
+        columns, told = self.table.columns, self._told.get(row)
+        before = None if told is None else told.state
+        if (told is None or promised != told.promise) and not columns.is_promised[row]:
+            columns.requested[row] = columns.allocated[row] = promised
         if before is None or state.labels != before.labels:
             traits = task_traits(state.labels, self._default_class)
             columns.task_class[row], columns.kind[row], columns.movable[row] = traits
@@ -260,4 +278,4 @@ class TaskTable:
                 self._named.give_back(before.service)
         if before is None or state.name != before.name:
             columns.label[row] = state.name
-        self._told[row] = _Told(node, state)
+        self._told[row] = _Told(node, state, promised)

@@ -6,10 +6,11 @@ from dataclasses import fields
 import numpy as np
 
 from collector.answers import State
+from collector.board.tasks import promise
 from collector.board.traits import node_traits, task_traits
 from collector.config import CollectorConfig
 from collector.registry import Registry
-from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble, four
 from collector.snapshot.tables import Liveness, Snapshot
 from wire.resources import RESOURCES, Quantities
 
@@ -50,7 +51,7 @@ def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
                     name=state.name,
                     service=state.service,
                     used=state.used,
-                    requested=state.limit,
+                    requested=Quantities(*promise(state.limit, four(nodes[-1].capacity))),
                     task_class=task_class,
                     kind=kind,
                     movable=movable,

@@ -215,6 +215,20 @@ def test_what_an_orchestrator_promised_counts_more_than_limits() -> None:
     assert known.board.snapshot(START).tasks.came_from.tolist() == [NOWHERE, NOWHERE]
 
 
+def test_a_limit_that_leaves_a_container_the_whole_node_promises_it_nothing() -> None:
+    known = registry()
+    whole = container("a", limit=Quantities(4.0, 1 << 40))
+    known.apply(report(containers=[whole, container("b")], capacity=Quantities(4.0, 1 << 34)), START)
+    taken = known.board.snapshot(START)
+    assert np.isnan(taken.tasks.requested[0]).all()
+    assert np.isnan(taken.tasks.allocated[0]).all()
+    assert taken.nodes.allocated[0].tolist()[:2] == taken.tasks.allocated[1].tolist()[:2]
+    # The node grew, and what it says is said anew: now the same limit is one.
+    grown = report(sequence=2, containers=[whole, container("b")], capacity=Quantities(8.0, 1 << 34))
+    known.apply(grown, START + 10)
+    assert known.board.snapshot(START + 10).tasks.allocated[0, 0] == 4.0
+
+
 def test_settings_and_orchestrators_say_what_a_node_is_for() -> None:
     known = registry()
     for name in ("alpha", "beta", "gamma"):
