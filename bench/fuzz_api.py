@@ -76,7 +76,8 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         figures=(
             Figure(name="cases", value=found.cases, unit="questions", at_least=1),
             Figure(name="failures", value=found.failures, unit="answers", at_most=0),
-        )
+        ),
+        settings={"examples": options.examples, "seed": options.seed, "checks": list(_CHECKS)},
     )
 
 

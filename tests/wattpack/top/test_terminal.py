@@ -37,13 +37,13 @@ ANSWERS = {
             for number in range(40)
         ]
     },
-    "/v1/alerts?state=open": {"alerts": []},
+    "/v1/alerts": {"alerts": []},
 }
 
 
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        body = msgspec.json.encode(ANSWERS[self.path])
+        body = msgspec.json.encode(ANSWERS[self.path.partition("?")[0]])
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
