@@ -1,8 +1,8 @@
 """What a node says, and when: little, but never so little that the collector is far from the truth. Pure.
 
 At every tick it is given the whole picture and decides what of it is news: a window in which something moved,
-a container that came or went, an alert; now and then everything, and after a long silence that the node
-lives. No clock, no I/O: times come with the picture.
+a container that came, went or has another limit, an alert; now and then everything, and after a long silence
+that the node lives. No clock, no I/O: times come with the picture.
 """
 
 import zlib
@@ -148,11 +148,12 @@ class Speaker:
             if followed is None:
                 continue  # it has ended; this is what it left
             track = followed.track
-            values = container_values(container)
+            limit, values = container.sample.limit, container_values(container)
             track.add(values, seconds)
             followed.tally.add(values, seconds)
             is_news = closes and track.close(_allowed(container, capacity), self._push.threshold_points)
-            if is_news or everything:
+            # Who lowered or raised a limit waits to see that it holds.
+            if is_news or everything or followed.said_limit not in {None, limit}:
                 mean, window_seconds = track.latest()
             elif container.id in begun or (values[_CPU] is not None and track.awaits(_CPU)):
                 # Something is better than nothing until there is a window.
@@ -161,6 +162,7 @@ class Speaker:
                 continue
             state = container_state(container, mean, window_seconds)
             track.note_said(state.used, _allowed(container, capacity))
+            followed.said_limit = limit
             states.append(state)
         return tuple(states)
 
@@ -197,11 +199,13 @@ class Speaker:
 class _Container:
     """What is known of a container between two ticks."""
 
-    __slots__ = ("tally", "track")
+    __slots__ = ("said_limit", "tally", "track")
 
     def __init__(self, tally: Tally, *, since_the_beginning: bool) -> None:
         self.track = Track(CONTAINER_WIDTH, since_the_beginning=since_the_beginning)
         self.tally = tally
+        self.said_limit: Quantities | None = None
+        """The limit that the collector holds; None while it holds nothing."""
 
 
 def _capacities(capacity: Quantities) -> Values:

@@ -210,6 +210,15 @@ def test_a_limit_that_changes_moves_what_is_used_of_it() -> None:
     assert said.limit.cpu_cores == 2.0
 
 
+def test_a_limit_that_changes_is_said_in_its_tick_with_the_last_whole_window_and_only_once() -> None:
+    node = Node(quiet(container_window_seconds=9.0))
+    node.ticks(5, lambda number: {"a": Seen(cpu(0.5 if number < 3 else 1.5)), "b": Seen()})
+    lowered = {"a": Seen(cpu(1.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000)), "b": Seen()}
+    (said,) = the(node.tick(lowered, seconds=0.5)).containers
+    assert (said.id, said.limit.cpu_cores, said.used.cpu_cores) == ("a", 2.0, 0.5)
+    assert node.tick(lowered, seconds=0.5) is None
+
+
 def test_without_a_capacity_nothing_moves_until_there_is_one() -> None:
     node = Node(quiet(host_window_seconds=3.0))
     unknown = Quantities(cpu_cores=4.0, memory_bytes=8000)
