@@ -1,7 +1,6 @@
 """What goes wrong: a collector killed in the middle, two alive, a manager that is away, a dead target."""
 
 import signal
-import threading
 import time
 
 from bench.frame import Figure
@@ -11,6 +10,7 @@ from tests.lab.image import BURN
 
 _PATIENCE_SECONDS = 75.0
 _NAMES = ("hog", "steady")
+_QUIET_SECONDS = 5.0
 
 
 def _fill(cluster: Cluster) -> None:
@@ -132,31 +132,18 @@ def dead_target(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
     """The driver `none`: a plan on record, and not a word to any engine."""
+    # Nobody tells of the bottleneck until all that the services' start brings about is over.
+    for agent in cluster.agents.values():
+        agent.freeze()
     _fill(cluster)
-    # Events are told by whole seconds: those of the services' start are not meant.
-    time.sleep(2)
-    heard: list[str] = []
-
-    def listen() -> None:
-        since, until_then = int(time.time()), int(time.time()) + 25
-        for node in cluster.swarm.nodes:
-            heard.extend(
-                node.engine.docker(
-                    "events",
-                    f"--since={since}",
-                    f"--until={until_then}",
-                    "--filter=type=service",
-                    "--filter=type=node",
-                    "--filter=type=container",
-                ).splitlines()
-            )
-
-    listener = threading.Thread(target=listen)
-    listener.start()
+    until(lambda: not _events(cluster, time.time() - _QUIET_SECONDS), _PATIENCE_SECONDS)
+    since = time.time()
+    for agent in cluster.agents.values():
+        agent.thaw()
     planned, seconds = until(
         lambda: [each for each in collector.decisions() if each["outcome"] == "dry"], _PATIENCE_SECONDS
     )
-    listener.join()
+    time.sleep(_QUIET_SECONDS)
     return [
         Figure(
             name="dry_planned",
@@ -164,5 +151,13 @@ def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
             unit="s until a plan is on record",
             at_most=60,
         ),
-        Figure(name="dry_engine_events", value=len(heard), unit="events", at_most=0),
+        Figure(name="dry_engine_events", value=len(_events(cluster, since)), unit="events", at_most=0),
+    ]
+
+
+def _events(cluster: Cluster, since: float) -> list[str]:
+    """What the engines tell of since then: of containers, services, nodes, and all else."""
+    span = (f"--since={since:.3f}", f"--until={time.time():.3f}")
+    return [
+        line for node in cluster.swarm.nodes for line in node.engine.docker("events", *span).splitlines()
     ]
