@@ -44,6 +44,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "a pass over 50,000 containers, who waits meanwhile, and whether envelopes are numpy's percentiles",
     ),
     "replay": ("bench.replay", "replay beside CloudSim on the same days, and how long a week takes"),
+    "scenarios": (
+        "bench.scenarios",
+        "the scenarios of the papers, of PlanetLab and of Bitbrains: their figures beside ours",
+    ),
     "power": ("bench.power", "how far off the power models are on recordings of metered servers"),
 }
 

@@ -208,3 +208,20 @@ def test_moments_add_up_to_the_total() -> None:
     account = outcome.account
     assert sum(moment.joules for moment in account.moments) == pytest.approx(account.total.joules)
     assert np.sum([moment.seconds for moment in account.moments]) == pytest.approx(600)
+
+
+def test_who_waits_longer_than_it_has_patience_for_is_refused() -> None:
+    load = workload((0.6, 0), (0.6, 0), seconds=600.0, requested=[(0.6, 0), (0.6, 0)])
+    waits = Simulation(delay_seconds=0.0, decide_seconds=60, when_full="wait")
+    patient = simulate("binpack", [PLAIN], load, waits)
+    assert patient.account.counts["waiting_at_end"] == 1
+    hasty = simulate("binpack", [PLAIN], load, msgspec.structs.replace(waits, patience_seconds=100.0))
+    assert hasty.account.counts["waiting_at_end"] == 0
+    assert hasty.account.counts["refused"] == 1
+
+
+def test_nodes_at_the_end_tell_what_runs_there() -> None:
+    outcome = simulate("spread", [PLAIN], workload((0.25, 0.5 * GIGABYTE), (0.25, 0.25 * GIGABYTE)))
+    (node,) = outcome.nodes
+    assert (node.on, node.containers) == (True, 2)
+    assert node.used_ratio[:2] == (0.5, 0.75)

@@ -1,0 +1,78 @@
+"""Replays of what stands in `scenarios/`: what the papers and CloudSim have, beside ours."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from time import process_time
+
+from bench.frame import Figure, Progress, Result
+from replay import report
+from replay.beside import Beside, beside
+from replay.comparing import compare
+from replay.scenario import Scenario, read_scenario
+from replay.sources import workloads
+from wire.complaint import Complaint
+
+_FOLDER = Path("scenarios")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what can be chosen."""
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="scenarios, instead of all that tell figures"
+    )
+    parser.add_argument(
+        "--write", type=Path, metavar="FOLDER", help=f"write {report.NAME}.json and .md there"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep what FOLDER has of the other scenarios")
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Replay each, and hold it against what it expects."""
+    kept = report.read(options.write) if options.keep and options.write else report.Report({}, {})
+    done, absent = dict(kept.scenarios), dict(kept.absent)
+    figures: list[Figure] = []
+    for name, scenario in _chosen(options.only):
+        if missing := _missing(scenario):
+            absent[name] = f"{missing} is not there"
+            progress.say(f"{name}: {absent[name]}")
+            continue
+        began = process_time()
+        workload, earlier = workloads(scenario, _FOLDER)
+        comparison = compare(
+            list(scenario.run),
+            scenario,
+            workload,
+            earlier,
+            lambda policy, total: progress.track(policy, total, " s"),
+        )
+        held = beside(comparison.results, scenario.expected)
+        done[name] = report.replayed(scenario, comparison, held, process_time() - began)
+        absent.pop(name, None)
+        figures.extend(_figure(name, each) for each in held)
+        if options.write:
+            report.write(
+                report.Report(dict(sorted(done.items())), dict(sorted(absent.items()))), options.write
+            )
+    if not figures:
+        raise Complaint(f"no scenario could be replayed: {'; '.join(absent.values())}")
+    return Result(tuple(figures), settings={"absent": sorted(absent)})
+
+
+def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
+    for path in sorted(_FOLDER.glob("*.toml")):
+        scenario = read_scenario(path)
+        if path.stem in only if only else scenario.run and scenario.expected:
+            yield path.stem, scenario
+
+
+def _missing(scenario: Scenario) -> str | None:
+    trace = scenario.trace
+    files = (trace.file, trace.learn) if trace is not None else ()
+    return next((file for file in files if file is not None and not (_FOLDER / file).is_file()), None)
+
+
+def _figure(scenario: str, each: Beside) -> Figure:
+    against = f"_against_{each.relative_to}" if each.relative_to else ""
+    name = f"{scenario}_{each.policy}_{each.figure}{against}".replace("-", "_").replace(".", "_")
+    return Figure(name=name, value=each.ours, unit="", at_most=each.at_most, at_least=each.at_least)

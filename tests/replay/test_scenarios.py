@@ -1,0 +1,106 @@
+"""The scenarios that come with the project: each is sound, and the small ones come out as the papers say."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from replay.beside import Beside, beside
+from replay.choosing import contenders
+from replay.comparing import compare
+from replay.report import page, read
+from replay.results import PolicyResult
+from replay.scenario import read_scenario
+from replay.sources import GENERATORS, workloads
+from wire.complaint import Complaint
+from wire.resources import Resource
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
+FIGURES = set(PolicyResult.__struct_fields__)
+
+
+def replay(name: str, *policies: str, **settings: object) -> tuple[dict[str, PolicyResult], list[Beside]]:
+    scenario = read_scenario(ROOT / "scenarios" / f"{name}.toml")
+    if settings:
+        assert scenario.trace is not None
+        trace = msgspec.structs.replace(scenario.trace, settings={**scenario.trace.settings, **settings})
+        scenario = msgspec.structs.replace(scenario, trace=trace)
+    workload, earlier = workloads(scenario, ROOT / "scenarios")
+    found = compare(
+        policies or list(scenario.run), scenario, workload, earlier, lambda *_: nullcontext(lambda _: None)
+    )
+    return found.results.policies, beside(found.results, scenario.expected)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+class TestEvery:
+    def test_names_policies_that_are_there(self, path: Path) -> None:
+        scenario = read_scenario(path)
+        assert len(contenders(list(scenario.run), scenario)) == len(scenario.run)
+
+    def test_names_a_generator_or_a_trace_outside_of_the_project(self, path: Path) -> None:
+        trace = read_scenario(path).trace
+        if trace is not None and trace.generator is not None:
+            assert trace.generator in GENERATORS
+        elif trace is not None:
+            assert trace.file is not None
+            assert trace.file.startswith("../../shared/data/")
+
+    def test_expects_figures_that_results_have(self, path: Path) -> None:
+        scenario = read_scenario(path)
+        assert {each.figure.split(".")[0] for each in scenario.expected} <= FIGURES
+        assert {each.policy for each in scenario.expected} <= set(scenario.run)
+
+
+def test_motivating_example_needs_three_nodes_where_others_place_ten() -> None:
+    results, held = replay("genpack-motivating")
+    assert {name: result.placed for name, result in results.items()} == {
+        "spread": 10,
+        "binpack": 10,
+        "genpack": 12,
+        "least-watts": 12,
+    }
+    assert all(each.ok for each in held)
+    used = [name for name, node in results["genpack"].nodes.items() if node.containers]
+    assert used == ["node-1", "node-2", "node-3"]
+
+
+def test_spread_runs_the_small_worker_out_of_memory_and_draps_does_not() -> None:
+    results, held = replay("draps-140", "spread", "draps")
+    assert results["spread"].nodes["worker-1"].containers < 10
+    assert results["spread"].died >= 30
+    assert results["draps"].died == 0
+    assert all(each.ok for each in held)
+
+
+def test_draps_evens_out_what_spread_piles_on_the_small_worker() -> None:
+    results, _ = replay("draps-100", "spread", "draps")
+    spread, draps = results["spread"].nodes["worker-1"], results["draps"].nodes["worker-1"]
+    assert spread.used_ratio[Resource.MEMORY] == pytest.approx(0.805, abs=0.02)
+    assert draps.used_ratio[Resource.MEMORY] < 0.5
+
+
+@pytest.mark.slow
+def test_borg_like_jobs_draw_less_the_better_they_are_packed() -> None:
+    results, _ = replay("genpack-borg", hours=0.5)
+    spread = results["spread"].energy_kwh
+    assert results["binpack"].energy_kwh < 0.95 * spread
+    assert results["genpack"].energy_kwh < 0.77 * spread
+    assert results["least-watts"].energy_kwh < results["genpack"].energy_kwh
+    assert all(result.refused == 0 for result in results.values())
+
+
+def test_expecting_a_figure_that_no_result_has_is_complained_of() -> None:
+    scenario = read_scenario(ROOT / "scenarios" / "genpack-motivating.toml")
+    wrong = msgspec.structs.replace(scenario.expected[0], figure="utilisation_ratio.gpu")
+    scenario = msgspec.structs.replace(scenario, expected=(wrong,))
+    workload, _ = workloads(scenario, ROOT)
+    found = compare(["spread"], scenario, workload, None, lambda *_: nullcontext(lambda _: None))
+    with pytest.raises(Complaint, match=r"utilisation_ratio\.gpu"):
+        beside(found.results, scenario.expected)
+
+
+def test_page_of_results_is_made_from_its_numbers() -> None:
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page(read(ROOT / "docs"))
