@@ -66,9 +66,9 @@ _INTRODUCTION = (
     "# What the policies do with the same load",
     "",
     f"Made by `./dev bench scenarios --write docs` from `{NAME}.json`; do not edit. Each part is one file",
-    "of `scenarios/`, and `wattpack replay scenarios/NAME.toml` shows the same. [replay.md](replay.md)",
-    "says what is simulated. Where a paper or a peer has a figure, it stands beside ours; what is asked of ours,",
-    "and whether it is kept, stands behind.",
+    "of `scenarios/`, and `wattpack replay scenarios/NAME.toml` shows the same; [replay.md](replay.md)",
+    "says what is simulated. Where a paper or a peer has a figure, it stands beside ours; what is asked of",
+    "ours, and whether it is kept, stands behind.",
 )
 
 
