@@ -11,7 +11,7 @@ from collector.policies.filters import eligible, without_room
 from collector.policies.interface import Action, Policy, Power, Ranking, Refused, Request
 from collector.policies.least_watts_cost import UNKNOWN_WATTS, Costs, Settings, promise_room, share
 from collector.policies.least_watts_plan import rebalance
-from collector.policies.outlook import MEMORY, amounts, known_sums, needed
+from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
 from collector.snapshot.assembling import best_guess, four
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -27,9 +27,13 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     more, more_variance = _wanted(request, settings)
     expected, variance = known_sums(snapshot, settings.unknown_ratio)
     expected = np.fmax(expected, nodes.used)
+    variance = variance * sway(nodes.tasks + 1, settings.correlation)
     need = needed(expected + more, variance + more_variance, spread)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    free = nodes.capacity * settings.fill_ratio - (need - more)
+    # What is alone on a node may have all of it, else the largest would fit nowhere.
+    free = np.where(
+        (nodes.tasks == 0)[:, None], nodes.capacity, nodes.capacity * settings.fill_ratio - (need - more)
+    )
     refused = without_room(refused, free, amounts(more))
     if not settings.overbooks:
         room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)

@@ -25,17 +25,26 @@ class Settings(Stability, frozen=True):
     fill_ratio: Annotated[
         float,
         Meta(gt=0, le=1, description="Neither a placement nor a move takes more of a resource than this."),
-    ] = 0.99
+    ] = 0.9
     relieve_ratio: Annotated[
         float,
         Meta(gt=0, le=2, description="A node with less taken of every resource is not relieved of anything."),
-    ] = 1.0
+    ] = 0.95
     confidence: Annotated[
         float,
         Meta(
             ge=0.5, lt=1, description="How sure it must be that a node's CPU suffices for what is put there."
         ),
-    ] = 0.85
+    ] = 0.99
+    correlation: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="How much tasks stray together, as day and night make them: 0 is each on its own, "
+            "1 all at once.",
+        ),
+    ] = 0.1
     unknown_ratio: Annotated[
         tuple[_Share, _Share, _Share, _Share],
         Meta(

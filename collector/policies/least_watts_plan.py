@@ -11,7 +11,7 @@ import numpy as np
 
 from collector.policies.interface import Plan, Power
 from collector.policies.least_watts_cost import Costs, Settings, promise_room, share
-from collector.policies.outlook import CPU, Forecast, forecast, needed
+from collector.policies.outlook import CPU, Forecast, forecast, needed, sway
 from collector.policies.stability import Moves, move_joules
 from collector.snapshot.assembling import best_guess, sum_by_node
 from collector.snapshot.power import Floats, Rows
@@ -21,6 +21,8 @@ _LASTS = 0.71
 """How much of what exceeds the expected now is still there a while later."""
 _RELIEVED_RATIO = 0.9
 _MOST_RELIEVED = 5
+_FULL_WINDOWS = 2
+"""A node that was full for as many windows is not expected to get better by itself."""
 _RECEIVES_RATIO = 0.85
 """A node that is fuller than this by what it uses now is given nothing."""
 _BORNE_RATIO = 0.95
@@ -28,6 +30,7 @@ _BORNE_RATIO = 0.95
 _TRIED = 12
 """So many nodes are tried for emptying in one plan, those with the fewest tasks first."""
 _DAY_SECONDS = 86_400.0
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,8 @@ class _Cluster:
         fill = self.settings.fill_ratio
         need = needed(
             self.expected[rows] + self.forecast.expected[task],
-            self.variance[rows] + self.forecast.variance[task],
+            (self.variance[rows] + self.forecast.variance[task])
+            * sway(self.tasks[rows] + 1, self.settings.correlation),
             self.spread * bar.deviations,
         )
         now = share(self.load[rows] + self.used[task], capacity)
@@ -222,7 +226,8 @@ def _relieve(cluster: _Cluster) -> None:
     """Take from each node of which too much is wanted, now and to come."""
     limit, capacity = cluster.settings.relieve_ratio, cluster.snapshot.nodes.capacity
     lasting = _LASTS * cluster.load + (1 - _LASTS) * cluster.expected
-    over = (share(cluster.load, capacity) > limit) & (share(lasting, capacity) > limit)
+    now = share(cluster.load, capacity)
+    over = (now > limit) & ((share(lasting, capacity) > limit) | _stays_full(cluster.snapshot, now, limit))
     for node in np.flatnonzero(over.any(axis=1) & cluster.awake):
         resource = int(np.argmax(share(cluster.load[node], capacity[node])))
         for _ in range(_MOST_RELIEVED):
@@ -231,6 +236,18 @@ def _relieve(cluster: _Cluster) -> None:
                 break
             if not _relieve_of_one(cluster, int(node), resource, taken):
                 break
+
+
+def _stays_full(snapshot: Snapshot, now: Floats, limit: float) -> Flags:
+    """Where a node was full in the newest windows, and no more was seen of it than it has.
+
+    A node cannot give more than it has: what was seen then says little of what is wanted.
+    """
+    windows = snapshot.nodes.history
+    if windows.shape[1] < _FULL_WINDOWS:
+        return np.zeros(now.shape, dtype=np.bool_)
+    full: Flags = np.all(windows[:, -_FULL_WINDOWS:] > limit, axis=1) & (now <= 1 + _ROUNDING)
+    return full
 
 
 def _relieve_of_one(cluster: _Cluster, node: int, resource: int, taken: float) -> bool:

@@ -7,8 +7,10 @@ kept, it tells of load that does come together, which no sum of variances knows 
 
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.snapshot.assembling import sum_by_node
 from collector.snapshot.power import Floats
@@ -38,6 +40,16 @@ def needed(expected: Floats, variance: Floats, spread: Floats) -> Floats:
     """What sums of tasks need of each resource."""
     need: Floats = expected + spread * np.sqrt(np.maximum(variance, 0.0))
     return need
+
+
+def sway(tasks: NDArray[np.integer[Any]], correlation: float) -> Floats:
+    """How many times the sum of its tasks' variances a node strays by, when they stray together in part.
+
+    Of n that are alike, each pair correlated so, the sum has 1 + (n - 1) * correlation times the variance
+    that it would have if each went its own way.
+    """
+    times: Floats = 1.0 + np.maximum(tasks - 1, 0) * correlation
+    return times[:, None]
 
 
 def amounts(row: Floats) -> Quantities:

@@ -1,14 +1,17 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collector.policies.interface import Move, Power, Request
 from collector.policies.least_watts import place
 from collector.policies.least_watts_cost import Settings
 from collector.policies.least_watts_plan import rebalance
-from collector.policies.outlook import deviations, forecast
+from collector.policies.outlook import deviations, forecast, sway
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import CURVE, amount
@@ -84,9 +87,26 @@ def test_of_those_asleep_the_one_with_the_fewest_idle_watts_for_its_room_is_woke
 
 
 def test_the_more_certain_it_must_be_the_less_fits() -> None:
-    snapshot = assemble([_node("a")], [_task("one", "a", 6, deviation=2.0)])
+    snapshot = assemble([_node("a")], [_task("one", "a", 5, deviation=2.0)])
     assert _best(snapshot, _request(1), Settings(confidence=0.85)) == "a"
     assert _best(snapshot, _request(1), Settings(confidence=0.99)) is None
+
+
+def test_the_more_tasks_stray_together_the_less_fits() -> None:
+    snapshot = assemble([_node("a")], [_task(f"task-{each}", "a", 0.4, deviation=0.4) for each in range(9)])
+    assert _best(snapshot, _request(1), Settings(correlation=0.0)) == "a"
+    assert _best(snapshot, _request(1), Settings(correlation=0.5)) is None
+
+
+@given(count=st.integers(1, 50), correlation=st.floats(0, 1))
+def test_what_strays_together_lies_between_squares_and_plain_sums(count: int, correlation: float) -> None:
+    deviation = float(np.sqrt(count * sway(np.array([count]), correlation))[0, 0])
+    assert np.sqrt(count) * (1 - 1e-9) <= deviation <= count * (1 + 1e-9)
+
+
+def test_a_task_as_large_as_a_node_has_one_for_itself() -> None:
+    tasks = [_task("one", "a", 0.1)]
+    assert _best(assemble([_node("a"), _node("b", on=False)], tasks), _request(10, 16)) == "b"
 
 
 def test_confidence_is_that_of_a_bell_curve() -> None:
@@ -114,9 +134,9 @@ def test_a_service_is_kept_apart_over_failure_domains() -> None:
 
 
 def test_what_nobody_knows_counts_with_a_part_of_what_it_asks_for() -> None:
-    asked = TaskFacts(id="new", node="a", requested=amount(9, 1))
+    asked = TaskFacts(id="new", node="a", requested=amount(7, 1))
     snapshot = assemble([_node("a")], [asked])
-    request, all_of_it = Request(reserve=amount(9, 1)), (1.0, 1.0, 1.0, 1.0)
+    request, all_of_it = Request(reserve=amount(7, 1)), (1.0, 1.0, 1.0, 1.0)
     assert _best(snapshot, request, Settings(overbooks=True)) == "a"
     assert _best(snapshot, request, Settings(overbooks=True, unknown_ratio=all_of_it)) is None
 
@@ -132,7 +152,7 @@ def test_reasons_tell_watts_room_and_confidence() -> None:
     snapshot = assemble([_node("a")], [_task("one", "a", 2, deviation=0.0)])
     reasons = place(snapshot, _request(1), _ANY).explain(0)
     assert reasons[0] == "adds 6.0 W there; 1 nodes have room"
-    assert reasons[1] == "cpu would be at 30% of 10 cores with 85% confidence"
+    assert reasons[1] == "cpu would be at 30% of 10 cores with 99% confidence"
 
 
 def test_a_node_that_told_no_curve_comes_last() -> None:
@@ -156,7 +176,7 @@ def test_an_overload_that_lasts_is_relieved_by_the_smallest_that_suffices() -> N
 
 
 def test_an_overload_that_passes_is_left_alone() -> None:
-    burst = msgspec.structs.replace(amount(1, 0.1), cpu_cores=6.0)
+    burst = msgspec.structs.replace(amount(1, 0.1), cpu_cores=5.5)
     passing = TaskFacts(
         id="burst",
         node="a",
@@ -167,6 +187,18 @@ def test_an_overload_that_passes_is_left_alone() -> None:
         variance=(1.0, 0, 0, 0),
     )
     assert _moves(assemble([_node("a"), _node("b")], [passing, _task("steady", "a", 5)])) == []
+
+
+def test_a_node_that_stays_full_is_relieved_although_no_more_can_be_seen_of_it() -> None:
+    tasks = [
+        replace(_task(name, "a", 4.9), mean=amount(1, 0.1), envelope=amount(1, 0.1))
+        for name in ("one", "two")
+    ]
+    full = (0.98, 0.0, 0.0, 0.0)
+    passes = _node("a", history=[(0.2, 0.0, 0.0, 0.0), full])
+    assert _moves(assemble([passes, _node("b")], tasks)) == []
+    lasts = _node("a", history=[full, full])
+    assert len(_moves(assemble([lasts, _node("b")], tasks))) == 1
 
 
 def test_a_node_is_emptied_where_others_have_room_and_then_switched_off() -> None:
