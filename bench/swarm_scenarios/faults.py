@@ -158,6 +158,4 @@ def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
 def _events(cluster: Cluster, since: float) -> list[str]:
     """What the engines tell of since then: of containers, services, nodes, and all else."""
     span = (f"--since={since:.3f}", f"--until={time.time():.3f}")
-    return [
-        line for node in cluster.swarm.nodes for line in node.engine.docker("events", *span).splitlines()
-    ]
+    return [line for node in cluster.swarm.nodes for line in node.engine.docker("events", *span).splitlines()]

@@ -7,7 +7,8 @@ from math import isnan
 from collector.acting.guards import ACT_LABEL, ALLOWED, NEVER
 from collector.acting.records import Step
 from collector.board.facts import Allocation, Host
-from collector.drivers.interface import ServiceView, View
+from collector.drivers.interface import Mode, NodeView, ServiceView, View
+from collector.policies.stability import POWER_LABEL
 from collector.snapshot.assembling import Four, four
 from wire.resources import Quantities
 
@@ -66,6 +67,7 @@ def allocations(view: View, deeds: Deeds, *, opt_in: bool) -> Iterator[Allocatio
             allocated=allocated,
             came_from=deeds.came_from.get(task.container),
             stays=service.stays is not None or _is_unwilling(service, opt_in=opt_in),
+            everywhere=service.mode is Mode.GLOBAL,
         )
     for container, (node, first, now) in deeds.cuts.items():
         if container not in seen:
@@ -82,8 +84,13 @@ def hosts(view: View, deeds: Deeds) -> Iterator[Host]:
             node=node.name,
             on=not is_off,
             accepts=(is_off or node.accepts) and node.labels.get(ACT_LABEL) != NEVER,
-            labels=tuple(sorted(node.labels.items())),
+            labels=tuple(sorted(_labels(node).items())),
         )
+
+
+def _labels(node: NodeView) -> Mapping[str, str]:
+    """A node's own; a cluster without its managers is none, so that they are never switched off."""
+    return {**node.labels, POWER_LABEL: NEVER} if node.is_manager else node.labels
 
 
 def _promised(service: ServiceView) -> Four:

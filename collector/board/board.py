@@ -129,7 +129,7 @@ class Board:
                     continue
                 columns.requested[row], columns.allocated[row] = each.requested, each.allocated
                 columns.is_promised[row] = True
-                self._tasks.hold(row, stays=each.stays)
+                self._tasks.hold(row, stays=each.stays, everywhere=each.everywhere)
                 self._list(each.node, [each.container], [row])
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
                 columns.came_from[row] = NOWHERE if came_from is None else came_from

@@ -73,6 +73,8 @@ class Allocation:
     """The node it was moved away from."""
     stays: bool = False
     """Whether the orchestrator holds it where it is; else its labels say whether it may be moved."""
+    everywhere: bool = False
+    """Whether the orchestrator runs one on every node; else its labels say what it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

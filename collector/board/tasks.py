@@ -221,10 +221,11 @@ class TaskTable:
         promised = self.table.columns.allocated[list(self._rows.get(node, {}).values())]
         return np.where(np.isnan(promised).all(axis=0), np.nan, np.nansum(promised, axis=0))
 
-    def hold(self, row: int, *, stays: bool) -> None:
-        """Say that a container must stay where it is, or that its labels decide."""
-        labels = self._told[row].state.labels
-        self.table.columns.movable[row] = not stays and task_traits(labels, self._default_class).movable
+    def hold(self, row: int, *, stays: bool, everywhere: bool) -> None:
+        """Say that a container must stay where it is, or is one of many alike, or that its labels decide."""
+        traits = task_traits(self._told[row].state.labels, self._default_class)
+        self.table.columns.movable[row] = not stays and traits.movable
+        self.table.columns.kind[row] = Kind.DAEMON if everywhere else traits.kind
 
     def rivals(self, node: str) -> Counter[str]:
         """The nodes that claim the same containers as this one, and how many."""

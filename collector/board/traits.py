@@ -5,13 +5,14 @@ A label that cannot be read says nothing: the default holds, and it is the caref
 | label of a container | values | default |
 |---|---|---|
 | `wattpack.class` | 1 (nothing is taken from it) to 4 (overbooked up to 200 %) | `placement.default_class` |
-| `wattpack.kind` | `service`, `job` | `service` |
+| `wattpack.kind` | `service`, `job`, `daemon` (one on every node) | `service` |
 | `wattpack.move` | `allowed`, `never` | `allowed` |
 
 | label of a node | values | default |
 |---|---|---|
 | `wattpack.generation` | `any`, `nursery`, `young`, `old` | `any` |
 | `wattpack.accept` | `allowed`, `never` | `allowed` |
+| `wattpack.power` | `allowed`, `never` (is not switched off) | `allowed`, `never` for managers |
 """
 
 from collections.abc import Mapping

@@ -28,7 +28,7 @@ from collector.policies.interface import (
 )
 from collector.policies.least_watts_cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
-from collector.policies.stability import Moves, move_joules
+from collector.policies.stability import Moves, keeps_awake, may_sleep, move_joules
 from collector.policies.thresholds import LOOK_BACK, PUBLISHED, Overload, overloaded
 from collector.snapshot.assembling import best_guess, four, sum_by_node
 from collector.snapshot.power import Floats, Rows
@@ -111,6 +111,7 @@ class _Cluster:
             tasks.used[:, _MEMORY] > 0, tasks.used[:, _MEMORY], np.nan_to_num(tasks.requested[:, _MEMORY])
         )
         self.where = tasks.node.copy()
+        self.counts = keeps_awake(snapshot)
         self.capacity = np.where(nodes.capacity > 0, nodes.capacity, np.inf)
         self.load = sum_by_node(tasks.node, self.need, len(nodes.names))
         self.began = self.load.copy()
@@ -225,14 +226,14 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
     legs: list[_Leg] = []
     tasks, settings = cluster.snapshot.tasks, cluster.settings
     used = cluster.began[:, _CPU] / cluster.capacity[:, _CPU]
-    source = cluster.awake & ~over & (used < 1)
+    source = cluster.awake & ~over & (used < 1) & may_sleep(cluster.snapshot)
     closed = over | ~cluster.awake
     while source.any():
         node = int(np.flatnonzero(source)[np.argmin(used[source])])
         source[node], closed[node] = False, True
         rows = cluster.tasks_on(node)
         moved = np.count_nonzero(cluster.where != tasks.node)
-        if not rows.size or np.count_nonzero(cluster.where == node) != rows.size:
+        if not rows.size or np.count_nonzero((cluster.where == node) & cluster.counts) != rows.size:
             continue
         if moved + np.count_nonzero(tasks.node[rows] == node) > settings.moves:
             continue
@@ -268,8 +269,8 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
     snapshot = cluster.snapshot
     nodes, tasks = snapshot.nodes, snapshot.tasks
     count = len(nodes.names)
-    had = np.bincount(tasks.node[tasks.node != NOWHERE], minlength=count) > 0
-    has = np.bincount(cluster.where[cluster.where != NOWHERE], minlength=count) > 0
+    had = np.bincount(tasks.node[cluster.counts], minlength=count) > 0
+    has = np.bincount(cluster.where[cluster.counts & (cluster.where != NOWHERE)], minlength=count) > 0
     joules = move_joules(snapshot, np.array([leg.task for leg in legs], dtype=np.intp))
     at, moves = tasks.node.copy(), []
     for leg, cost in zip(legs, joules, strict=True):
@@ -295,7 +296,7 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
             reasons=("nothing runs there any more" if had[row] else "nothing runs there",),
             gain_watts=float(np.nan_to_num(cluster.watts[row])),
         )
-        for row in np.flatnonzero(~has & nodes.on & cluster.receives)
+        for row in np.flatnonzero(~has & nodes.on & cluster.receives & may_sleep(snapshot))
     ]
     return Plan(
         actions=(*wake, *moves, *sleep),

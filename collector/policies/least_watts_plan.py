@@ -12,7 +12,7 @@ import numpy as np
 from collector.policies.interface import Plan, Power
 from collector.policies.least_watts_cost import Costs, Settings, promise_room, share
 from collector.policies.outlook import CPU, Forecast, forecast, needed, sway
-from collector.policies.stability import Moves, move_joules
+from collector.policies.stability import Moves, keeps_awake, may_sleep, move_joules
 from collector.snapshot.assembling import best_guess, sum_by_node
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
@@ -65,7 +65,7 @@ class _Cluster:
         self.promised = np.nan_to_num(tasks.allocated, nan=0.0)
         self.allocated = sum_by_node(self.where, self.promised, self.count)
         self.history = sum_by_node(self.where, self.forecast.history, self.count)
-        self.tasks = np.bincount(self.where[self.where != NOWHERE], minlength=self.count)
+        self.tasks = np.bincount(self.where[keeps_awake(snapshot)], minlength=self.count)
         self.spread = settings.deviations
         self.costs = Costs(snapshot, self.spread)
         self.asleep: Flags = ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, CPU])
@@ -194,7 +194,7 @@ def rebalance(snapshot: Snapshot, settings: Settings) -> Plan:
     _relieve(cluster)
     emptied = _empty_one(cluster)
     after, names = cluster.watts(), snapshot.nodes.names
-    idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive)
+    idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive & may_sleep(snapshot))
     wake = [
         Power(node=names[row], on=True, reasons=("no node that is on has room for what must be moved",))
         for row in np.flatnonzero((cluster.tasks > 0) & ~snapshot.nodes.on)
@@ -282,7 +282,7 @@ def _empty_one(cluster: _Cluster) -> int | None:
     settings, tasks = cluster.settings, cluster.snapshot.tasks
     lately = np.count_nonzero((tasks.came_from != NOWHERE) & (tasks.settled_seconds < _DAY_SECONDS))
     allowed = min(cluster.moves.room, settings.moves_per_day * len(tasks.ids) - lately)
-    candidates = np.flatnonzero(cluster.awake & (cluster.tasks <= allowed))
+    candidates = np.flatnonzero(cluster.awake & may_sleep(cluster.snapshot) & (cluster.tasks <= allowed))
     order = np.lexsort((cluster.expected[candidates, CPU], cluster.tasks[candidates]))
     for node in candidates[order][:_TRIED]:
         rows = cluster.leavers(int(node))

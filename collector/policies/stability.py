@@ -6,11 +6,12 @@ import numpy as np
 
 from collector.policies.interface import Action, Move, Stability
 from collector.snapshot.power import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Liveness, Snapshot
+from collector.snapshot.tables import NOWHERE, Flags, Kind, Liveness, Snapshot
 from wire.resources import RESOURCES, Resource
 
 COPY_BYTES_PER_SECOND = 125e6
 """How fast a container's memory is filled again on another node: a link of one gigabit."""
+POWER_LABEL, _NEVER = "wattpack.power", "never"
 _MEMORY = RESOURCES.index(Resource.MEMORY)
 
 
@@ -30,6 +31,17 @@ def may_wake(snapshot: Snapshot) -> Flags:
     """The nodes that are off and could be given something once they are switched on."""
     nodes = snapshot.nodes
     return ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, 0])
+
+
+def may_sleep(snapshot: Snapshot) -> Flags:
+    """The nodes that may be switched off once nothing is left there."""
+    return ~snapshot.nodes.labelled(POWER_LABEL, _NEVER)
+
+
+def keeps_awake(snapshot: Snapshot) -> Flags:
+    """The tasks for whose sake a node stays on: all but those that every node runs."""
+    awake: Flags = (snapshot.tasks.node != NOWHERE) & (snapshot.tasks.kind != Kind.DAEMON)
+    return awake
 
 
 def may_leave(snapshot: Snapshot, stability: Stability) -> Flags:

@@ -55,6 +55,8 @@ class Kind(IntEnum):
 
     SERVICE = 0
     JOB = 1
+    DAEMON = 2
+    """As long as its node does: one runs on every node, comes with it and goes with it."""
 
 
 _MADE_OF = (("names", "index"), ("labels", "_label_columns"), ("history", "deviation"))

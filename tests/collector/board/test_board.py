@@ -1,7 +1,7 @@
 import json
 import math
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import msgspec
 import numpy as np
@@ -210,6 +210,9 @@ def test_what_an_orchestrator_promised_counts_more_than_limits() -> None:
     assert taken.nodes.allocated[0, :2].tolist() == [2.5, 4e8]
     assert taken.nodes.overbooking[0] == pytest.approx(2.5 / 4)
     assert taken.tasks.came_from.tolist() == [1, NOWHERE]
+    assert taken.tasks.kind.tolist() == [Kind.SERVICE, Kind.SERVICE]
+    known.board.put_allocations([replace(promise, everywhere=True)])
+    assert known.board.snapshot(START).tasks.kind.tolist() == [Kind.DAEMON, Kind.SERVICE]
     known.board.forget("beta")
     known.apply(report("gamma"), START)
     assert known.board.snapshot(START).tasks.came_from.tolist() == [NOWHERE, NOWHERE]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from collector.policies.thresholds import (
     quartile_range,
 )
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import Kind
 from tests.collector.policies.clusters import CURVE, GIB, amount
 
 _FIXED = msgspec.structs.replace(REFERENCE, overload=Overload.FIXED)
@@ -68,6 +71,15 @@ def test_the_least_used_host_is_emptied_and_switched_off() -> None:
     plan = rebalance(assemble([_node("a"), _node("b")], tasks), _FIXED)
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("one", "b")]
     assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
+
+
+def test_what_runs_on_every_host_keeps_none_awake_and_a_manager_stays_on() -> None:
+    tasks = [_task("one", "a", 1), _task("two", "b", 3), _task("three", "b", 2)]
+    daemons = [replace(_task(f"d-{node}", node, 0.1), kind=Kind.DAEMON, movable=False) for node in "ab"]
+    plan = rebalance(assemble([_node("a"), _node("b")], [*tasks, *daemons]), _FIXED)
+    assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
+    nodes = [_node(name, labels={"wattpack.power": "never"}) for name in "abc"]
+    assert rebalance(assemble(nodes, tasks), _FIXED).actions == ()
 
 
 def test_a_host_that_cannot_be_emptied_whole_keeps_everything() -> None:

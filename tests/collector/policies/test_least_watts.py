@@ -13,7 +13,7 @@ from collector.policies.least_watts_cost import Settings
 from collector.policies.least_watts_plan import rebalance
 from collector.policies.outlook import deviations, forecast, sway
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Snapshot
+from collector.snapshot.tables import Kind, Snapshot
 from tests.collector.policies.clusters import CURVE, amount
 from wire.messages import PowerCurve
 from wire.resources import Quantities
@@ -209,6 +209,24 @@ def test_a_node_is_emptied_where_others_have_room_and_then_switched_off() -> Non
     assert plan.watts_before is not None
     assert plan.watts_after is not None
     assert plan.watts_after < plan.watts_before
+
+
+def test_what_runs_on_every_node_keeps_none_awake() -> None:
+    tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
+    daemons = [
+        replace(_task(f"daemon-{node}", node, 0.1, service="agent"), kind=Kind.DAEMON, movable=False)
+        for node in "ab"
+    ]
+    plan = rebalance(assemble([_node("a"), _node("b")], [*tasks, *daemons]), Settings(moves_per_day=1))
+    assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("one", "b")]
+    assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
+
+
+def test_a_node_that_must_stay_on_is_neither_emptied_nor_switched_off() -> None:
+    manager = {"wattpack.power": "never"}
+    tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
+    nodes = [_node("a", labels=manager), _node("b", labels=manager), _node("c", labels=manager)]
+    assert rebalance(assemble(nodes, tasks), Settings(moves_per_day=1)).actions == ()
 
 
 def test_nothing_is_emptied_that_does_not_pay() -> None:
