@@ -35,6 +35,10 @@ def value(url: str, series: str) -> float:
     return float(found[1])
 
 
+def shown_watts(url: str) -> float:
+    return value(url, 'wattpack_node_power_watts{source="rapl"}')
+
+
 def test_a_meter_is_believed_shown_and_its_joules_go_on_over_a_restart(tmp_path: Path) -> None:
     tree = PowercapTree(tmp_path / "tree", intel(constant(WATTS)))
     joules = 0.0
@@ -46,9 +50,8 @@ def test_a_meter_is_believed_shown_and_its_joules_go_on_over_a_restart(tmp_path:
                     filter(None, (re.findall(r"(http://\S+)/metrics", line) for line in process.stdout))
                 )
                 eventually(lambda: value(url, "wattpack_agent_samples_total") >= 6, 20)  # noqa: B023 - called at once
-                assert value(url, 'wattpack_node_power_watts{source="rapl"}') == pytest.approx(
-                    WATTS, rel=0.05
-                )
+                # One sample may be off where the process that moves the counters had to wait for a core.
+                eventually(lambda: shown_watts(url) == pytest.approx(WATTS, rel=0.05), 20)  # noqa: B023 - called at once
                 assert 'wattpack_node_meter_watts{meter="rapl"' in fetch(f"{url}/metrics")
                 counted = value(url, "wattpack_node_energy_joules_total")
                 assert counted > joules
