@@ -47,7 +47,7 @@ class Loop:
         """Hold the lease."""
         was = self.actor.holder
         await self.actor.hold()
-        if self.actor.holder != was:
+        if self.actor.holder != was and not self.actor.is_dry:
             log.info(
                 "%s", "this collector acts" if self.actor.holder is None else f"{self.actor.holder} acts"
             )
