@@ -6,17 +6,28 @@ available of its dominant resource, an unknown one to the one with the most avai
 A bottleneck (algorithm 2): the container that takes the most of the short resource moves away from the node,
 to one that does not run its service yet, unless all do; again by availability of the service's dominant
 resource, or of the short one. Availability is a share of what a node has: small nodes are not drowned so.
+Where none that is on has room, one that was switched off is woken: who saves energy must give it back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
-from collector.policies.interface import Action, Plan, Policy, Ranking, Refused, Request, Stability, ranked
+from collector.policies.interface import (
+    Action,
+    Plan,
+    Policy,
+    Power,
+    Ranking,
+    Refused,
+    Request,
+    Stability,
+    ranked,
+)
 from collector.policies.outcome import watts
 from collector.policies.scoring import each_percent, instances_near, percent, share
-from collector.policies.stability import Moves, move_joules
+from collector.policies.stability import Moves, may_wake, move_joules
 from collector.snapshot.power import Floats
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
@@ -70,10 +81,10 @@ def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
     off than the source was.
     """
     answers = propose(snapshot, settings)
-    moves = tuple(each.move for each in answers if each.move is not None)
-    before, after = watts(snapshot, moves)
+    actions = tuple(action for each in answers for action in (each.wake, each.move) if action is not None)
+    before, after = watts(snapshot, actions)
     return Plan(
-        actions=moves,
+        actions=actions,
         left=tuple(each.why_not for each in answers if each.why_not is not None),
         watts_before=before,
         watts_after=after,
@@ -86,6 +97,8 @@ class Proposal:
 
     node: int
     resource: int
+    wake: Action | None = None
+    """What must be done before the move, if anything."""
     move: Action | None = None
     why_not: str | None = None
 
@@ -134,15 +147,26 @@ class _Healing:
         takes = self._takes(resource)
         task = int(leaving[np.argmax(takes[leaving])])
         choice = self._candidates(node, task, resource)
-        target = self._best(choice, task, node, resource)
+        target, wake = self._best(choice, task, node, resource), None
         if target == NOWHERE:
-            return nothing(f"stays short: no node {choice.among} has room for {tasks.names[task]}")
+            why = f"stays short: no node {choice.among} has room for {tasks.names[task]}"
+            choice = replace(choice, nodes=may_wake(self._snapshot), among="that are switched off")
+            target = self._best(choice, task, node, resource)
+            if target == NOWHERE:
+                return nothing(why)
+            wake = self._wake(target)
         cost = float(move_joules(self._snapshot, np.array([task]))[0])
         self.moves.add(task, target, self._reasons(task, target, resource, choice), cost_joules=cost)
         self._load[node] -= tasks.mean[task]
         self._load[target] += tasks.mean[task]
         self._home[task] = target
-        return Proposal(node=node, resource=resource, move=self.moves.actions[-1])
+        return Proposal(node=node, resource=resource, wake=wake, move=self.moves.actions[-1])
+
+    def _wake(self, target: int) -> Action:
+        """Switch a node on; from then on it may be given more."""
+        self.moves.may_receive[target] = True
+        why = "it is needed: no node that is on has room"
+        return Power(node=self._snapshot.nodes.names[target], on=True, reasons=(why,))
 
     def _takes(self, resource: int) -> Floats:
         tasks = self._snapshot.tasks

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from collector.policies.draps import place, rebalance
-from collector.policies.interface import Move, Plan, Refused, Request, Stability
+from collector.policies.interface import Move, Plan, Power, Refused, Request, Stability
 from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
@@ -113,6 +113,17 @@ def test_where_nobody_has_room_nothing_moves_and_that_is_said() -> None:
     plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
     assert plan.actions == ()
     assert plan.left == ("cpu on a stays short: no node without the service has room for hog",)
+
+
+def test_a_node_that_is_off_is_woken_only_where_none_that_is_on_has_room() -> None:
+    short, asleep = node("a", 9.5, bottleneck=CPU_IS_SHORT), node("c", on=False)
+    hog = task("hog", "a", 5)
+    assert moves(rebalance(assemble([short, node("b", 1), asleep], [hog]), SETTINGS)) == {"hog": "b"}
+    wake, move = rebalance(assemble([short, node("b", 6), asleep], [hog]), SETTINGS).actions
+    assert isinstance(wake, Power)
+    assert (wake.node, wake.on) == ("c", True)
+    assert isinstance(move, Move)
+    assert (move.task, move.target) == ("hog", "c")
 
 
 def test_the_target_must_not_become_the_next_bottleneck() -> None:
