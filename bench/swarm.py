@@ -32,7 +32,7 @@ def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
         "memory": Scenario(memory),
         "memory-plain": Scenario(memory_plain, _DRY),
         "web": Scenario(web),
-        "consolidation": Scenario(consolidation.consolidation, consolidation.SETTINGS),
+        "consolidation": Scenario(consolidation.consolidation, _DRY),
         "cut": Scenario(cutting.cut, cutting.SETTINGS),
         "dead-target": Scenario(faults.dead_target),
         "away": Scenario(faults.away),

@@ -260,7 +260,7 @@ def _defaults(nodes: Swarm) -> dict[str, Any]:
             "healthy_seconds": 20,
             "power_grace_seconds": 0.1,
         },
-        "acting": {"look_seconds": 1, "view_seconds": 2, "verify_seconds": 30, "settle_seconds": 30},
+        "acting": {"look_seconds": 1, "view_seconds": 2, "verify_seconds": 30},
         "policies": {"draps": {"cool_down_seconds": 5}},
     }
 

@@ -9,10 +9,11 @@ from tests.lab.image import BURN
 
 _NODES = ("node1", "node2", "node3")
 _PATIENCE_SECONDS = 120.0
-_LIGHT_CORES, _HEAVY_CORES = 0.04, 0.2
+_LIGHT_CORES, _HEAVY_CORES = 0.1, 0.2
+"""Three light services need two nodes, three heavy ones all."""
 _MEASURED_SECONDS = 20.0
 _ENERGY = f"J in {_MEASURED_SECONDS:g} s, by the power model"
-SETTINGS: dict[str, dict[str, Any]] = {
+_SETTINGS: dict[str, dict[str, Any]] = {
     "acting": {"timer_policy": "least-watts", "every_seconds": 5, "cool_down_seconds": 20},
     "policies": {
         # Nodes of a third of a core draw a few watts: no move would pay for what it disturbs on them.
@@ -23,18 +24,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def consolidation(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """Pack, switch off, load, switch on."""
+    """First nobody acts; then the nodes are packed, one is switched off, and is needed again."""
     hook = cluster.folder / "power"
     hook.write_text(f'#!/bin/sh\necho "$@" >> {cluster.folder}/power.log\n', encoding="ascii")
     hook.chmod(0o755)
     driver = {"power_off_command": f"{hook} off", "power_on_command": f"{hook} on"}
-    collector.process.end()
     for number, node in enumerate(_NODES, start=1):
         cluster.service(f"light{number}", *BURN, on=node, extra=(f"--limit-cpu={_LIGHT_CORES}",))
-    collector = cluster.collector({"driver": driver, **SETTINGS})
     spread_joules = _joules(collector)
+    collector.process.end()
+    collector = cluster.collector({"driver": driver, **_SETTINGS})
     off, seconds = until(lambda: "off" in _called(cluster), _PATIENCE_SECONDS)
     packed_joules = _joules(collector)
+    left_on = sum(node["placement"]["on"] for node in collector.get("/v1/nodes")["nodes"])
     for number in (1, 2, 3):
         cluster.swarm.manager.docker(
             "service", "update", "--detach", f"--limit-cpu={_HEAVY_CORES}", f"light{number}"
@@ -53,6 +55,7 @@ def consolidation(cluster: Cluster, collector: Collector) -> list[Figure]:
             unit="s until the hook",
             at_most=_PATIENCE_SECONDS,
         ),
+        Figure(name="consolidation_nodes", value=left_on, unit="of 3 nodes left on", at_least=2, at_most=2),
         Figure(
             name="consolidation_on",
             value=back_seconds if on else None,

@@ -101,6 +101,8 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 def dead_target(cluster: Cluster, collector: Collector) -> list[Figure]:
     """The target dies as soon as a move to it is begun."""
+    # The manager is no target: a cluster without it is another case.
+    cluster.service("filler", *BURN, on="node1", extra=("--limit-cpu=0.12",))
     _fill(cluster)
     struck: list[str] = []
 

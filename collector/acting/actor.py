@@ -69,6 +69,7 @@ class Actor:
         self.view = View()
         self.holder: str | None = "nobody yet"
         """Who acts, if this collector does not."""
+        self._taken_over_at: float | None = None
         self.decided: Counter[tuple[Trigger, str]] = Counter()
         self.ended: Counter[tuple[str, StepState]] = Counter()
         """Steps by kind and how they ended, since the start."""
@@ -122,6 +123,8 @@ class Actor:
             return True
         held = await self._lease.take()
         self.holder = None if held.mine else held.holder
+        if held.mine and held.before is not None:
+            self._taken_over_at = self._core.clock()
         return held.mine
 
     async def see(self) -> bool:
@@ -390,6 +393,7 @@ class Actor:
             view=self.view,
             pause=self.pause,
             holder=holder,
+            taken_over_at=self._taken_over_at,
             earlier=[step for decision, step in begun if decision.id != own],
             own=[step for decision, step in begun if decision.id == own],
         )

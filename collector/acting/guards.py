@@ -27,6 +27,8 @@ class Circumstances:
     """One that lasts."""
     holder: str | None = None
     """Another collector that holds the lease; None if this one does."""
+    taken_over_at: float | None = None
+    """When this one took the lease after another; None if it never did."""
     earlier: Sequence[Step] = ()
     """All steps of other decisions that were begun in the last while."""
     own: Sequence[Step] = ()
@@ -171,9 +173,15 @@ def has_cooled_down(step: Step, given: Circumstances) -> Says:
 
 
 def has_settled(step: Step, given: Circumstances) -> Says:
-    """What an earlier decision did to its nodes must show before another touches them."""
+    """What an earlier decision did to its nodes must show before another touches them.
+
+    What another collector decided is on its own record: whatever it was, that must show too.
+    """
     if step.act.kind != "move":
         return None
+    since = None if given.taken_over_at is None else given.now - given.taken_over_at
+    if since is not None and since < given.settings.settle_seconds:
+        return f"another collector acted until {since:.0f} s ago: what it did must show first"
     for each in given.earlier:
         # What was put back, or never left, changes nothing that would have to show.
         if each.state is not StepState.VERIFIED or each.act.kind != "move" or each.ended_at is None:

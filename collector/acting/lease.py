@@ -29,7 +29,7 @@ ON CONFLICT (id) DO UPDATE SET holder = :holder, expires_at = :until
 WHERE lease.holder = :holder OR lease.expires_at <= :now
 """
 _WHO = "SELECT holder, expires_at FROM lease"
-_GIVE_BACK = "DELETE FROM lease WHERE holder = ?"
+_GIVE_BACK = "UPDATE lease SET expires_at = 0 WHERE holder = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class Held:
     mine: bool
     holder: str
     until: float
+    before: str | None = None
+    """Whoever held it until it was taken just now, if that was another."""
 
 
 def lease_path(config: CollectorConfig) -> Path:
@@ -86,6 +88,8 @@ class Lease:
             with closing(self._open()) as connection:
                 now = self._clock()
                 with connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    last = connection.execute(_WHO).fetchone()
                     changed = connection.execute(
                         _TAKE, {"holder": self._holder, "until": now + self._seconds, "now": now}
                     ).rowcount
@@ -93,7 +97,8 @@ class Lease:
         except (sqlite3.Error, OSError) as error:
             # Who cannot look must not act.
             return Held(mine=False, holder=f"nobody knows whom ({self._path}: {error})", until=0.0)
-        return Held(changed == 1, holder, until)
+        before = last[0] if last is not None and last[0] != holder else None
+        return Held(changed == 1, holder, until, before)
 
     def _give_back(self) -> None:
         try:

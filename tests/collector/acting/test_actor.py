@@ -142,6 +142,14 @@ async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
     ]
     await other.give_back()
     assert await actor.hold()
+    decision = await heal(actor)
+    assert [(step.guard, step.why) for step in decision.steps] == [
+        ("settle", "another collector acted until 0 s ago: what it did must show first")
+    ]
+    for _ in range(2):
+        stage.clock.now += 30
+        assert await actor.hold()
+    stage.begin()
     assert (await heal(actor)).outcome is Outcome.DONE
 
 
