@@ -35,6 +35,7 @@ def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
         "consolidation": Scenario(consolidation.consolidation, _DRY),
         "cut": Scenario(cutting.cut, cutting.SETTINGS),
         "dead-target": Scenario(faults.dead_target),
+        "cut-off": Scenario(faults.cut_off),
         "away": Scenario(faults.away),
         "killed": Scenario(faults.killed),
         "two": Scenario(faults.two),

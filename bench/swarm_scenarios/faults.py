@@ -1,7 +1,9 @@
-"""What goes wrong: a collector killed in the middle, two alive, a manager that is away, a dead target."""
+"""What goes wrong: a collector killed, two alive, a manager away, a target dead, a node cut off."""
 
 import signal
 import time
+from collections.abc import Callable
+from typing import Any
 
 from bench.frame import Figure
 from bench.swarm_scenarios.cluster import Cluster, Collector, until
@@ -11,6 +13,9 @@ from tests.lab.image import BURN
 _PATIENCE_SECONDS = 75.0
 _NAMES = ("hog", "steady")
 _QUIET_SECONDS = 5.0
+_CUT_OFF_SECONDS = 10.0
+Move = dict[str, Any]
+"""A move as it is on record."""
 
 
 def _fill(cluster: Cluster) -> None:
@@ -101,34 +106,56 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 def dead_target(cluster: Cluster, collector: Collector) -> list[Figure]:
     """The target dies as soon as a move to it is begun."""
+
+    def die(move: Move) -> None:
+        cluster.swarm.kill(cluster.swarm.node(move["target"]))
+        cluster.agents[move["target"]].end()
+
+    return _struck("dead_target", cluster, collector, die)
+
+
+def cut_off(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """The source loses its link as soon as a move from it is begun, and gets it back."""
+
+    def cut(move: Move) -> None:
+        node, agent = cluster.swarm.node(move["node"]), cluster.agents[move["node"]]
+        cluster.swarm.cut(node)
+        agent.freeze()
+        until(lambda: cluster.swarm.node_states()[node.name] == "down", _PATIENCE_SECONDS)
+        time.sleep(_CUT_OFF_SECONDS)
+        cluster.swarm.heal(node)
+        agent.thaw()
+
+    return _struck("cut_off", cluster, collector, cut)
+
+
+def _struck(
+    what: str, cluster: Cluster, collector: Collector, strike: Callable[[Move], None]
+) -> list[Figure]:
+    """Let something happen in the middle of a move; whatever comes of it, everything runs once."""
     # The manager is no target: a cluster without it is another case.
     cluster.service("filler", *BURN, on="node1", extra=("--limit-cpu=0.12",))
     _fill(cluster)
-    struck: list[str] = []
 
-    def strike() -> bool:
-        for decision in collector.decisions():
-            for step in decision["steps"]:
-                if step["state"] == "started" and step["act"]["kind"] == "move":
-                    target = step["act"]["target"]
-                    cluster.swarm.kill(cluster.swarm.node(target))
-                    cluster.agents[target].end()
-                    struck.append(decision["id"])
-                    return True
-        return False
+    def begun() -> tuple[str, Move] | None:
+        steps = [(each["id"], step) for each in collector.decisions() for step in each["steps"]]
+        return next(
+            ((name, step["act"]) for name, step in steps if step["state"] == "started"),
+            None,
+        )
 
-    until(strike, _PATIENCE_SECONDS)
-
-    def over() -> bool:
-        return all(each["ended_at"] is not None for each in collector.decisions(id=struck[0]))
-
-    if struck:
-        until(over, 2 * _PATIENCE_SECONDS)
-        for step in collector.decisions(id=struck[0])[0]["steps"]:
-            print(step["state"], step["why"])
+    found, _ = until(begun, _PATIENCE_SECONDS)
+    over = None
+    if found is not None:
+        name, move = found
+        strike(move)
+        over, _ = until(lambda: collector.decisions(id=name)[0]["ended_at"], 2 * _PATIENCE_SECONDS)
+        for step in collector.decisions(id=name)[0]["steps"]:
+            print(what, step["act"]["name"], step["act"]["target"], step["state"], step["why"])
     return [
-        Figure(name="dead_target_struck", value=len(struck), unit="times", at_least=1),
-        Figure(name="dead_target_services_lost", value=_lost(cluster), unit="services", at_most=0),
+        Figure(name=f"{what}_struck", value=float(found is not None), unit="moves", at_least=1),
+        Figure(name=f"{what}_on_record", value=float(bool(over)), unit="outcomes", at_least=1),
+        Figure(name=f"{what}_services_lost", value=_lost(cluster), unit="services", at_most=0),
     ]
 
 

@@ -1,6 +1,7 @@
 """A small cluster that is told of by hand, a driver that does what it is told, and what acts on them."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -106,20 +107,22 @@ class Stage:
         self._sequence = dict.fromkeys(NODES, 0)
         self._short: dict[str, Alert] = {}
 
-    def speak(self, node: str, *names: str, cpu_cores: float | None = None, copy: int = 0) -> None:
-        """A whole heartbeat of a node, with these containers."""
+    def speak(
+        self, node: str, *names: str, cpu_cores: float | None = None, copy: int = 0, busy: float = 1.0
+    ) -> float:
+        """A whole heartbeat of a node, with these containers, more or less busy; gives the cores in use."""
         there = tuple(
             container(
                 name,
                 id=hog_id(copy) if name == HOG else f"id-of-{name}",
                 service=name,
                 limit=Quantities(),
-                used=Quantities(_CORES[name], 50_000_000),
+                used=Quantities(busy * _CORES[name], 50_000_000),
                 started_at=START - 10_000,
             )
             for name in names
         )
-        used = sum(_CORES[name] for name in names) if cpu_cores is None else cpu_cores
+        used = busy * sum(_CORES[name] for name in names) if cpu_cores is None else cpu_cores
         # A heartbeat that does not name an alert ends it.
         alerts = (self._short[node],) if node in self._short else ()
         self._say(
@@ -129,6 +132,7 @@ class Stage:
             heartbeat=HEARTBEAT,
             alerts=alerts,
         )
+        return used
 
     def alert(self, node: str, *, closed: bool = False) -> None:
         said_of = Alert(Resource.CPU, START, "busy", closed_at=self.clock.now if closed else None)
@@ -151,6 +155,41 @@ class Stage:
         """What agents say once the hog runs elsewhere."""
         self.speak("alpha", STEADY)
         self.speak(move.target, HOG, copy=1)
+
+
+class Breathing:
+    """Nodes whose load rises and falls, and that call themselves short whenever they are full."""
+
+    _FULL_CORES, _BETTER_CORES = 3.5, 3.2
+    _BREATH_SECONDS = 50.0
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._copies = 0
+        self.places = {HOG: "alpha", STEADY: "alpha"}
+        self.alerts: list[str] = []
+        """The nodes that were short, in order."""
+
+    def move(self, move: Move) -> None:
+        """What the agents see of a move."""
+        name = HOG if HOG in move.task else STEADY
+        self.places[name] = move.target
+        self._copies += name == HOG
+        self.speak()
+
+    def speak(self) -> None:
+        """Every node says how it is."""
+        phase = math.sin(2 * math.pi * self._stage.clock.now / self._BREATH_SECONDS)
+        for node in NODES:
+            there = [name for name, place in self.places.items() if place == node]
+            used = self._stage.speak(node, *there, copy=self._copies, busy=1.25 + 0.25 * phase)
+            is_short = self.alerts[-1:] == [node]
+            if not is_short and used >= self._FULL_CORES:
+                self.alerts.append(node)
+                self._stage.alert(node)
+            elif is_short and used < self._BETTER_CORES:
+                self.alerts.append("")
+                self._stage.alert(node, closed=True)
 
 
 @asynccontextmanager

@@ -6,12 +6,24 @@ import pytest
 
 from collector.acting.actor import Actor
 from collector.acting.lease import Lease
+from collector.acting.loop import Loop
 from collector.acting.records import Decision, Outcome, Pause, StepState
 from collector.acting.recovery import recover
 from collector.drivers.interface import Mode
 from collector.policies.interface import Move
 from collector.snapshot.tables import NOWHERE
-from tests.collector.acting.making import CHOSEN, HOG, FakeDriver, Stage, actor_of, hog_id, staged, view
+from tests.collector.acting.making import (
+    CHOSEN,
+    HOG,
+    STEADY,
+    Breathing,
+    FakeDriver,
+    Stage,
+    actor_of,
+    hog_id,
+    staged,
+    view,
+)
 
 
 @pytest.fixture
@@ -213,3 +225,23 @@ async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_mad
     decision = actor.journal.get(name)
     assert decision is not None
     assert decision.outcome is Outcome.DONE
+
+
+async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_and_forth(
+    stage: Stage,
+) -> None:
+    """By the loop itself, on simulated time; at its busiest, the hog makes its new node short as well."""
+    cluster = Breathing(stage)
+    driver = FakeDriver(view_now=view(), show=cluster.move)
+    loop = Loop(stage.core, await actor_of(stage, driver))
+    until = stage.clock.now + 600
+    while stage.clock.now < until:
+        cluster.speak()
+        await loop.look()
+        stage.clock.now += 5
+    assert len(driver.orders) == 1
+    assert cluster.places == {HOG: "beta", STEADY: "alpha"}
+    assert cluster.alerts.count("beta") > 5
+    (done,) = [each for each in loop.actor.journal.decisions() if each.outcome is Outcome.DONE]
+    assert done.healed_seconds is not None
+    assert done.healed_seconds <= 60
