@@ -208,7 +208,7 @@ async def staged(folder: Path, **settings: Any) -> AsyncIterator[Stage]:
 
 async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None) -> Actor:
     """What acts on a stage, knowing what was on record."""
-    journal = Journal(stage.core.history, keep=10, keep_input_bytes=1 << 20)
+    journal = Journal(stage.core.history, keep=100, keep_input_bytes=1 << 20)
     await journal.recollect()
 
     async def wait(seconds: float) -> None:
