@@ -9,7 +9,7 @@ from typing import Any
 from bench.frame import Figure, Progress, Result
 from bench.swarm_scenarios import consolidation, cutting, faults
 from bench.swarm_scenarios.cluster import Cluster, Collector, cluster
-from bench.swarm_scenarios.hog import hog
+from bench.swarm_scenarios.hog import hog, unlimited
 from bench.swarm_scenarios.memory import memory, memory_plain
 from bench.swarm_scenarios.web import web
 from wire.complaint import Complaint
@@ -29,6 +29,7 @@ class Scenario:
 def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
     return {
         "hog": Scenario(partial(hog, watch_seconds=watch_seconds)),
+        "unlimited": Scenario(partial(unlimited, watch_seconds=watch_seconds)),
         "memory": Scenario(memory),
         "memory-plain": Scenario(memory_plain, _DRY),
         "web": Scenario(web),

@@ -55,7 +55,12 @@ def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
     (decision,) = again.decisions(id=str(name))
     print(decision["outcome"], [(step["state"], step["what"], step["why"]) for step in decision["steps"]])
     return [
-        Figure(name="killed_record_closed", value=seconds if outcome else None, unit="s", at_most=70),
+        Figure(
+            name="killed_record_closed",
+            value=seconds if outcome else None,
+            unit="s after the restart",
+            at_most=70,
+        ),
         Figure(name="killed_services_lost", value=_lost(cluster), unit="services", at_most=0),
         Figure(name="killed_moves", value=_moves(cluster), unit="moves", at_most=1),
     ]

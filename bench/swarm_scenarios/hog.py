@@ -16,6 +16,17 @@ def hog(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Fi
     """Two services share node 2 until one takes all of it; then the node is watched for a while."""
     cluster.service("steady", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES}",))
     cluster.service("hog", *BURN, on="node2", extra=(f"--limit-cpu={HOG_CORES}",))
+    return _healed("hog", cluster, collector, watch_seconds)
+
+
+def unlimited(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
+    """The same with a hog that nobody set limits for: it fills any node, and is moved once nevertheless."""
+    cluster.service("steady", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES / 2}",))
+    cluster.service("hog", *BURN, on="node2")
+    return _healed("unlimited_hog", cluster, collector, watch_seconds)
+
+
+def _healed(what: str, cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
     began = time.monotonic()
     _, alerted = until(lambda: any(each["node"] == "node2" for each in collector.alerts()), _PATIENCE_SECONDS)
     moved, _ = until(lambda: _apart(cluster.places("hog"), cluster.places("steady")), _PATIENCE_SECONDS)
@@ -29,17 +40,19 @@ def hog(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Fi
     done = [each for each in collector.decisions() if each["outcome"] in {"done", "partly", "failed"}]
     changed = sum(cluster.places(name) != places for name, places in after.items())
     return [
-        Figure(name="hog_alert", value=alerted, unit="s after the hog ran"),
-        Figure(name="hog_moved", value=moved_seconds if moved else None, unit="s after the hog ran"),
+        Figure(name=f"{what}_alert", value=alerted, unit="s after the hog ran"),
+        Figure(name=f"{what}_moved", value=moved_seconds if moved else None, unit="s after the hog ran"),
         Figure(
-            name="hog_healed",
+            name=f"{what}_healed",
             value=healed_seconds if healed and moved else None,
             unit="s after the hog ran",
             at_most=WITHIN_SECONDS,
         ),
-        Figure(name="hog_decisions_carried_out", value=len(done), unit="decisions", at_most=1, at_least=1),
         Figure(
-            name="hog_moved_again",
+            name=f"{what}_decisions_carried_out", value=len(done), unit="decisions", at_most=1, at_least=1
+        ),
+        Figure(
+            name=f"{what}_moved_again",
             value=changed,
             unit=f"services within {watch_seconds:g} s afterwards",
             at_most=0,
