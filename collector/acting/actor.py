@@ -394,6 +394,7 @@ class Actor:
             pause=self.pause,
             holder=holder,
             taken_over_at=self._taken_over_at,
+            trouble=self.trouble,
             earlier=[step for decision, step in begun if decision.id != own],
             own=[step for decision, step in begun if decision.id == own],
         )

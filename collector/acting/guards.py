@@ -29,6 +29,8 @@ class Circumstances:
     """Another collector that holds the lease; None if this one does."""
     taken_over_at: float | None = None
     """When this one took the lease after another; None if it never did."""
+    trouble: str | None = None
+    """Why the orchestrator could not be asked when it was last tried; None if it could."""
     earlier: Sequence[Step] = ()
     """All steps of other decisions that were begun in the last while."""
     own: Sequence[Step] = ()
@@ -64,6 +66,11 @@ def not_paused(_step: Step, given: Circumstances) -> Says:
 def has_lease(_step: Step, given: Circumstances) -> Says:
     """No other collector acts."""
     return f"another collector acts: {given.holder}" if given.holder is not None else None
+
+
+def is_heard(_step: Step, given: Circumstances) -> Says:
+    """The orchestrator answers."""
+    return given.trouble
 
 
 def in_time(_step: Step, given: Circumstances) -> Says:
@@ -157,19 +164,20 @@ def not_too_many_per_hour(step: Step, given: Circumstances) -> Says:
 
 
 def has_cooled_down(step: Step, given: Circumstances) -> Says:
-    """A service that an earlier decision moved, or tried to, is left alone for a while."""
+    """A service that an earlier decision moved is left alone for a while, and one it could not, for less."""
     if step.act.kind not in _MOVES or step.service is None:
         return None
-    moved = [
-        each.started_at
-        for each in given.earlier
-        if each.service == step.service and each.act.kind in _MOVES and each.started_at is not None
-    ]
-    if not moved:
-        return None
-    ago = given.now - max(moved)
-    rest = given.settings.cool_down_seconds - ago
-    return f"{step.service} was moved {ago:.0f} s ago and rests for {rest:.0f} s more" if rest > 0 else None
+    settings = given.settings
+    for each in given.earlier:
+        if each.service != step.service or each.act.kind not in _MOVES or each.started_at is None:
+            continue
+        has_failed = each.state is StepState.FAILED
+        ago = given.now - each.started_at
+        rest = (settings.settle_seconds if has_failed else settings.cool_down_seconds) - ago
+        if rest > 0:
+            what = "could not be moved" if has_failed else "was moved"
+            return f"{step.service} {what} {ago:.0f} s ago and rests for {rest:.0f} s more"
+    return None
 
 
 def has_settled(step: Step, given: Circumstances) -> Says:
@@ -232,6 +240,7 @@ def leaves_nobody_behind(step: Step, given: Circumstances) -> Says:
 GUARDS: tuple[tuple[str, Guard], ...] = (
     ("pause", not_paused),
     ("lease", has_lease),
+    ("driver", is_heard),
     ("window", in_time),
     ("fresh", is_fresh),
     ("plan", is_as_planned),

@@ -134,6 +134,17 @@ def test_where_all_is_well_nothing_is_refused() -> None:
             "web was moved 100 s ago and rests for 500 s more",
         ),
         (
+            {"earlier": (moved(20, service="web", state=StepState.FAILED),)},
+            "cool_down",
+            "web could not be moved 20 s ago and rests for 40 s more",
+        ),
+        ({"trouble": "the manager does not answer"}, "driver", "the manager does not answer"),
+        (
+            {"taken_over_at": NOW - 10},
+            "settle",
+            "another collector acted until 10 s ago: what it did must show first",
+        ),
+        (
             {"earlier": (moved(10),)},
             "settle",
             "alpha was part of a move 10 s ago: what that did must show first",
