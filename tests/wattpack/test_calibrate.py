@@ -61,7 +61,7 @@ def test_a_ramp_against_a_live_meter_makes_a_model_of_this_host(tmp_path: Path) 
     with tree.live():
         ended = wattpack(
             "calibrate", "--set", f"roots.sys={tree.sys}", "--out", str(out), "--minutes", "0.2"
-        ).run()
+        ).run(timeout_seconds=240)
     assert ended.returncode == 0, ended.stderr
     assert "all cores at 50 %" in ended.stdout
     recorded = [
