@@ -71,10 +71,7 @@ def two(cluster: Cluster, collector: Collector) -> list[Figure]:
     # Agents speak to one; the other reads the same reports as if they had been sent to both.
     other = cluster.second(collector)
     _fill(cluster)
-    until(
-        lambda: not _short(collector) and len({*cluster.places("hog"), *cluster.places("steady")}) > 1,
-        _PATIENCE_SECONDS,
-    )
+    until(lambda: _is_apart(cluster) and not _short(collector), _PATIENCE_SECONDS)
     time.sleep(5)
     acting = [each.get("/v1/acting")["acts"] for each in (collector, other)]
     for each in (*collector.decisions(), *other.decisions()):
@@ -84,6 +81,10 @@ def two(cluster: Cluster, collector: Collector) -> list[Figure]:
         Figure(name="two_moves", value=_moves(cluster), unit="moves", at_most=1, at_least=1),
         Figure(name="two_services_lost", value=_lost(cluster), unit="services", at_most=0),
     ]
+
+
+def _is_apart(cluster: Cluster) -> bool:
+    return len({*cluster.places("hog"), *cluster.places("steady")}) > 1
 
 
 def _short(collector: Collector) -> bool:
@@ -97,14 +98,17 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
     manager.stop_daemon()
     until(lambda: collector.get("/v1/acting")["trouble"], _PATIENCE_SECONDS)
     trouble = collector.get("/v1/acting")["trouble"]
-    time.sleep(15)
-    tried = [step for each in collector.decisions() for step in each["steps"]]
+    tried, _ = until(
+        lambda: [step for each in collector.decisions() for step in each["steps"]], _PATIENCE_SECONDS
+    )
     manager.start_daemon()
-    moved, _ = until(lambda: not _short(collector), 2 * _PATIENCE_SECONDS)
-    print(trouble, [(step["state"], step["why"]) for step in tried])
+    healed, _ = until(lambda: _is_apart(cluster) and not _short(collector), 2 * _PATIENCE_SECONDS)
+    print(trouble, [(step["state"], step["why"]) for step in tried or ()])
     return [
         Figure(name="away_said", value=float(bool(trouble)), unit="times", at_least=1),
-        Figure(name="away_healed_afterwards", value=float(bool(moved)), unit="times", at_least=1),
+        Figure(name="away_on_record", value=len(tried or ()), unit="steps", at_least=1),
+        Figure(name="away_healed_afterwards", value=float(bool(healed)), unit="times", at_least=1),
+        Figure(name="away_moves", value=_moves(cluster), unit="moves", at_most=1),
         Figure(name="away_services_lost", value=_lost(cluster), unit="services", at_most=0),
     ]
 
