@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import groupby
@@ -39,6 +40,9 @@ from collector.usage import quantities
 from wire.resources import Quantities
 
 log = logging.getLogger(__name__)
+
+_COUNT = re.compile(r"(?<=\s)\d+(?=\s)")
+"""Why nothing can be done is no news where only a number in it moved."""
 
 _LOOK_AGAIN_SECONDS = 0.5
 """While something is waited for that agents will tell."""
@@ -187,7 +191,7 @@ class Actor:
         news = (
             tuple((step.act.kind, step.act.task, step.act.node, step.act.target) for step in steps),
             tuple(no and no[0] for no in noes),
-            () if steps else plan.left,
+            () if steps else tuple(_COUNT.sub("some", each) for each in plan.left),
         )
         if trigger is not Trigger.REQUEST and (self._said.get(trigger) == news or not (steps or plan.left)):
             return None

@@ -7,10 +7,10 @@ import pytest
 from collector.acting.actor import Actor
 from collector.acting.lease import Lease
 from collector.acting.loop import Loop
-from collector.acting.records import Decision, Outcome, Pause, StepState
+from collector.acting.records import Decision, Outcome, Pause, StepState, Trigger
 from collector.acting.recovery import recover
 from collector.drivers.interface import Mode
-from collector.policies.interface import Move
+from collector.policies.interface import Move, Plan
 from collector.snapshot.tables import NOWHERE
 from tests.collector.acting.making import (
     CHOSEN,
@@ -89,6 +89,18 @@ async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_s
     assert step.guard == "settle"
     assert len(driver.orders) == 1
     assert await actor.answer_alerts(CHOSEN) is None, "the same is not said twice"
+
+
+async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stage: Stage) -> None:
+    actor = await actor_of(stage, FakeDriver(view_now=view()))
+    snapshot = await actor.snapshot()
+
+    def no_plan(containers: int, node: str = "node1") -> Plan:
+        return Plan(left=(f"cpu on {node} stays short: none of its {containers} containers may be moved",))
+
+    assert await actor.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(8)) is not None
+    assert await actor.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9)) is None
+    assert await actor.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9, "node2")) is not None
 
 
 async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
