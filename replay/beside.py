@@ -102,7 +102,7 @@ def shown(each: Beside, value: float) -> str:
     """A number of this figure."""
     if each.relative_to is not None:
         return f"{100 * value:+.1f} %"
-    if "ratio" in each.figure:
+    if "_ratio" in each.figure:
         return f"{100 * value:.1f} %"
     if float(value).is_integer():
         return f"{value:.0f}"

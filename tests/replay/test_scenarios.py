@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from replay.beside import Beside, beside
+from replay.beside import Beside, beside, shown
 from replay.choosing import contenders
 from replay.comparing import compare
 from replay.report import page, read
@@ -100,6 +100,16 @@ def test_expecting_a_figure_that_no_result_has_is_complained_of() -> None:
     found = compare(["spread"], scenario, workload, None, lambda *_: nullcontext(lambda _: None))
     with pytest.raises(Complaint, match=r"utilisation_ratio\.gpu"):
         beside(found.results, scenario.expected)
+
+
+def test_only_ratios_are_shown_as_percent() -> None:
+    results, held = replay("genpack-motivating", "genpack")
+    of_placed = next(each for each in held if each.figure == "placed")
+    counted = msgspec.structs.replace(
+        of_placed, figure="migrations", ours=float(results["genpack"].migrations)
+    )
+    assert shown(counted, counted.ours) == "12"
+    assert shown(msgspec.structs.replace(counted, figure="placed_ratio"), 0.5) == "50.0 %"
 
 
 def test_page_of_results_is_made_from_its_numbers() -> None:
