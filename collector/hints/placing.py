@@ -33,7 +33,7 @@ from collector.policies.interface import (
     Start,
 )
 from collector.policies.scoring import share
-from collector.snapshot.assembling import best_guess, four
+from collector.snapshot.assembling import best_guess, four, square
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import Flags, Liveness, Snapshot
 
@@ -127,7 +127,7 @@ def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
     after = share(load + more, capacity)
     draws = np.where(on, nodes.power.watts(share(load, capacity), rows), 0.0)
     # A need that is guessed may be off by as much as it is.
-    strays = np.array(request.variance) if request.known else np.square(more)
+    strays = np.array(request.variance) if request.known else square(more)
     deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + strays, 0.0))
     return Prediction(
         used_ratio=after,

@@ -12,7 +12,7 @@ from collector.policies.interface import Action, Policy, Power, Ranking, Refused
 from collector.policies.least_watts_cost import UNKNOWN_WATTS, Costs, Settings, promise_room, share
 from collector.policies.least_watts_plan import rebalance
 from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
-from collector.snapshot.assembling import best_guess, four
+from collector.snapshot.assembling import best_guess, four, square
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
@@ -76,7 +76,7 @@ def _wanted(request: Request, settings: Settings) -> tuple[Floats, Floats]:
     variance = np.array(request.variance)
     if not request.known and not variance.any():
         part = best_guess(reserve, demand) * np.array(settings.unknown_ratio)
-        return part, np.square(part)
+        return part, square(part)
     expected = best_guess(mean, demand, reserve)
     expected[MEMORY] = best_guess(demand, reserve)[MEMORY]
     return expected, variance

@@ -23,6 +23,7 @@ from wire.resources import RESOURCES, Quantities
 Four = tuple[float, float, float, float]
 """A number per resource; NaN is not known."""
 _UNKNOWN = float("nan")
+_LARGEST_ROOT = 1e150
 _NONE_TOLD = Quantities()
 
 
@@ -169,6 +170,11 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
         movable=np.array([each.movable for each in tasks], dtype=np.bool_),
         history=_histories([each.history for each in tasks]),
     )
+
+
+def square(amounts: Floats) -> Floats:
+    """As a variance; what no machine has is not squared beyond what a number can hold."""
+    return np.square(np.minimum(amounts, _LARGEST_ROOT))
 
 
 def best_guess(*columns: Floats) -> Floats:

@@ -5,7 +5,15 @@ from math import isnan
 import numpy as np
 import pytest
 
-from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble, best_guess, four
+from collector.snapshot.assembling import (
+    NodeFacts,
+    ServiceFacts,
+    TaskFacts,
+    assemble,
+    best_guess,
+    four,
+    square,
+)
 from collector.snapshot.tables import NOWHERE, Liveness
 from wire.resources import Quantities
 
@@ -106,3 +114,7 @@ def test_codes_stay_what_they_were(liveness: Liveness) -> None:
     snapshot = assemble([NodeFacts(name="a", capacity=Quantities(), liveness=liveness, domain="east")])
     assert snapshot.nodes.liveness[0] == liveness
     assert snapshot.domain_names[snapshot.nodes.domain[0]] == "east"
+
+
+def test_what_no_machine_has_can_still_be_squared() -> None:
+    assert square(np.array([1e300, 2.0])).tolist() == [pytest.approx(1e300), 4.0]
