@@ -21,6 +21,7 @@ from wire.resources import RESOURCES, Quantities, Resource
 SLOT_SECONDS = 8 * 3600.0
 SLOTS = 3
 _WINDOW_SECONDS = SLOTS * SLOT_SECONDS
+_MILLISECOND = 0.001
 _LARGEST = 2**63 - 1
 _AT_ONCE = 100
 """More would save little time, and take much memory meanwhile."""
@@ -31,6 +32,14 @@ NOT_MEASURED.flags.writeable = False
 def slot_at(at: float) -> int:
     """The slot that a moment lies in."""
     return int(at // SLOT_SECONDS)
+
+
+def within_slot(after: float, until: float) -> float:
+    """The end of a span, or the last millisecond of the slot that it begins in, if that comes first.
+
+    Times in a store are told to the millisecond.
+    """
+    return min(until, (slot_at(after + _MILLISECOND) + 1) * SLOT_SECONDS - _MILLISECOND)
 
 
 def slot_of(at: float, received_at: float) -> int:

@@ -29,6 +29,7 @@ from collector.history.prometheus.reading import (
 from collector.ingest import keep
 from collector.pull.looking import Found, Look, alerts_of, grouped
 from collector.trouble import Part
+from collector.usage import within_slot
 from wire.messages import Report
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,11 @@ _REMEMBERED: Final = "pull"
 
 Spans = Mapping[str, tuple[float, float]]
 """Per node: after when, and until when."""
+
+
+def _end(after: float, until: float) -> float:
+    """Up to when to ask at once: samples weigh by their time, so those of one report belong to one slot."""
+    return within_slot(after, min(until, after + _AT_ONCE_SECONDS))
 
 
 class Source(Protocol):
@@ -177,7 +183,7 @@ class Puller:
         spans = {
             node: (mark.counted_until, mark.visible_until)
             for node, mark in ((node, self._marks[node]) for node in state)
-            if mark.visible_until - mark.counted_until <= _AT_ONCE_SECONDS
+            if (until := max(mark.visible_until, seen[node].sampled_at)) == _end(mark.counted_until, until)
         }
         usage = await self._usage(spans, seen)
         found_of = {
@@ -201,7 +207,7 @@ class Puller:
         for node in seen:
             after, until = self._marks[node].counted_until, self._marks[node].visible_until
             if node in known and until > after:
-                spans[node] = (after, min(until, after + _AT_ONCE_SECONDS))
+                spans[node] = (after, _end(after, until))
         # Those furthest behind first: together they must not span more than a question may ask for.
         earliest = min((after for after, _ in spans.values()), default=0.0)
         return {node: span for node, span in spans.items() if span[0] < earliest + _AT_ONCE_SECONDS}

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.analysis.histograms import sketches
 from collector.answers import AlertState, Container
 from collector.config import Pull
 from collector.core import Core
@@ -17,6 +18,7 @@ from collector.history.sqlite import open_sqlite
 from collector.ingest import keep
 from collector.pull.loop import Puller
 from collector.registry import Registry
+from collector.usage import SLOT_SECONDS, slot_at
 from tests.collector.making import HEARTBEAT, START, Clock, container, report, said, settings, state
 from tests.collector.pull.tiny import TinyStore
 from wire.messages import ContainerUsage
@@ -115,6 +117,23 @@ async def test_one_that_starts_reads_the_past_and_one_that_starts_again_only_wha
     await reading.restart()
     await reading.look(START + 2 * HOUR + 20)
     assert [each.p90_samples for each in reading.containers()] == [481]
+
+
+@pytest.mark.parametrize("looks", [(1,), (1, 4, 90), tuple(range(-60, 121))], ids=["late", "some", "often"])
+async def test_samples_weigh_by_their_own_time_whenever_they_are_read(
+    reading: Reading, looks: tuple[int, ...]
+) -> None:
+    border = (slot_at(START) + 1) * SLOT_SECONDS
+    for number in range(-240, 240):
+        scrape(reading.store, border + number * 15, cores=0.1 if number < 0 else 0.9)
+    for number in looks:
+        await reading.look(border + number * 15 + 4)
+    await reading.look(border + 240 * 15)
+    held = reading.core.registry._entries["alpha"].usage["id-of-web"].slots
+    assert {slot: sum(sketches(packed)[0].bins.values()) for slot, packed in held.items()} == {
+        slot_at(border) - 1: 240,
+        slot_at(border): 240,
+    }
 
 
 async def test_reading_the_past_does_not_change_the_present(reading: Reading) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ from collector.core import Core
 from collector.history.interface import SubjectKind
 from collector.ingest import keep
 from collector.main import running
+from collector.usage import SLOT_SECONDS
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.making import HEARTBEAT, container, said, settings, state
 from tests.lab.victoria import VictoriaMetrics, victoria_metrics
@@ -81,9 +82,23 @@ def on_store(path: Path, url: str) -> CollectorConfig:
     )
 
 
+def clock_within_a_slot() -> Callable[[], float]:
+    """The time, or a while before it, so that the hour that is told and the test itself lie in one slot.
+
+    A collector that gets a heartbeat counts all of it where it ends, one that reads the store each sample in
+    its own slot: across the border of two they differ by what one heartbeat tells.
+    """
+    margin_seconds = 600.0
+    told_seconds = HEARTBEATS * HEARTBEAT_SECONDS
+    into_slot = time.time() % SLOT_SECONDS
+    fits = told_seconds + margin_seconds < into_slot < SLOT_SECONDS - margin_seconds
+    behind_seconds = 0.0 if fits else told_seconds + 3 * margin_seconds
+    return lambda: time.time() - behind_seconds
+
+
 @asynccontextmanager
-async def collector(config: CollectorConfig) -> AsyncIterator[Core]:
-    async with running(config, clock=time.time) as started:
+async def collector(config: CollectorConfig, clock: Callable[[], float]) -> AsyncIterator[Core]:
+    async with running(config, clock=clock) as started:
         yield started.core
 
 
@@ -110,15 +125,16 @@ async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collector.pull.loop._VISIBLE_SECONDS", 1.0)
-    rounds = spoken(Random(7), time.time())  # noqa: S311 - the same in every run
+    clock = clock_within_a_slot()
+    rounds = spoken(Random(7), clock())  # noqa: S311 - the same in every run
     async with AsyncExitStack() as stack:
-        plain = await stack.enter_async_context(collector(settings(tmp_path / "plain.db")))
+        plain = await stack.enter_async_context(collector(settings(tmp_path / "plain.db"), clock))
 
         def started(address: str = "127.0.0.1:0") -> VictoriaMetrics:
             return stack.enter_context(victoria_metrics(tmp_path / "data", address))
 
         with victoria_metrics(tmp_path / "data") as first:
-            one = await stack.enter_async_context(collector(on_store(tmp_path / "one.db", first.url)))
+            one = await stack.enter_async_context(collector(on_store(tmp_path / "one.db", first.url), clock))
             for reports in rounds[:6]:
                 await keep(plain, reports)
                 await keep(one, reports)
@@ -135,7 +151,7 @@ async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_
         await until(lambda: unsent(one) == 0 and not one.troubles.listed)
 
         await asyncio.to_thread(again.show_all)
-        two = await stack.enter_async_context(collector(on_store(tmp_path / "two.db", again.url)))
+        two = await stack.enter_async_context(collector(on_store(tmp_path / "two.db", again.url), clock))
         await until(lambda: samples(two) == [HEARTBEATS * SAMPLES] * NODES * CONTAINERS)
         expected = statistics(plain)
         for core in (one, two):
@@ -151,7 +167,7 @@ async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_
 
 async def check_present(one: Core, two: Core) -> None:
     """Side by side, both know the same nodes; the second one by the store alone."""
-    now = time.time()
+    now = one.clock()
     for ours, theirs in zip(one.registry.containers(now), two.registry.containers(now), strict=True):
         assert (ours.node, ours.name, ours.used, ours.power) == (
             theirs.node,
@@ -163,9 +179,9 @@ async def check_present(one: Core, two: Core) -> None:
 
 async def check_quantile_in_the_store(store: VictoriaMetrics, plain: Core) -> None:
     """Whoever asks the store itself gets the same percentile."""
-    asked = 'quantile_over_time(0.9, wattpack_container_cpu_cores_sampled{id="id-of-web-0-0"}[2h])'
+    asked = 'quantile_over_time(0.9, wattpack_container_cpu_cores_sampled{id="id-of-web-0-0"}[4h])'
     [(_, p90)] = await asyncio.to_thread(eventually, lambda: store.query(asked), PATIENCE_SECONDS)
-    [web] = plain.registry.containers(time.time(), name="web-0-0")
+    [web] = plain.registry.containers(plain.clock(), name="web-0-0")
     assert p90 == pytest.approx(web.p90.cpu_cores, rel=0.01)
 
 
@@ -189,7 +205,7 @@ async def check_past(fresh: Core, until: float) -> None:
 async def test_a_store_takes_few_series_per_container(tmp_path: Path) -> None:
     rounds = spoken(Random(7), time.time())  # noqa: S311 - the same in every run
     with victoria_metrics() as store:
-        async with collector(on_store(tmp_path / "db", store.url)) as core:
+        async with collector(on_store(tmp_path / "db", store.url), time.time) as core:
             for reports in rounds:
                 await keep(core, reports)
             await until(lambda: unsent(core) == 0)
