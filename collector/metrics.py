@@ -206,20 +206,20 @@ _ACTING_METRICS: tuple[MetricSpec[Actor], ...] = (
         name="wattpack_collector_acts",
         kind="gauge",
         help="1 while plans are carried out: neither dry, nor paused, nor another collector's turn; else 0.",
-        value=lambda actor: actor.acts,
-        labels={"driver": lambda actor: actor.driver_name},
+        value=lambda actor: actor.situation.acts,
+        labels={"driver": lambda actor: actor.situation.driver_name},
     ),
     MetricSpec(
         name="wattpack_collector_steps_in_motion",
         kind="gauge",
         help="Actions that are begun and not ended.",
-        value=lambda actor: actor.in_motion,
+        value=lambda actor: actor.situation.in_motion,
     ),
     MetricSpec(
         name="wattpack_collector_healed_seconds",
         kind="gauge",
         help="From the last decision that healed a bottleneck until its nodes were short of nothing.",
-        value=lambda actor: actor.last_healed_seconds,
+        value=lambda actor: actor.situation.last_healed_seconds,
     ),
 )
 
@@ -287,8 +287,10 @@ class _FromCore(Collector):
         yield from families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in Kind])
         actors = [] if core.acting.loop is None else [core.acting.loop.actor]
         yield from families(_ACTING_METRICS, actors)
-        yield from families(_DECISION_METRICS, [each for actor in actors for each in actor.decided.items()])
-        yield from families(_STEP_METRICS, [each for actor in actors for each in actor.ended.items()])
+        yield from families(
+            _DECISION_METRICS, [each for actor in actors for each in actor.decider.decided.items()]
+        )
+        yield from families(_STEP_METRICS, [each for actor in actors for each in actor.hands.ended.items()])
 
 
 def registry_of(core: Core) -> CollectorRegistry:

@@ -3,8 +3,10 @@
 What is here was on disk first, so that a collector that is killed finds all that it may have begun.
 """
 
+import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,6 +16,7 @@ from collector.history.interface import History
 _DECISIONS, _INPUTS, _SWITCH = "decision", "decision-input", "acting"
 _PAUSE, _IDENTITY = "pause", "identity"
 _ID_BYTES = 4
+_NO_BEFORES: Mapping[int, bytes] = MappingProxyType({})
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -34,6 +37,8 @@ class Journal:
         self._history = history
         self._keep, self._keep_input_bytes = keep, keep_input_bytes
         self._entries: dict[str, _Entry] = {}
+        self._amending = asyncio.Lock()
+        """Steps that are done at once change the same decision."""
         self.pause: Pause | None = None
         self.identity = ""
 
@@ -64,12 +69,16 @@ class Journal:
         await self._forget()
         return decision
 
-    async def update(self, decision: Decision, place: int | None = None, before: bytes = b"") -> Decision:
-        """Write down what became of one; `before` is what undoing the step at `place` needs."""
-        befores = self._entries[decision.id].befores
-        if place is not None:
-            befores = {**befores, place: before}
-        return await self._write(decision, befores)
+    async def amend(
+        self,
+        name: str,
+        change: Callable[[Decision], Decision],
+        befores: Mapping[int, bytes] = _NO_BEFORES,
+    ) -> Decision:
+        """Write down what `change` makes of a decision; `befores` is what undoing steps needs, by place."""
+        async with self._amending:
+            entry = self._entries[name]
+            return await self._write(change(entry.decision), {**entry.befores, **befores})
 
     def before(self, decision: str, place: int) -> bytes:
         """What undoing a step needs; empty if nothing was said."""
@@ -83,6 +92,10 @@ class Journal:
         """One decision."""
         entry = self._entries.get(name)
         return None if entry is None else entry.decision
+
+    def known(self, name: str) -> Decision:
+        """One decision that is surely there."""
+        return self._entries[name].decision
 
     def decisions(self) -> list[Decision]:
         """All of them, the latest first."""

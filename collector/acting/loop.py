@@ -10,6 +10,7 @@ import msgspec
 
 from collector.acting.actor import Actor
 from collector.acting.choice import Chosen, choose
+from collector.acting.following import follow_up
 from collector.acting.journal import Journal
 from collector.acting.lease import Lease, lease_path
 from collector.acting.records import Decision, Outcome, Trigger
@@ -45,28 +46,31 @@ class Loop:
 
     async def renew(self) -> None:
         """Hold the lease."""
-        was = self.actor.holder
-        await self.actor.hold()
-        if self.actor.holder != was and not self.actor.is_dry:
+        was = self.actor.situation.holder
+        await self.actor.situation.hold()
+        if self.actor.situation.holder != was and not self.actor.situation.is_dry:
             log.info(
-                "%s", "this collector acts" if self.actor.holder is None else f"{self.actor.holder} acts"
+                "%s",
+                "this collector acts"
+                if self.actor.situation.holder is None
+                else f"{self.actor.situation.holder} acts",
             )
 
     async def look(self) -> None:
         """One turn."""
         now = self._core.clock()
-        seen = now - self._seen_at >= self._settings.view_seconds and await self.actor.see()
+        seen = now - self._seen_at >= self._settings.view_seconds and await self.actor.situation.see()
         if seen:
             self._seen_at = now
         async with self._deciding:
-            if self.actor.holder is not None and not self.actor.is_dry:
+            if self.actor.situation.holder is not None and not self.actor.situation.is_dry:
                 # What another one does is its own record's business; what this one left is taken up later.
                 self._recovered = False
                 return
             if not self._recovered:
-                await recover(self._core, self.actor)
+                await recover(self.actor)
             if seen:
-                await self.actor.release()
+                await self.actor.situation.release()
             # Whatever goes wrong in between is made out before anything else is done.
             self._recovered = False
             await self._turn()
@@ -74,25 +78,25 @@ class Loop:
 
     async def _turn(self) -> None:
         if self._healer is not None:
-            decision = await self.actor.answer_alerts(self._healer)
+            decision = await self.actor.decider.answer_alerts(self._healer)
             if decision is not None:
-                await self.actor.carry_out(decision)
+                await self.actor.hands.carry_out(decision)
         if self._planner is not None and self._core.clock() - self._asked_at >= self._settings.every_seconds:
             self._asked_at = self._core.clock()
             await self._ask(self._planner)
-        await self.actor.follow_up()
+        await follow_up(self.actor.situation)
 
     async def make_room(self, question: PlacementQuestion) -> Decision:
         """Do what a container needs first that fits nowhere as things are."""
         config = self._core.config
         async with self._deciding:
             who = by_whom(question, config)
-            snapshot = await self.actor.snapshot()
+            snapshot = await self.actor.situation.snapshot()
             plan = room(snapshot, question, who, config.placement.default_class)
             told = msgspec.to_builtins(question)
-            decision = await self.actor.record(Trigger.REQUEST, who, snapshot, plan, told)
+            decision = await self.actor.decider.record(Trigger.REQUEST, who, snapshot, plan, told)
             assert decision is not None, "what somebody asks for is always answered"
-            decision = await self.actor.carry_out(decision)
+            decision = await self.actor.hands.carry_out(decision)
             if question.reserve_seconds and decision.outcome is Outcome.DONE:
                 node = decision.steps[-1].act.node or ""
                 default_class, now = config.placement.default_class, self._core.clock()
@@ -100,9 +104,11 @@ class Loop:
             return decision
 
     async def _ask(self, chosen: Chosen) -> None:
-        decision = await self.actor.decide(Trigger.TIMER, chosen, await self.actor.snapshot())
+        decision = await self.actor.decider.decide(
+            Trigger.TIMER, chosen, await self.actor.situation.snapshot()
+        )
         if decision is not None:
-            await self.actor.carry_out(decision)
+            await self.actor.hands.carry_out(decision)
 
 
 @asynccontextmanager
@@ -122,7 +128,7 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Loop
             holder = f"{socket.gethostname()} ({journal.identity})"
             lease = Lease(lease_path(core.config), holder, settings.lease_seconds, core.clock)
             core.troubles.watch(Part.DRIVER)
-        loop = Loop(core, Actor(core, hands, journal, lease))
+        loop = Loop(core, Actor.of(core, hands, journal, lease))
         core.acting.loop = loop
         await loop.renew()
         rhythms = [

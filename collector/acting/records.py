@@ -122,6 +122,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The bottlenecks that were open."""
     request: dict[str, Any] | None = None
     """What room was asked for."""
+    trouble: str | None = None
+    """That the orchestrator was away, and how old its word was that this is made from."""
     reasons: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     """What was thought of and left, and why."""
@@ -187,6 +189,15 @@ def action_of(act: Act) -> Action:
         case "power-on" | "power-off":
             on = act.kind == "power-on"
             return Power(node=node, on=on, reasons=act.reasons, gain_watts=act.gain_watts)
+
+
+def in_words(step: Step) -> str:
+    """A step in short, for a person."""
+    told = step.act
+    where = "".join(
+        f" {word} {node}" for word, node in (("on", told.node), ("to", told.target)) if node is not None
+    )
+    return f"{told.kind} {told.name or told.task or ''}".rstrip() + where
 
 
 def touched(act: Act) -> frozenset[str]:

@@ -3,10 +3,8 @@
 import logging
 
 from collector.acting.actor import Actor
-from collector.acting.records import IN_MOTION, Decision, Step, StepState
+from collector.acting.records import IN_MOTION, Step, StepState
 from collector.acting.verifying import Standing, new_containers, shown, standing
-from collector.config import Acting
-from collector.core import Core
 from collector.drivers.interface import Done
 
 log = logging.getLogger(__name__)
@@ -15,51 +13,54 @@ _LOOK_AGAIN_SECONDS = 1.0
 _STOPPED = "the collector was stopped"
 
 
-async def recover(core: Core, actor: Actor) -> None:
+async def recover(actor: Actor) -> None:
     """Take up every decision that was left in the middle; returns when none is."""
-    for decision in reversed(actor.journal.decisions()):
+    for decision in reversed(actor.situation.journal.decisions()):
         if decision.dry or decision.ended_at is not None:
             continue
         log.info("%s was left in the middle: making out what became of it", decision.id)
         for place, step in enumerate(decision.steps):
-            await _take_up(core, actor, decision, place, step)
-        await actor.close(decision.id)
+            await _take_up(actor, decision.id, place, step)
+        await actor.hands.close(decision.id)
 
 
-async def _take_up(core: Core, actor: Actor, decision: Decision, place: int, step: Step) -> None:
-    name = decision.id
+async def _take_up(actor: Actor, name: str, place: int, step: Step) -> None:
+    hands = actor.hands
     if step.state is StepState.PLANNED:
-        await actor.change(name, place, state=StepState.DROPPED, why=f"{_STOPPED} before it was begun")
+        await hands.change(name, place, state=StepState.DROPPED, why=f"{_STOPPED} before it was begun")
     elif step.state is StepState.STARTED:
-        await _make_out(core, actor, name, place, step)
+        await _make_out(actor, name, place, step)
     elif step.state is StepState.DONE:
-        await actor.verify(name, place)
+        await hands.verify(name, place)
     elif step.state in IN_MOTION:
         # To put back what was is the same however often it is done.
-        await actor.undo(name, place)
+        await hands.undo(name, place)
 
 
-async def _make_out(core: Core, actor: Actor, name: str, place: int, step: Step) -> None:
+async def _make_out(actor: Actor, name: str, place: int, step: Step) -> None:
     """The driver was asked, and nobody knows what came of it: look, until it is plain or time is up."""
-    settings: Acting = core.config.acting
+    situation, hands = actor.situation, actor.hands
+    clock, patience_seconds = situation.core.clock, situation.settings.verify_seconds
     deadline: float | None = None
     last = Standing.NEITHER
-    while deadline is None or core.clock() < deadline:
+    while deadline is None or clock() < deadline:
         # An orchestrator that is away says nothing about what it did: time runs once it answers.
-        if await actor.see():
-            deadline = deadline or core.clock() + settings.verify_seconds
-            last = standing(step, actor.view)
-            if step.act.kind == "cut" and shown(step, await actor.snapshot(), actor.limit(step)) is not None:
+        if await situation.see():
+            deadline = deadline or clock() + patience_seconds
+            last = standing(step, situation.view)
+            if step.act.kind == "cut" and shown(step, await situation.snapshot(), situation.limit(step)):
                 last = Standing.DONE
             if last is Standing.DONE:
                 what = f"{_STOPPED} meanwhile; the orchestrator had carried it out"
-                await actor.done(name, place, Done(what=what, containers=new_containers(step, actor.view)))
-                await actor.verify(name, place)
+                await hands.done(
+                    name, place, Done(what=what, containers=new_containers(step, situation.view))
+                )
+                await hands.verify(name, place)
                 return
-        await actor.wait(_LOOK_AGAIN_SECONDS)
+        await hands.wait(_LOOK_AGAIN_SECONDS)
     if last is Standing.NOT_DONE or step.act.kind == "cut":
         why = f"{_STOPPED} meanwhile, and it was not carried out: all is as before"
-        await actor.change(name, place, state=StepState.FAILED, why=why)
+        await hands.change(name, place, state=StepState.FAILED, why=why)
     else:
-        why = f"{_STOPPED} meanwhile, and within {settings.verify_seconds:g} s it was neither there nor back"
-        await actor.change(name, place, state=StepState.UNCLEAR, why=why)
+        why = f"{_STOPPED} meanwhile, and within {patience_seconds:g} s it was neither there nor back"
+        await hands.change(name, place, state=StepState.UNCLEAR, why=why)

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from collector.access.scopes import Scope
-from collector.acting.actor import Actor
 from collector.acting.choice import Chosen, read_settings
 from collector.acting.keeping import unpack
 from collector.acting.records import Decision, Pause
 from collector.acting.room import asked, room
+from collector.acting.situation import Situation
 from collector.core import Core
 from collector.hints.answers import Act
 from collector.hints.placing import act
@@ -94,14 +94,14 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     now: tuple[Act, ...]
 
 
-def _actor(core: Core) -> Actor:
+def _situation(core: Core) -> Situation:
     assert core.acting.loop is not None, "acting begins before anything is served"
-    return core.acting.loop.actor
+    return core.acting.loop.actor.situation
 
 
 async def decisions(core: Core, query: DecisionsQuery) -> Decisions:
     """What was decided, the latest first."""
-    found = [each for each in _actor(core).journal.decisions() if _is_asked_for(each, query)]
+    found = [each for each in _situation(core).journal.decisions() if _is_asked_for(each, query)]
     return Decisions(found[: query.limit])
 
 
@@ -119,7 +119,7 @@ def _is_asked_for(decision: Decision, query: DecisionsQuery) -> bool:
 
 async def replay(core: Core, query: ReplayQuery) -> Replayed:
     """Make a decision again from its record."""
-    journal = _actor(core).journal
+    journal = _situation(core).journal
     found = journal.get(query.id)
     if found is None:
         detail = f"there is no decision {query.id!r}: GET /v1/decisions lists them"
@@ -152,28 +152,28 @@ async def pause(core: Core, question: PauseQuestion) -> ActingNow:
     """Do nothing for some time, or until somebody resumes."""
     now = core.clock()
     until = None if question.seconds is None else now + question.seconds
-    await _actor(core).journal.set_pause(Pause(since=now, until=until, why=question.why))
+    await _situation(core).journal.set_pause(Pause(since=now, until=until, why=question.why))
     return _now(core)
 
 
 async def resume(core: Core, _nothing: Nothing) -> ActingNow:
     """Act again."""
-    await _actor(core).journal.set_pause(None)
+    await _situation(core).journal.set_pause(None)
     return _now(core)
 
 
 def _now(core: Core) -> ActingNow:
-    actor, settings = _actor(core), core.config.acting
+    now, settings = _situation(core), core.config.acting
     return ActingNow(
-        driver=actor.driver_name,
-        dry=actor.is_dry,
-        acts=actor.acts,
-        holder=actor.holder,
-        pause=actor.pause,
+        driver=now.driver_name,
+        dry=now.is_dry,
+        acts=now.acts,
+        holder=now.holder,
+        pause=now.pause,
         policy=settings.policy,
         timer_policy=settings.timer_policy,
-        in_motion=actor.in_motion,
-        trouble=actor.trouble,
+        in_motion=now.in_motion,
+        trouble=now.trouble,
     )
 
 

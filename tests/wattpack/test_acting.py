@@ -57,6 +57,7 @@ def test_a_decision_is_told_with_its_reasons_its_outcome_and_its_effect() -> Non
         "outcome": "done",
         "alerts": [{"node": "alpha", "resource": "cpu"}],
         "left": ["memory on gamma stays short"],
+        "trouble": "the manager is away",
         "steps": [{"act": act, "state": "verified", "why": None}],
         "healed_seconds": 12.4,
         "before": {"watts": 100.0, "used_ratios": {"alpha": 0.97}},
@@ -67,5 +68,6 @@ def test_a_decision_is_told_with_its_reasons_its_outcome_and_its_effect() -> Non
         "    move hog from alpha to beta: verified",
         "        so",
         "    left: memory on gamma stays short",
+        "    by hearsay: the manager is away",
         "    healed after 12 s; alpha 97 -> 40 %; 100.0 -> 101.0 W in all",
     ]

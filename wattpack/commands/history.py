@@ -62,6 +62,8 @@ def lines(decisions: list[dict[str, Any]]) -> Iterator[str]:
             yield f"    {_act(step['act'])}: {step['state']}{_because(step)}"
             yield from (f"        {reason}" for reason in step["act"]["reasons"])
         yield from (f"    left: {left}" for left in decision["left"])
+        if decision["trouble"] is not None:
+            yield f"    by hearsay: {decision['trouble']}"
         if effect := _effect(decision):
             yield f"    {effect}"
 

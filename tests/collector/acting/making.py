@@ -215,9 +215,9 @@ async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None)
         stage.clock.now += seconds
         await asyncio.sleep(0)
 
-    actor = Actor(stage.core, driver, journal, lease, wait)
-    await actor.hold()
-    await actor.see()
+    actor = Actor.of(stage.core, driver, journal, lease, wait)
+    await actor.situation.hold()
+    await actor.situation.see()
     return actor
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from collector.acting.actor import Actor
+from collector.acting.following import follow_up
 from collector.acting.lease import Lease
 from collector.acting.loop import Loop
 from collector.acting.records import Decision, Outcome, Pause, StepState, Trigger
@@ -34,9 +35,9 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 
 async def heal(actor: Actor) -> Decision:
-    decision = await actor.answer_alerts(CHOSEN)
+    decision = await actor.decider.answer_alerts(CHOSEN)
     assert decision is not None
-    return await actor.carry_out(decision)
+    return await actor.hands.carry_out(decision)
 
 
 async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -> None:
@@ -53,14 +54,14 @@ async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -
     assert decision.before.used_ratios["alpha"] > 0.9
     stage.alert("alpha", closed=True)
     stage.clock.now += 20
-    await actor.follow_up()
-    healed = actor.journal.get(decision.id)
+    await follow_up(actor.situation)
+    healed = actor.situation.journal.get(decision.id)
     assert healed is not None
     assert healed.healed_seconds == pytest.approx(20, abs=2)
     assert healed.after is None
     stage.clock.now += 60
-    await actor.follow_up()
-    followed = actor.journal.get(decision.id)
+    await follow_up(actor.situation)
+    followed = actor.situation.journal.get(decision.id)
     assert followed is not None
     assert followed.after is not None
     assert followed.after.used_ratios["alpha"] < 0.5
@@ -71,7 +72,7 @@ async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
     await heal(actor)
-    snapshot = await actor.snapshot()
+    snapshot = await actor.situation.snapshot()
     row = snapshot.tasks.index[hog_id(1)]
     assert snapshot.nodes.names[snapshot.tasks.came_from[row]] == "alpha"
     assert (snapshot.tasks.came_from != NOWHERE).sum() == 1
@@ -88,19 +89,19 @@ async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_s
     (step,) = second.steps
     assert step.guard == "settle"
     assert len(driver.orders) == 1
-    assert await actor.answer_alerts(CHOSEN) is None, "the same is not said twice"
+    assert await actor.decider.answer_alerts(CHOSEN) is None, "the same is not said twice"
 
 
 async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stage: Stage) -> None:
     actor = await actor_of(stage, FakeDriver(view_now=view()))
-    snapshot = await actor.snapshot()
+    snapshot = await actor.situation.snapshot()
 
     def no_plan(containers: int, node: str = "node1") -> Plan:
         return Plan(left=(f"cpu on {node} stays short: none of its {containers} containers may be moved",))
 
-    assert await actor.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(8)) is not None
-    assert await actor.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9)) is None
-    assert await actor.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9, "node2")) is not None
+    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(8)) is not None
+    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9)) is None
+    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9, "node2")) is not None
 
 
 async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
@@ -118,6 +119,42 @@ async def test_what_the_driver_cannot_do_is_on_record_with_its_reason(stage: Sta
     assert [(step.state, step.why) for step in decision.steps] == [(StepState.FAILED, "the target died")]
 
 
+async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_is_thought_over_later(
+    stage: Stage,
+) -> None:
+    """All others were closed when the orchestrator was last heard: whether they still are, nobody knows."""
+    closed = {"accepts": False}
+    driver = FakeDriver(view_now=view(beta=closed, gamma=closed), show=stage.show)
+    actor = await actor_of(stage, driver)
+    driver.is_away = True
+    stage.clock.now += 12
+    stage.begin()
+    assert not await actor.situation.see()
+    decision = await heal(actor)
+    assert (decision.outcome, decision.steps) == (Outcome.NOTHING, ())
+    assert decision.trouble == (
+        "the driver fake cannot act: the manager does not answer; "
+        "what it said of its nodes and services is 12 s old"
+    )
+    stage.clock.now += 5
+    assert await actor.decider.answer_alerts(CHOSEN) is None, "that its word grows older is no news"
+    driver.is_away = False
+    assert await actor.situation.see()
+    decision = await heal(actor)
+    assert (decision.outcome, decision.trouble) == (Outcome.NOTHING, None), "now it is known for sure"
+    driver.view_now = view()
+    assert await actor.situation.see()
+    assert (await heal(actor)).outcome is Outcome.DONE
+
+
+async def test_of_an_orchestrator_that_never_answered_nothing_is_known(stage: Stage) -> None:
+    actor = await actor_of(stage, FakeDriver(is_away=True))
+    decision = await heal(actor)
+    assert decision.trouble is not None
+    assert decision.trouble.endswith("it has said nothing of its nodes and services yet")
+    assert {step.guard for step in decision.steps} == {"driver"}
+
+
 async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), dry=True)
     actor = await actor_of(stage, driver)
@@ -125,13 +162,15 @@ async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None
     assert decision.outcome is Outcome.DRY
     assert [step.act.target for step in decision.steps] == ["gamma"]
     assert driver.orders == []
-    assert await actor.answer_alerts(CHOSEN) is None
+    assert await actor.decider.answer_alerts(CHOSEN) is None
 
 
 async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
-    await actor.journal.set_pause(Pause(since=stage.clock.now, until=stage.clock.now + 60, why="an audit"))
+    await actor.situation.journal.set_pause(
+        Pause(since=stage.clock.now, until=stage.clock.now + 60, why="an audit")
+    )
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
     assert [step.why for step in decision.steps] == [
@@ -165,14 +204,14 @@ async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
         ("lease", "another collector acts: the other")
     ]
     await other.give_back()
-    assert await actor.hold()
+    assert await actor.situation.hold()
     decision = await heal(actor)
     assert [(step.guard, step.why) for step in decision.steps] == [
         ("settle", "another collector acted until 0 s ago: what it did must show first")
     ]
     for _ in range(2):
         stage.clock.now += 30
-        assert await actor.hold()
+        assert await actor.situation.hold()
     stage.begin()
     assert (await heal(actor)).outcome is Outcome.DONE
 
@@ -181,9 +220,9 @@ async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
     """Begin to heal, and be gone once the driver was asked."""
     actor = await actor_of(stage, driver)
     driver.hangs = True
-    decision = await actor.answer_alerts(CHOSEN)
+    decision = await actor.decider.answer_alerts(CHOSEN)
     assert decision is not None
-    moving = asyncio.create_task(actor.carry_out(decision))
+    moving = asyncio.create_task(actor.hands.carry_out(decision))
     while not driver.orders:  # noqa: ASYNC110 - the driver is a list, and tells of nothing
         await asyncio.sleep(0)
     moving.cancel()
@@ -194,11 +233,11 @@ async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
 
 async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision:
     actor = await actor_of(stage, driver)
-    begun = actor.journal.get(name)
+    begun = actor.situation.journal.get(name)
     assert begun is not None
     assert [step.state for step in begun.steps] == [StepState.STARTED]
-    await recover(stage.core, actor)
-    found = actor.journal.get(name)
+    await recover(actor)
+    found = actor.situation.journal.get(name)
     assert found is not None
     return found
 
@@ -227,14 +266,14 @@ async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_mad
     name = await killed_in_the_middle(stage, driver)
     driver.is_away = True
     actor = await actor_of(stage, driver)
-    recovering = asyncio.create_task(recover(stage.core, actor))
+    recovering = asyncio.create_task(recover(actor))
     for _ in range(50):
         await asyncio.sleep(0)
     assert not recovering.done()
-    assert actor.trouble == "the driver fake cannot act: the manager does not answer"
+    assert actor.situation.trouble == "the driver fake cannot act: the manager does not answer"
     driver.is_away = False
     await recovering
-    decision = actor.journal.get(name)
+    decision = actor.situation.journal.get(name)
     assert decision is not None
     assert decision.outcome is Outcome.DONE
 
@@ -254,6 +293,6 @@ async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_a
     assert len(driver.orders) == 1
     assert cluster.places == {HOG: "beta", STEADY: "alpha"}
     assert cluster.alerts.count("beta") > 5
-    (done,) = [each for each in loop.actor.journal.decisions() if each.outcome is Outcome.DONE]
+    (done,) = [each for each in loop.actor.situation.journal.decisions() if each.outcome is Outcome.DONE]
     assert done.healed_seconds is not None
     assert done.healed_seconds <= 60

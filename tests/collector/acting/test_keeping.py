@@ -12,7 +12,7 @@ from tests.collector.acting.making import FakeDriver, actor_of, staged, view
 async def test_a_policy_decides_the_same_from_what_was_kept(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         stage.begin()
-        snapshot = await (await actor_of(stage, FakeDriver(view_now=view()))).snapshot()
+        snapshot = await (await actor_of(stage, FakeDriver(view_now=view()))).situation.snapshot()
     kept = unpack(pack(snapshot))
     settings = Stability(cool_down_seconds=0)
     assert rebalance(kept, settings) == rebalance(snapshot, settings)
