@@ -182,9 +182,11 @@ def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dic
         return found
     count = len(services.names)
     wanted = {node * count + service: pair for (node, service), pair in rows.items()}
-    looked_at = np.zeros(len(nodes.names), dtype=np.bool_)
+    # Of all tasks, first those of the nodes: what waits for a node has its place behind them all.
+    looked_at = np.zeros(len(nodes.names) + 1, dtype=np.bool_)
     looked_at[[node for node, _ in rows]] = True
-    there = np.flatnonzero(looked_at[tasks.node] & (tasks.node != NOWHERE) & (tasks.service != NOWHERE))
+    there = np.flatnonzero(looked_at.take(tasks.node))
+    there = there[tasks.service[there] != NOWHERE]
     keys = tasks.node[there] * count + tasks.service[there]
     matching = np.isin(keys, list(wanted))
     for task, key in zip(there[matching].tolist(), keys[matching].tolist(), strict=True):

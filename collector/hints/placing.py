@@ -1,7 +1,7 @@
 """Ranks nodes for a request by a policy, and says all that a person needs to believe it."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import erf, isfinite, isnan, sqrt
 
@@ -39,7 +39,11 @@ from collector.snapshot.tables import Flags, Liveness, Snapshot
 
 _SOME = 10
 """Refused nodes that are named without being asked for."""
-_STATES = {Liveness.UP: State.UP, Liveness.SUSPECT: State.SUSPECT, Liveness.DOWN: State.DOWN}
+_STATES: Mapping[int, State] = {
+    Liveness.UP: State.UP,
+    Liveness.SUSPECT: State.SUSPECT,
+    Liveness.DOWN: State.DOWN,
+}
 _NO_CURVE = "it has told no power curve yet"
 
 
@@ -69,9 +73,14 @@ def rank(
 
 def doubtful(snapshot: Snapshot) -> Flags:
     """The nodes that are on, and of which nobody can say how busy they are now."""
-    nodes = snapshot.nodes
-    untold: Flags = np.isnan(nodes.used[:, 0]) | np.isnan(nodes.used[:, 1])
-    return nodes.on & (np.not_equal(nodes.liveness, Liveness.UP) | untold)
+
+    def find() -> Flags:
+        nodes = snapshot.nodes
+        untold: Flags = np.isnan(nodes.used[:, 0]) | np.isnan(nodes.used[:, 1])
+        return nodes.on & (np.not_equal(nodes.liveness, Liveness.UP) | untold)
+
+    # Something sent to a node does not tell what else it uses.
+    return snapshot.once("doubtful", find)
 
 
 def hint(  # noqa: PLR0913 - what was asked, and what came of it
@@ -99,7 +108,7 @@ def hint(  # noqa: PLR0913 - what was asked, and what came of it
         gets=ranking.demand,
         nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed),
         fitting=int(ranking.rows.size),
-        refused=tuple(RefusedNode(names[row], why(ranking.refused[row])) for row in named.tolist()),
+        refused=tuple(RefusedNode(names[row], why(int(ranking.refused[row]))) for row in named.tolist()),
         refused_for=tuple(
             RefusedFor(why(code), int(counts[code])) for code in np.flatnonzero(counts).tolist()
         ),
@@ -162,7 +171,7 @@ def _ranked(
             RankedNode(
                 node=nodes.names[row],
                 score=score if isfinite(score) else None,
-                state=_STATES[Liveness(nodes.liveness[row])],
+                state=_STATES[int(nodes.liveness[row])],
                 heard_seconds_ago=float(nodes.heard_seconds_ago[row]) if nodes.on[row] else None,
                 predicted_ratio=ratios(used_ratios[place]),
                 added_watts=added if known else None,

@@ -7,7 +7,7 @@ import numpy as np
 from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Refused, Request
 from collector.snapshot.assembling import four
 from collector.snapshot.power import Floats
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Liveness, Snapshot
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Liveness, Nodes, Snapshot
 from wire.resources import Quantities
 
 _SHORT_OF = (Refused.CPU, Refused.MEMORY, Refused.DISK, Refused.NETWORK)
@@ -21,17 +21,10 @@ def eligible(
 
     With `wake`, a node that is off is as good as one that is on, and is not expected to be heard of.
     """
-    nodes = snapshot.nodes
-    refused = np.zeros(len(nodes.names), dtype=np.int8)
-    if not wake:
-        _refuse(refused, ~nodes.on, Refused.OFF)
-    _refuse(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Refused.DOWN)
-    _refuse(refused, ~nodes.accepts, Refused.CLOSED)
-    _refuse(refused, nodes.on & (nodes.heard_seconds_ago > stale_seconds), Refused.STALE)
-    unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
-    _refuse(refused, unknown, Refused.UNKNOWN_CAPACITY)
+    key = "eligible", stale_seconds, wake
+    refused = snapshot.once(key, lambda: _whoever_asks(snapshot.nodes, stale_seconds, wake=wake)).copy()
     for name in request.exclude:
-        row = nodes.index.get(name, NOWHERE)
+        row = snapshot.nodes.index.get(name, NOWHERE)
         if row != NOWHERE and refused[row] == Refused.NOT:
             refused[row] = Refused.EXCLUDED
     for constraint in request.constraints:
@@ -40,6 +33,19 @@ def eligible(
         row = snapshot.services.index.get(service, NOWHERE)
         if row != NOWHERE:
             _refuse(refused, snapshot.instances(row) > 0, Refused.AVOIDED)
+    return refused
+
+
+def _whoever_asks(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
+    """The refusals that no request has a part in."""
+    refused = np.zeros(len(nodes.names), dtype=np.int8)
+    if not wake:
+        _refuse(refused, ~nodes.on, Refused.OFF)
+    _refuse(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Refused.DOWN)
+    _refuse(refused, ~nodes.accepts, Refused.CLOSED)
+    _refuse(refused, nodes.on & (nodes.heard_seconds_ago > stale_seconds), Refused.STALE)
+    unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
+    _refuse(refused, unknown, Refused.UNKNOWN_CAPACITY)
     return refused
 
 
@@ -87,7 +93,7 @@ def _fulfils(snapshot: Snapshot, constraint: Constraint) -> Flags:
     return matches if constraint.operator is Operator.IS else ~matches
 
 
-_WHY: Mapping[Refused, str] = {
+_WHY: Mapping[int, str] = {
     Refused.DOWN: "it is down: nothing was heard of it",
     Refused.OFF: "it is switched off",
     Refused.CLOSED: "it takes no tasks: drained, paused or opted out",
@@ -111,4 +117,4 @@ _WHY: Mapping[Refused, str] = {
 
 def why(code: int) -> str:
     """What a refusal means, for a person."""
-    return _WHY[Refused(code)]
+    return _WHY[code]

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from collector.policies.sorting import rising
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import Codes, Kind, Snapshot
 from wire.complaint import Complaint
@@ -241,4 +242,4 @@ class Policy:
 def ranked(scores: Floats, refused: Codes) -> Rows:
     """The rows that are not refused by descending score; of equals, the first by name."""
     rows = np.flatnonzero(refused == Refused.NOT)
-    return rows[np.argsort(-scores[rows], kind="stable")]
+    return rows[rising(-scores[rows])]

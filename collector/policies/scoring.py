@@ -1,6 +1,6 @@
 """What several policies reckon alike: shares of what there is, and how they are told to a person."""
 
-from collections.abc import Sequence
+from math import isnan
 
 import numpy as np
 
@@ -64,10 +64,10 @@ def instances_near(snapshot: Snapshot, service: str | None) -> Floats:
 
 def percent(ratio: float) -> str:
     """A share for a person."""
-    return "unknown" if np.isnan(ratio) else f"{ratio:.1%}"
+    return "unknown" if isnan(ratio) else f"{ratio:.1%}"
 
 
-def each_percent(ratios: Sequence[float] | Floats) -> str:
+def each_percent(ratios: Floats) -> str:
     """Shares of several resources for a person; those that are not known are left out."""
-    pairs = zip(RESOURCES, ratios, strict=False)
-    return ", ".join(f"{resource} {percent(ratio)}" for resource, ratio in pairs if not np.isnan(ratio))
+    pairs = zip(RESOURCES, ratios.tolist(), strict=False)
+    return ", ".join(f"{resource} {ratio:.1%}" for resource, ratio in pairs if not isnan(ratio))

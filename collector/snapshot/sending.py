@@ -65,8 +65,9 @@ def _amounts(rows: Sequence[Four]) -> Floats:
 
 
 def _plus(column: Floats, rows: Rows, amounts: Floats) -> Floats:
-    column = column.copy()
-    np.add.at(column, rows, amounts)
+    column = column.copy(order="F")
+    for place in range(column.shape[1]):
+        np.add.at(column[:, place], rows, amounts[:, place])
     return column
 
 

@@ -59,7 +59,13 @@ class Kind(IntEnum):
     """As long as its node does: one runs on every node, comes with it and goes with it."""
 
 
-_MADE_OF = (("names", "index"), ("labels", "_label_columns"), ("history", "deviation"))
+_MADE_OF = (
+    ("names", "index"),
+    ("labels", "_label_columns"),
+    ("history", "deviation"),
+    ("bottleneck", "short"),
+)
+_OF_RESOURCES = ("capacity", "used", "bottleneck", "allocated", "reserved", "mean", "variance")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,6 +104,12 @@ class Nodes:
     """Sums over its tasks, as if they moved independently of each other."""
     strictest_class: Codes
     """The lowest class among its tasks; 0 without any."""
+
+    def __post_init__(self) -> None:
+        # One resource of all nodes after the other: policies go along the nodes, which is several times as
+        # fast as hopping over the other three resources.
+        for name in _OF_RESOURCES:
+            object.__setattr__(self, name, np.asfortranarray(getattr(self, name)))
 
     def with_more(self, **columns: Any) -> "Nodes":  # noqa: ANN401 - columns of several types
         """The same nodes, told to carry more."""
@@ -174,12 +186,12 @@ class Nodes:
     @cached_property
     def utilisation(self) -> Floats:
         """The most used of CPU and memory, as Energy4Cloud has it."""
-        return _most(self.used_ratio[:, :2])
+        return _most(_ratio(self.used[:, :2], self.capacity[:, :2]))
 
     @cached_property
     def overbooking(self) -> Floats:
         """The most promised of CPU and memory, by what there is."""
-        return _most(self.allocated_ratio[:, :2])
+        return _most(_ratio(self.allocated[:, :2], self.capacity[:, :2]))
 
     @cached_property
     def region(self) -> Codes:
@@ -284,9 +296,10 @@ class Snapshot:
         return snapshot
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What a policy works out of the tasks, or of the nodes' curves and past, when it is first asked for.
+        """What is worked out of the tasks, or of the nodes' state, curves and past, when first asked for.
 
-        It holds for a snapshot that differs only in what was sent, so it must not be made of the nodes' sums.
+        It holds for a snapshot that differs only in what was sent, so it must not be made of the nodes' use
+        nor of their sums.
         """
         if key not in self._made:
             self._made[key] = make()
@@ -329,7 +342,7 @@ class Snapshot:
 
     def instances(self, service: int) -> NDArray[np.int64]:
         """How many tasks of a service each node runs, or was sent."""
-        on = self.tasks.node[self.tasks.service == service]
+        on = self.tasks.node[np.flatnonzero(self.tasks.service == service)]
         nodes_sent, services_sent = self.sent
         on = np.concatenate((on[on != NOWHERE], nodes_sent[services_sent == service]))
         return np.bincount(on, minlength=len(self.nodes.names))
@@ -341,11 +354,8 @@ DESIRED_RATIO, DEGRADED_RATIO = 0.5, 0.85
 
 def region_of(utilisation: Floats) -> Codes:
     """LEE below a half, DEE up to 85 %, EED above."""
-    return np.where(
-        utilisation < DESIRED_RATIO,
-        Region.LEE,
-        np.where(utilisation <= DEGRADED_RATIO, Region.DEE, Region.EED),
-    ).astype(np.int8)
+    # Each border that is passed is one region on.
+    return (utilisation >= DESIRED_RATIO).astype(np.int8) + (utilisation > DEGRADED_RATIO)
 
 
 def _most(ratios: Floats) -> Floats:

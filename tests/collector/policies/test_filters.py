@@ -48,6 +48,13 @@ def test_the_patience_is_the_askers() -> None:
     assert eligible(snapshot, Request(), stale_seconds=600.0).tolist() == [Refused.NOT]
 
 
+def test_what_one_request_rules_out_is_open_to_the_next() -> None:
+    snapshot = assemble([node("a"), node("b", accepts=False)])
+    first = eligible(snapshot, Request(exclude=frozenset({"a"})))
+    assert first.tolist() == [Refused.EXCLUDED, Refused.CLOSED]
+    assert eligible(snapshot, Request()).tolist() == [Refused.NOT, Refused.CLOSED]
+
+
 @pytest.mark.parametrize(
     ("constraint", "fulfilled_by"),
     [
