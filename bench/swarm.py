@@ -11,6 +11,7 @@ from bench.swarm_scenarios import consolidation, cutting, faults
 from bench.swarm_scenarios.cluster import Cluster, Collector, cluster
 from bench.swarm_scenarios.hog import hog, unlimited
 from bench.swarm_scenarios.memory import memory, memory_plain
+from bench.swarm_scenarios.watching import ten_minutes
 from bench.swarm_scenarios.web import web
 from wire.complaint import Complaint
 
@@ -24,6 +25,11 @@ class Scenario:
 
     run: Run
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    agents: Mapping[str, object] = field(default_factory=dict)
+
+
+_SIMULATED: Mapping[str, Callable[[], list[Figure]]] = {"ten-minutes": ten_minutes}
+"""What needs no Swarm: more time passes than anybody would wait."""
 
 
 def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
@@ -33,7 +39,7 @@ def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
         "memory": Scenario(memory),
         "memory-plain": Scenario(memory_plain, _DRY),
         "web": Scenario(web),
-        "consolidation": Scenario(consolidation.consolidation, _DRY),
+        "consolidation": Scenario(consolidation.consolidation, _DRY, consolidation.AGENTS),
         "cut": Scenario(cutting.cut, cutting.SETTINGS),
         "dead-target": Scenario(faults.dead_target),
         "cut-off": Scenario(faults.cut_off),
@@ -51,15 +57,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Every scenario, each on a Swarm of its own."""
+    """Every scenario, each on a Swarm of its own, and what is simulated."""
     scenarios = _scenarios(options.watch_seconds)
+    runs: dict[str, Callable[[], list[Figure]]] = {
+        **{name: partial(play, scenario) for name, scenario in scenarios.items()},
+        **_SIMULATED,
+    }
     for name in options.only:
-        if name not in scenarios:
-            raise Complaint(f"--only: there is no {name!r}: choose of {', '.join(scenarios)}")
+        if name not in runs:
+            raise Complaint(f"--only: there is no {name!r}: choose of {', '.join(runs)}")
     figures: list[Figure] = []
-    for name in options.only or scenarios:
+    for name in options.only or runs:
         progress.say(f"swarm: {name}")
-        figures += play(scenarios[name])
+        figures += runs[name]()
     return Result(tuple(figures), {"watch_seconds": options.watch_seconds})
 
 
@@ -68,7 +78,7 @@ def play(scenario: Scenario) -> list[Figure]:
     with cluster() as nodes:
         try:
             collector = nodes.collector(scenario.settings)
-            nodes.watch(collector)
+            nodes.watch(collector, scenario.agents)
             return scenario.run(nodes, collector)
         except Exception:
             print(nodes.logs())

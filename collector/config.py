@@ -261,6 +261,15 @@ class Understanding(_Section, frozen=True):
         float,
         Meta(ge=1, le=86_400, description="How often services and classes are made out anew."),
     ] = 60.0
+    anew_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="How often that goes over every container, and not only over those that were heard of"
+            " since; 0 means every time.",
+        ),
+    ] = 3600.0
     watch_seconds: Annotated[
         float,
         Meta(ge=1, le=3600, description="How often bottlenecks are looked for that no single node can see."),
@@ -474,6 +483,15 @@ class Acting(_Section, frozen=True):
     ] = 20
     cool_down_seconds: Annotated[
         float, Meta(ge=0, le=30 * 86_400, description="A service is moved no sooner again.")
+    ] = 600.0
+    room_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Room that had to be made for a container is kept for it this long, or until it is"
+            " seen there, unless the request says how long.",
+        ),
     ] = 600.0
     motion_ratio: Annotated[
         float,

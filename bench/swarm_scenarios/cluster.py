@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tests.lab import image
@@ -31,6 +32,7 @@ _START_SECONDS = 60.0
 _ACTED_SECONDS = 120.0
 """What is asked to be done is answered when it is done."""
 EVERYWHERE = "everywhere"
+_AS_THEY_ARE: Mapping[str, object] = MappingProxyType({})
 
 
 class Process:
@@ -92,8 +94,8 @@ class Collector:
         return found
 
     def alerts(self) -> list[dict[str, Any]]:
-        """The bottlenecks that are open."""
-        found: list[dict[str, Any]] = self.get("/v1/alerts?state=open")["alerts"]
+        """The bottlenecks that nodes tell of now; what the collector finds by itself has its own patience."""
+        found: list[dict[str, Any]] = self.get("/v1/alerts?state=open&kind=node")["alerts"]
         return found
 
 
@@ -135,7 +137,7 @@ class Cluster:
         self._port = self._port or int(url.rsplit(":", 1)[1])
         return started
 
-    def watch(self, collector: Collector) -> None:
+    def watch(self, collector: Collector, settings: Mapping[str, object] = _AS_THEY_ARE) -> None:
         """Start an agent on every node that reports to a collector, and wait until it knows them all."""
         for node in self.swarm.nodes:
             options = {
@@ -146,6 +148,7 @@ class Cluster:
                 "collector.url": collector.url,
                 "spool.path": self.folder / f"{node.name}-spool-{self._collectors}.db",
                 "sampling.period_seconds": 2,
+                **settings,
             }
             sets = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
             agent = Process(self.folder / f"agent-{node.name}-{self._collectors}.log", "agent", *sets)

@@ -98,15 +98,19 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
     manager.stop_daemon()
     until(lambda: collector.get("/v1/acting")["trouble"], _PATIENCE_SECONDS)
     trouble = collector.get("/v1/acting")["trouble"]
-    tried, _ = until(
-        lambda: [step for each in collector.decisions() for step in each["steps"]], _PATIENCE_SECONDS
-    )
+    told, _ = until(lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS)
     manager.start_daemon()
     healed, _ = until(lambda: _is_apart(cluster) and not _short(collector), 2 * _PATIENCE_SECONDS)
-    print(trouble, [(step["state"], step["why"]) for step in tried or ()])
+    for each in told or ():
+        print(each["outcome"], each["left"], [step["why"] for step in each["steps"]], each["trouble"])
     return [
         Figure(name="away_said", value=float(bool(trouble)), unit="times", at_least=1),
-        Figure(name="away_on_record", value=len(tried or ()), unit="steps", at_least=1),
+        Figure(
+            name="away_on_record",
+            value=len(told or ()),
+            unit="decisions that say so",
+            at_least=1,
+        ),
         Figure(name="away_healed_afterwards", value=float(bool(healed)), unit="times", at_least=1),
         Figure(name="away_moves", value=_moves(cluster), unit="moves", at_most=1),
         Figure(name="away_services_lost", value=_lost(cluster), unit="services", at_most=0),

@@ -13,9 +13,9 @@ from collector.acting.choice import Chosen, choose
 from collector.acting.following import follow_up
 from collector.acting.journal import Journal
 from collector.acting.lease import Lease, lease_path
-from collector.acting.records import Decision, Outcome, Trigger
+from collector.acting.records import Decision, Trigger
 from collector.acting.recovery import recover
-from collector.acting.room import by_whom, keep, room
+from collector.acting.room import by_whom, keep, kept_seconds, room
 from collector.core import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
@@ -92,15 +92,22 @@ class Loop:
         async with self._deciding:
             who = by_whom(question, config)
             snapshot = await self.actor.situation.snapshot()
-            plan = room(snapshot, question, who, config.placement.default_class)
+            found = room(snapshot, question, who, config.placement.default_class)
             told = msgspec.to_builtins(question)
-            decision = await self.actor.decider.record(Trigger.REQUEST, who, snapshot, plan, told)
+            decision = await self.actor.decider.record(Trigger.REQUEST, who, snapshot, found.plan, told)
             assert decision is not None, "what somebody asks for is always answered"
             decision = await self.actor.hands.carry_out(decision)
-            if question.reserve_seconds and decision.outcome is Outcome.DONE:
-                node = decision.steps[-1].act.node or ""
-                default_class, now = config.placement.default_class, self._core.clock()
-                keep(self._core.ledger, snapshot, question, node, default_class, now)
+            seconds = kept_seconds(question, decision.outcome, self._settings.room_seconds)
+            if seconds and found.node is not None:
+                keep(
+                    self._core.ledger,
+                    snapshot,
+                    question,
+                    found.node,
+                    default_class=config.placement.default_class,
+                    now=self._core.clock(),
+                    seconds=seconds,
+                )
             return decision
 
     async def _ask(self, chosen: Chosen) -> None:

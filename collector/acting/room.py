@@ -1,20 +1,35 @@
 """Room for a container that fits nowhere as things are: what a policy would do first, as a plan."""
 
+import logging
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from collector.acting.choice import Chosen
+from collector.acting.records import Outcome
 from collector.config import CollectorConfig
 from collector.hints.ledger import Ledger
 from collector.hints.questions import PlacementQuestion, chosen, understood
 from collector.policies.interface import Plan
 from collector.refusal import Refusal
 from collector.snapshot.tables import Snapshot
+from wire.complaint import Complaint
+
+log = logging.getLogger(__name__)
 
 _DEFAULT = "energy4cloud"
 """The policy that cuts what bears it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a container fits, and what must be done there first."""
+
+    plan: Plan
+    node: str | None = None
+    """None if it fits nowhere."""
 
 
 def by_whom(question: PlacementQuestion, config: CollectorConfig) -> Chosen:
@@ -25,25 +40,44 @@ def by_whom(question: PlacementQuestion, config: CollectorConfig) -> Chosen:
     return Chosen(policy, settings)
 
 
-def room(snapshot: Snapshot, question: PlacementQuestion, who: Chosen, default_class: int) -> Plan:
+def room(snapshot: Snapshot, question: PlacementQuestion, who: Chosen, default_class: int) -> Room:
     """What must be done before the container fits on the best node."""
     assert who.policy.place is not None
     request, _ = understood(question, snapshot, default_class)
     ranking = who.policy.place(snapshot, request, who.settings)
     if ranking.best is None:
-        return Plan(left=("it fits nowhere, whatever is cut, moved or ended",))
+        return Room(Plan(left=("it fits nowhere, whatever is cut, moved or ended",)))
     best = snapshot.nodes.names[ranking.best]
     first = ranking.needs(ranking.best)
     reasons = (f"it then fits on {best}", *ranking.explain(ranking.best))
-    return Plan(actions=first, reasons=reasons, left=() if first else (f"it fits on {best} as things are",))
+    left = () if first else (f"it fits on {best} as things are",)
+    return Room(Plan(actions=first, reasons=reasons, left=left), best)
 
 
-def keep(  # noqa: PLR0913, PLR0917 - what, where, and for how long
-    ledger: Ledger, snapshot: Snapshot, question: PlacementQuestion, node: str, default_class: int, now: float
+def kept_seconds(question: PlacementQuestion, outcome: Outcome, room_seconds: float) -> float:
+    """How long a place is kept: as asked; and if room had to be made for it, not for nothing."""
+    if outcome is Outcome.DONE:
+        return question.reserve_seconds or room_seconds
+    return question.reserve_seconds if outcome is Outcome.NOTHING else 0.0
+
+
+def keep(  # noqa: PLR0913 - what, where, and for how long
+    ledger: Ledger,
+    snapshot: Snapshot,
+    question: PlacementQuestion,
+    node: str,
+    *,
+    default_class: int,
+    now: float,
+    seconds: float,
 ) -> None:
-    """Count the container on the node that room was made on, so that nobody takes it meanwhile."""
+    """Count the container on a node, so that nobody takes its room meanwhile, nor gives back what was cut."""
     request, _ = understood(question, snapshot, default_class)
-    ledger.place(snapshot, request, node, now=now, seconds=question.reserve_seconds)
+    try:
+        ledger.place(snapshot, request, node, now=now, seconds=seconds)
+    except Complaint as complaint:
+        # What was done is done, and on record.
+        log.warning("the room on %s is not kept: %s", node, complaint)
 
 
 def asked(told: dict[str, Any]) -> PlacementQuestion:

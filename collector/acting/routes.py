@@ -132,7 +132,7 @@ async def replay(core: Core, query: ReplayQuery) -> Replayed:
     if found.request is None:
         plan = await asyncio.to_thread(who.rebalance, snapshot)
     else:
-        plan = room(snapshot, asked(found.request), who, core.config.placement.default_class)
+        plan = room(snapshot, asked(found.request), who, core.config.placement.default_class).plan
     then, now = tuple(step.act for step in found.steps), tuple(act(snapshot, each) for each in plan.actions)
     return Replayed(same=then == now and found.left == plan.left, then=then, now=now)
 

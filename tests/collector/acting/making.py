@@ -40,6 +40,11 @@ def hog_id(copy: int = 0) -> str:
     return f"id-of-{HOG}" if copy == 0 else f"id-of-{HOG}-{copy}"
 
 
+def service_of(container_id: str) -> str:
+    """Whose container an id is, the first or a later one."""
+    return HOG if container_id.startswith(hog_id()) else STEADY
+
+
 @dataclass
 class FakeDriver:
     """Moves containers in its own books, and in what the agents say if `show` is there to say it."""
@@ -125,7 +130,7 @@ class Stage:
         used = busy * sum(_CORES[name] for name in names) if cpu_cores is None else cpu_cores
         # A heartbeat that does not name an alert ends it.
         alerts = (self._short[node],) if node in self._short else ()
-        self._say(
+        self.say(
             node,
             state=state(used=Quantities(used, 10**9)),
             containers=there,
@@ -137,9 +142,9 @@ class Stage:
     def alert(self, node: str, *, closed: bool = False) -> None:
         said_of = Alert(Resource.CPU, START, "busy", closed_at=self.clock.now if closed else None)
         self._short[node] = said_of
-        self._say(node, alerts=(said_of,))
+        self.say(node, alerts=(said_of,))
 
-    def _say(self, node: str, **parts: Any) -> None:
+    def say(self, node: str, **parts: Any) -> None:
         self._sequence[node] += 1
         report = said(node, sequence=self._sequence[node], at=self.clock.now, **parts)
         take_in(self.core.registry, report, self.clock.now)
@@ -161,10 +166,9 @@ class Breathing:
     """Nodes whose load rises and falls, and that call themselves short whenever they are full."""
 
     _FULL_CORES, _BETTER_CORES = 3.5, 3.2
-    _BREATH_SECONDS = 50.0
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, stage: Stage, breath_seconds: float = 50.0) -> None:
+        self._stage, self._breath_seconds = stage, breath_seconds
         self._copies = 0
         self.places = {HOG: "alpha", STEADY: "alpha"}
         self.alerts: list[str] = []
@@ -172,14 +176,14 @@ class Breathing:
 
     def move(self, move: Move) -> None:
         """What the agents see of a move."""
-        name = HOG if HOG in move.task else STEADY
+        name = service_of(move.task)
         self.places[name] = move.target
         self._copies += name == HOG
         self.speak()
 
     def speak(self) -> None:
         """Every node says how it is."""
-        phase = math.sin(2 * math.pi * self._stage.clock.now / self._BREATH_SECONDS)
+        phase = math.sin(2 * math.pi * self._stage.clock.now / self._breath_seconds)
         for node in NODES:
             there = [name for name, place in self.places.items() if place == node]
             used = self._stage.speak(node, *there, copy=self._copies, busy=1.25 + 0.25 * phase)
