@@ -46,6 +46,8 @@ class Account:
         self._idle_is_off, self._warm_up_seconds = idle_is_off, warm_up_seconds
         self.total = Moment()
         self.counts: Counter[str] = Counter()
+        self.waited_seconds: list[float] = []
+        """Of each container that was placed: how long after it came."""
         self.moments: list[Moment] = []
         self._now = Moment()
         self._least_watts = least_watts_per_unit(cluster.hosts)
@@ -98,6 +100,11 @@ class Account:
         self.counts[what] += many
         if what == "migrations":
             self._now.moves += many
+
+    def placed_after(self, seconds: float) -> None:
+        """A container was placed for the first time, so long after it came."""
+        self.count("placed_later" if seconds > 0 else "placed")
+        self.waited_seconds.append(seconds)
 
     def mark(self, seconds: float, running: int, waiting: int) -> None:
         """An observation: what happened since the last one becomes a point of the charts."""

@@ -60,7 +60,7 @@ class Actor:
                 case Start():
                     row = self._row[action.task]
                     if self._cluster.phase[row] == Phase.WAITING:
-                        self.put(row, self._node_row[action.target], now)
+                        self.put_later(row, self._node_row[action.target], now)
                 case Cut():
                     self.promise(self._row[action.task], action.allocated)
                 case Kill():
@@ -74,6 +74,15 @@ class Actor:
         cluster.node[row] = node
         cluster.since[row] = cluster.settled[row] = now
         cluster.phase[row] = Phase.RUNNING if cluster.on[node] else Phase.STARTING
+
+    def put_later(self, row: int, node: int, now: float) -> None:
+        """Start a container that had to wait: since it came, or since it was killed."""
+        if self._cluster.killed[row]:
+            self._account.count("killed_placed_again")
+            self._cluster.killed[row] = False
+        else:
+            self._account.placed_after(now - float(self._cluster.workload.arrival_seconds[row]))
+        self.put(row, node, now)
 
     def leave(self, rows: Rows) -> None:
         """Containers end."""
@@ -190,8 +199,8 @@ class Actor:
         cluster.cut[row] = False
         cluster.left[row] = workload.lifetime_seconds[row]
         cluster.phase[row] = Phase.WAITING
+        cluster.killed[row] = True
         if target is not None:
-            self.put(row, self._node_row[target], now)
-            self._account.count("killed_placed_again")
+            self.put_later(row, self._node_row[target], now)
         if node != NOWHERE:
             self._empty(node)

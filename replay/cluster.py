@@ -55,6 +55,8 @@ class Cluster:
         """When it began to run, this time."""
         self.settled: Floats = np.zeros(count)
         """When it came to its host."""
+        self.killed: Flags = np.zeros(count, dtype=np.bool_)
+        """Ended in favour of others, and not placed again yet."""
         self.left: Floats = workload.lifetime_seconds.copy()
         """How much of its life is still to come."""
         self.on: Flags = hosts.on.copy()

@@ -66,6 +66,9 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     placed: int
     refused: int
     placed_later: int
+    waited_p50_seconds: float | None = None
+    """How long containers that were placed had waited for it; nothing where none was."""
+    waited_p90_seconds: float | None = None
     waiting_at_end: int
     finished: int
     died: int
@@ -105,6 +108,8 @@ def result_of(outcome: Outcome) -> PolicyResult:
         placed=counts["placed"],
         refused=counts["refused"],
         placed_later=counts["placed_later"],
+        waited_p50_seconds=_percentile(outcome.account.waited_seconds, 50),
+        waited_p90_seconds=_percentile(outcome.account.waited_seconds, 90),
         waiting_at_end=counts["waiting_at_end"],
         finished=counts["finished"],
         died=counts["died"],
@@ -164,8 +169,13 @@ def _by_resource(values: Floats) -> dict[Resource, float]:
     return {resource: float(value) for resource, value in zip(RESOURCES, values, strict=True)}
 
 
+def _percentile(values: Sequence[float], percentile: float) -> float | None:
+    return float(np.percentile(values, percentile)) if values else None
+
+
 def _percentile_ms(seconds: Sequence[float], percentile: float) -> float | None:
-    return float(np.percentile(seconds, percentile)) * 1000 if seconds else None
+    found = _percentile(seconds, percentile)
+    return None if found is None else found * 1000
 
 
 def flat(name: str, result: PolicyResult) -> dict[str, object]:

@@ -203,13 +203,13 @@ class _Run:
         self._cluster.phase[come] = Phase.WAITING
         self._account.count("arrived", int(come.size))
         for row in come.tolist():
-            if self._place(row, now):
-                self._account.count("placed")
+            if self._place(row, now, self._actor.put):
+                self._account.placed_after(0.0)
             elif self._simulation.when_full == "refuse":
                 self._account.count("refused")
                 self._cluster.phase[row] = Phase.GONE
 
-    def _place(self, row: int, now: float) -> bool:
+    def _place(self, row: int, now: float, put: Callable[[int, int, float], None]) -> bool:
         place = self._contender.policy.place
         assert place is not None
         request = self._viewer.request(row)
@@ -222,7 +222,7 @@ class _Run:
             return False
         self._turn += 1
         self._actor.do(ranking.needs(best), now)
-        self._actor.put(row, best, now)
+        put(row, best, now)
         if ranking.demand is not None:
             self._actor.promise(row, ranking.demand)
         return True
@@ -241,11 +241,11 @@ class _Run:
 
     def _retry(self, waiting: Rows, now: float) -> None:
         for row in waiting[np.argsort(self._workload.arrival_seconds[waiting], kind="stable")]:
-            if self._place(int(row), now):
-                self._account.count("placed_later")
+            self._place(int(row), now, self._actor.put_later)
 
     def _give_up(self, waiting: Rows, now: float) -> None:
         patience = self._simulation.patience_seconds
+        waiting = waiting[~self._cluster.killed[waiting]]  # those were promised to be placed again
         if patience is not None and waiting.size:
             tired = waiting[now - self._workload.arrival_seconds[waiting] > patience]
             self._account.count("refused", int(tired.size))

@@ -5,10 +5,12 @@ desired, stricter classes first, the fullest first; a node without tasks takes a
 region. Then those where running tasks of laxer classes, or the request itself, can be cut. Then those where
 tasks of laxer classes can be killed: the most degraded first.
 
-Two things are not as in the thesis. There, a request is cut only on nodes of a stricter class, but its
+Three things are not as in the thesis. There, a request is cut only on nodes of a stricter class, but its
 candidates for cutting are all of the same class or laxer, so that this never happens: the nodes of stricter
 classes are tried here after those. And a task is killed only where it has a place to go, as a task there is
-lost in one case of five; with `may_wait`, it waits in sight instead.
+lost in one case of five; with `may_wait`, it waits in sight instead. And a node whose CPU is used up only by
+tasks that use more than they were promised stays open, after all others: they give back what they borrow, so
+nobody loses a promise, and the node draws no more with one task than without it.
 """
 
 from collections.abc import Callable, Iterator
@@ -52,6 +54,13 @@ class Energy4CloudSettings(Settings, frozen=True):
     may_wait: Annotated[
         bool, Meta(description="Whether a task may be ended that has no other place yet, and waits for one.")
     ] = False
+    borrowed_counts: Annotated[
+        bool,
+        Meta(
+            description="Whether a node is closed by CPU that its tasks use beyond their promises, "
+            "as in the thesis."
+        ),
+    ] = False
     restore_below: Annotated[
         float,
         Meta(
@@ -65,7 +74,13 @@ class Energy4CloudSettings(Settings, frozen=True):
 def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) -> Ranking:
     """Nodes in the order of the three algorithms; what a node needs first is in the ranking's `needs`."""
     refused = eligible(snapshot, request)
-    asking = Asking(snapshot, request, Books.of(snapshot), refused == Refused.NOT)
+    asking = Asking(
+        snapshot,
+        request,
+        Books.of(snapshot),
+        refused == Refused.NOT,
+        borrowed_counts=settings.borrowed_counts,
+    )
     rows, found = _search(asking, settings)
     considered = np.flatnonzero(refused == Refused.NOT)
     refused[considered] = Refused.OVERBOOKED
@@ -103,7 +118,7 @@ def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
     actions: list[Action] = []
     left: list[str] = []
     for task in snapshot.waiting[np.argsort(snapshot.tasks.task_class[snapshot.waiting], kind="stable")]:
-        started = _start(snapshot, int(task), books)
+        started = _start(snapshot, int(task), books, borrowed_counts=settings.borrowed_counts)
         if started is None:
             left.append(f"{snapshot.tasks.names[task]} waits: it fits nowhere yet")
         else:
@@ -112,7 +127,7 @@ def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
     return Plan(actions=tuple(actions), left=tuple(left))
 
 
-def _start(snapshot: Snapshot, task: int, books: Books) -> Start | None:
+def _start(snapshot: Snapshot, task: int, books: Books, *, borrowed_counts: bool) -> Start | None:
     tasks = snapshot.tasks
     task_class = int(tasks.task_class[task])
     wanted = Request(
@@ -121,7 +136,7 @@ def _start(snapshot: Snapshot, task: int, books: Books) -> Start | None:
         kind=Kind(tasks.kind[task]),
     )
     candidates = eligible(snapshot, wanted) == Refused.NOT
-    found = Asking(snapshot, wanted, books, candidates).as_it_is()
+    found = Asking(snapshot, wanted, books, candidates, borrowed_counts=borrowed_counts).as_it_is()
     if found is None:
         return None
     books.add(found, asked(wanted), task_class, LIMITS[task_class])

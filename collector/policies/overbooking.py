@@ -15,7 +15,7 @@ import numpy as np
 from collector.policies.interface import LAXEST_CLASS, Request
 from collector.snapshot.assembling import four
 from collector.snapshot.power import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot, Tasks
+from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Codes, Flags, Region, Snapshot, Tasks
 from wire.resources import Quantities
 
 PROMISED = 2
@@ -60,6 +60,25 @@ def cut_tasks(snapshot: Snapshot) -> Rows:
         return np.flatnonzero((less[:, 0] | less[:, 1]) & (tasks.node != NOWHERE))
 
     return snapshot.once("cut tasks", find)
+
+
+def lenders(snapshot: Snapshot) -> Flags:
+    """The nodes whose work suffers only because tasks use more CPU than they were promised.
+
+    They borrow what nobody else wants at the moment, and give it back to whoever is promised it.
+    """
+
+    def find() -> Flags:
+        nodes, tasks = snapshot.nodes, snapshot.tasks
+        suffers: Flags = nodes.region == Region.EED
+        rows = np.flatnonzero(tasks.node != NOWHERE)
+        rows = rows[suffers[tasks.node[rows]]]
+        beyond = np.nan_to_num(tasks.used[rows, 0] - tasks.allocated[rows, 0], nan=0.0).clip(min=0.0)
+        used = nodes.used[:, :PROMISED].copy()
+        used[:, 0] -= np.bincount(tasks.node[rows], weights=beyond, minlength=len(nodes.names))
+        return suffers & (used <= DEGRADED_RATIO * nodes.capacity[:, :PROMISED]).all(axis=1)
+
+    return snapshot.once("lenders", find)
 
 
 def limit_left(task_class: Codes, cut: Floats) -> Floats:

@@ -22,6 +22,7 @@ from collector.policies.overbooking import (
     Books,
     allocations,
     asked,
+    lenders,
     originals,
     quantities,
 )
@@ -52,11 +53,14 @@ class Asking:
         request: Request,
         books: Books,
         candidates: Flags,
+        *,
+        borrowed_counts: bool,
     ) -> None:
         self._snapshot = snapshot
         self._request = request
         self._books = books
         self._candidates = candidates
+        self._borrowed_counts = borrowed_counts
         self._more = asked(request)
         self._limit = LIMITS[request.task_class]
 
@@ -64,26 +68,25 @@ class Asking:
 
     def simple(self) -> Rows:
         """Where it fits as it is: nodes of its own or a stricter class, those of low efficiency first."""
-        order = self._order((Region.LEE, Region.DEE), self._classes() <= self._request.task_class)
+        order = self._open(self._classes() <= self._request.task_class)
         return order[self._books.fits(self._more, self._limit)[order]]
 
     def as_it_is(self) -> int | None:
         """The first node where it fits and nothing has to be taken from anybody."""
         simple = self.simple()
         if not simple.size:
-            order = self._order((Region.LEE, Region.DEE), self._same_or_laxer())
+            order = self._open(self._same_or_laxer())
             simple = order[self._books.fits(self._more, self._limit)[order]]
         return int(simple[0]) if simple.size else None
 
     def cut(self) -> Rows:
         """Where it fits if something is cut: running tasks, on stricter nodes the request itself first."""
-        regions = (Region.LEE, Region.DEE)
-        order = self._order(regions, self._same_or_laxer())
+        order = self._open(self._same_or_laxer())
         fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable)
         itself_cut = self._fits_itself_cut(np.zeros(PROMISED))
-        alone = self._order(regions, ~self._same_or_laxer() & itself_cut)
+        alone = self._open(~self._same_or_laxer() & itself_cut)
         with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
-        beside = self._order(regions, ~self._same_or_laxer() & with_peers)
+        beside = self._open(~self._same_or_laxer() & with_peers)
         return np.concatenate([order[fits[order]], alone, beside])
 
     def cut_on(self, row: int) -> Found:
@@ -133,6 +136,14 @@ class Asking:
         """Each node's class; a node without tasks takes any."""
         strictest = self._snapshot.nodes.strictest_class
         return np.where(self._empty(), np.int8(STRICTEST_CLASS), strictest)
+
+    def _open(self, allowed: Flags) -> Rows:
+        """Candidates where work does not suffer; at last those where only what is borrowed would."""
+        order = self._order((Region.LEE, Region.DEE), allowed)
+        if self._borrowed_counts:
+            return order
+        lending = self._order((Region.EED, Region.EED), allowed & lenders(self._snapshot))
+        return np.concatenate([order, lending])
 
     def _order(
         self, regions: tuple[Region, Region], allowed: Flags, classes: tuple[int, ...] = (1, 2, 3, 4)
@@ -297,7 +308,9 @@ class Asking:
         elsewhere[not_on] = False
         task_class = int(tasks.task_class[victim])
         wanted = Request(reserve=quantities(originals(tasks, np.array([victim]))[0]), task_class=task_class)
-        found = Asking(self._snapshot, wanted, books, elsewhere).as_it_is()
+        found = Asking(
+            self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts
+        ).as_it_is()
         if found is not None:
             books.add(found, asked(wanted), task_class, LIMITS[task_class])
         return found

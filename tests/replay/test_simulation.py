@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.interface import Action, Cut, Kill, Move, Plan, Power
+from collector.policies.interface import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    Plan,
+    Policy,
+    Power,
+    Ranking,
+    Request,
+    Settings,
+)
 from collector.snapshot.tables import Kind, Snapshot
 from replay.results import result_of
 from replay.scenario import Host, Simulation
@@ -218,6 +229,41 @@ def test_who_waits_longer_than_it_has_patience_for_is_refused() -> None:
     hasty = simulate("binpack", [PLAIN], load, msgspec.structs.replace(waits, patience_seconds=100.0))
     assert hasty.account.counts["waiting_at_end"] == 0
     assert hasty.account.counts["refused"] == 1
+
+
+def killing(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
+    """Ends whatever runs for whoever comes, except for `a`, which waits for an empty node."""
+    del settings
+    running = [name for name, on in zip(snapshot.tasks.ids, snapshot.tasks.node, strict=True) if on == 0]
+    full = bool(running) and request.service == "a"
+    return Ranking(
+        rows=np.zeros(0 if full else 1, dtype=np.intp),
+        scores=np.zeros(0 if full else 1),
+        score_is="told",
+        refused=np.zeros(1, dtype=np.int8),
+        explain=lambda _: (),
+        needs=lambda _: tuple(Kill(task=name, node="node", target=None, reasons=()) for name in running),
+    )
+
+
+def test_who_was_killed_is_placed_again_when_there_is_room_and_counts_once() -> None:
+    load = workload((0.6, 0), (0.6, 0), arrivals=[0.0, 100.0], lifetimes=[300.0, 150.0])
+    short_of_patience = Simulation(
+        delay_seconds=0.0, decide_seconds=60, when_full="wait", patience_seconds=10.0
+    )
+    policy = Policy(name="killing", summary="ends what runs", place=killing)
+    result = result_of(simulate(policy, [PLAIN], load, short_of_patience))
+    assert (result.placed, result.placed_later, result.refused) == (2, 0, 0)
+    assert (result.kills, result.killed_placed_again, result.finished) == (1, 1, 2)
+    assert (result.placed_ratio, result.waited_p90_seconds) == (1.0, 0.0)
+
+
+def test_how_long_containers_waited_is_told() -> None:
+    load = workload((0.6, 0), (0.6, 0), lifetimes=[100.0, 100.0])
+    waits = Simulation(delay_seconds=0.0, decide_seconds=60, when_full="wait")
+    result = result_of(simulate("binpack", [PLAIN], load, waits))
+    assert (result.placed, result.placed_later) == (1, 1)
+    assert result.waited_p50_seconds == 60.0  # between one that came at once, and one after two minutes
 
 
 def test_nodes_at_the_end_tell_what_runs_there() -> None:

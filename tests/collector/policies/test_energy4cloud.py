@@ -79,6 +79,33 @@ def test_nothing_is_put_where_work_suffers_already() -> None:
     assert ranking.refused[0] == Refused.OVERBOOKED
 
 
+def crowded(beyond: float, gigabytes: float = 1.0) -> tuple[NodeFacts, TaskFacts]:
+    """A node with 95 % of its CPU in use, of which a task takes so many cores beyond its promise."""
+    hot = NodeFacts(name="hot", capacity=promise(8, 8), used=promise(7.6, gigabytes))
+    busy = task("busy", "hot", 1, 1, 3, Kind.JOB)
+    return hot, replace(busy, used=promise(1 + beyond, 1))
+
+
+@pytest.mark.parametrize(
+    ("beyond", "gigabytes", "found"),
+    [(4.0, 1.0, ["hot"]), (0.5, 1.0, []), (4.0, 7.0, [])],
+    ids=["borrowed", "promised", "no memory"],
+)
+def test_a_node_where_only_borrowed_cpu_is_short_stays_open(
+    beyond: float, gigabytes: float, found: list[str]
+) -> None:
+    hot, busy = crowded(beyond, gigabytes)
+    assert order(assemble([hot], [busy]), request(1, 1, 4)) == found
+
+
+def test_what_lends_comes_last_and_not_at_all_as_in_the_thesis() -> None:
+    hot, busy = crowded(4.0)
+    snapshot = assemble([hot, node("calm", 0.7)], [busy, task("other", "calm", 1, 1, 3)])
+    assert order(snapshot, request(1, 1, 3)) == ["calm", "hot"]
+    as_written = place(snapshot, request(1, 1, 3), Energy4CloudSettings(borrowed_counts=True))
+    assert [snapshot.nodes.names[row] for row in as_written.rows] == ["calm"]
+
+
 def test_overbooking_goes_as_far_as_the_strictest_task_allows() -> None:
     full = [task("a", "n", 8, 8, 2)]
     assert order(assemble([node("n", 0.2)], full), request(1.6, 1.6, 4)) == ["n"]
