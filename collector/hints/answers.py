@@ -155,6 +155,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     resource: Resource
     used_ratio: float | None
+    wake: Act | None
+    """The node that must be switched on before the move; null if it is on."""
     move: Act | None
     why_not: str | None
     """Why there is no move."""

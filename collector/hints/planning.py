@@ -55,6 +55,7 @@ def proposals(snapshot: Snapshot) -> Proposals:
                 node=nodes.names[each.node],
                 resource=RESOURCES[each.resource],
                 used_ratio=None if np.isnan(used_ratio) else float(used_ratio),
+                wake=None if each.wake is None else act(snapshot, each.wake),
                 move=None if each.move is None else act(snapshot, each.move),
                 why_not=each.why_not,
             )
