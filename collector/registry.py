@@ -84,6 +84,7 @@ class Registry:
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._reckoning = Reckoning.of(config.envelopes)
         self._entries: dict[str, _Entry] = {}
+        self._stirred: set[str] = set()
         self.board = Board(config)
 
     def apply(self, report: Report, received_at: float) -> bool:
@@ -133,12 +134,15 @@ class Registry:
     def _write(self, entry: _Entry, change: Change) -> None:
         """Put on the board what changed, and what is known already of containers that are new there."""
         new = self.board.take(change)
+        if new or change.gone:
+            self._stirred.add(change.node)
         if new:
             self._put_envelopes(change.node, [name for name in new if name in entry.usage], entry.usage)
 
     def count_usage(self, node: str, slot: int, usage: Sequence[ContainerUsage]) -> None:
         """Add up what containers of a node that is already here used."""
         rings = self._entries[node].usage
+        self._stirred.add(node)
         self._put_envelopes(node, count(rings, slot, usage, self._reckoning), rings)
 
     def hear_usage(self, word: UsageWord, usage: Sequence[ContainerUsage]) -> Iterator[None]:
@@ -228,6 +232,15 @@ class Registry:
         for name, entry in _by_name(self._asked(node), since):
             yield Known(name, self._state(entry, now), entry.picture, entry.usage)
 
+    def stirred(self) -> set[str]:
+        """The nodes of which `watched` tells something else than when this was last asked.
+
+        Containers came or went, or more is known of their use; should one be of another service, which is
+        rare, that is seen when it next tells what it used.
+        """
+        stirred, self._stirred = self._stirred, set()
+        return stirred
+
     def watched(self, node: str) -> list[Watched]:
         """The containers of services that run on a node, and what they used."""
         entry = self._entries.get(node)
@@ -262,6 +275,7 @@ class Registry:
             heir, legacy = self._entries[new], self._entries[old].usage
             inherited = legacy.keys() - heir.usage.keys()
             heir.usage |= {name: legacy[name] for name in inherited}
+            self._stirred.add(new)
             self._put_envelopes(new, list(inherited), legacy)
             self._forget(old)
         slot = slot_at(now)
@@ -274,6 +288,7 @@ class Registry:
 
     def _forget(self, name: str) -> None:
         del self._entries[name]
+        self._stirred.add(name)
         self.board.forget(name)
 
     def _renamed(self, now: float) -> dict[str, str]:
@@ -384,7 +399,7 @@ def _watched(node: str, container: ContainerState, sample_seconds: float, ring: 
         container.service or "",
         container.image or "",
         sample_seconds,
-        tuple(ring.slots.items()),
+        dict(ring.slots),
         ring.statistics,
         ring.samples,
     )

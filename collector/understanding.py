@@ -1,17 +1,16 @@
 """Thinks the cluster through now and then, beside the event loop: what is understood is replaced as a whole.
 
 Two rhythms: services and classes every minute, and every few seconds a look for what no node can see of
-itself. What is gathered from the registry is gathered on the loop, a few nodes at a time, since it is the
-loop's own; everything after that happens in a thread, mostly inside numpy, where nobody waits for it.
+itself. What was heard since the last pass is gathered from the registry on the loop, a few nodes at a time,
+since it is the loop's own; everything after that happens in a thread, in steps too short to be noticed.
 """
 
 import asyncio
-import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -20,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from collector.analysis.bottlenecks import Bottleneck, Finding, Watch, findings
+from collector.analysis.running import Running
 from collector.analysis.understanding import Service, Understanding, learnt_before, lesson, understand
 from collector.core import Core
 from collector.history.interface import Unavailable
@@ -28,7 +28,7 @@ from collector.usage import Reckoning, Watched
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
 
-_NODES_AT_ONCE = 10
+_NODES_AT_ONCE = 4
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
 _RELEARN_SECONDS = 900.0
 """A known service that runs is written down again this often: it changes slowly, and disks are slow."""
@@ -43,6 +43,8 @@ class Understander:
         self._threads = threads
         self._settings = core.config.understanding
         self._reckoning = Reckoning.of(core.config.envelopes)
+        self._running: Running | None = None
+        self._began_anew_at = -inf
         self._watch = Watch(now=core.clock())
         self._written_at: dict[str, float] = {}
 
@@ -57,10 +59,11 @@ class Understander:
         self._core.registry.board.put_services([each.facts() for each in understood.latest.services.values()])
 
     async def think(self) -> Understanding:
-        """One full pass; what it found is there for everyone when this returns."""
+        """One pass; what it found is there for everyone when this returns."""
         began_seconds = time.monotonic()
-        with _letting_garbage_lie():
-            found = await self._beside(self._understand, await self._gather())
+        running, stirred = self._begin()
+        found = await self._beside(self._understand, running, await self._gather(stirred))
+        self._running = running
         found = replace(found, seconds=time.monotonic() - began_seconds)
         forgotten = self._core.understood.latest.services.keys() - found.services.keys()
         self._core.understood.latest = found
@@ -84,23 +87,36 @@ class Understander:
     async def _beside(self, work: Callable[..., Found], *arguments: object) -> Found:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
-    async def _gather(self) -> list[Watched]:
-        registry = self._core.registry
-        watched: list[Watched] = []
-        names = registry.names()
-        for start in range(0, len(names), _NODES_AT_ONCE):
-            for name in names[start : start + _NODES_AT_ONCE]:
-                watched += registry.watched(name)
-            await asyncio.sleep(0)
+    def _begin(self) -> tuple[Running, Collection[str]]:
+        """What is known of services that run, and the nodes to be looked at again.
+
+        Now and then it is nothing and all of them, which heals whatever may have been missed. Until the pass
+        is through nothing is known, since what one that failed left behind could be half of it.
+        """
+        running, self._running = self._running, None
+        now, stirred = self._core.clock(), self._core.registry.stirred()
+        if running is None or not 0 <= now - self._began_anew_at < self._settings.anew_seconds:
+            self._began_anew_at = now
+            return Running(self._reckoning), self._core.registry.names()
+        return running, stirred
+
+    async def _gather(self, nodes: Collection[str]) -> dict[str, list[Watched]]:
+        watched: dict[str, list[Watched]] = {}
+        for number, name in enumerate(nodes, 1):
+            watched[name] = self._core.registry.watched(name)
+            if number % _NODES_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return watched
 
-    def _understand(self, watched: list[Watched]) -> Understanding:
+    def _understand(self, running: Running, heard: Mapping[str, list[Watched]]) -> Understanding:
         board = self._core.registry.board
         before = self._core.understood.latest
         snapshot = board.snapshot(self._core.clock())
-        found = understand(snapshot, watched, before, self._settings, self._reckoning)
+        for node, watched in heard.items():
+            running.put(node, watched)
+        found = understand(snapshot, running.learn(snapshot.at), before, self._settings)
         board.put_services([each.facts() for each in found.services.values()])
-        board.put_groups(found.groups_by_task())
+        board.put_groups(found.regrouped())
         return found
 
     def _find(self, now: float) -> tuple[Finding, ...]:
@@ -128,22 +144,6 @@ class Understander:
             log.warning("what was understood of %ss is not written down: %s", kind, error)
             return False
         return True
-
-
-@contextmanager
-def _letting_garbage_lie() -> Iterator[None]:
-    """Look for no cycles meanwhile.
-
-    A pass makes very many objects and lets them all go again. They make Python look through everything that
-    the collector knows, in one go, and find nothing: half a second for 50,000 containers, when all wait.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @asynccontextmanager

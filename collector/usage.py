@@ -6,10 +6,11 @@ of the next, by half per half-life. Everything is done for several containers at
 a whole node: most of the cost is in starting an array operation, not in its length.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+import msgspec
 import numpy as np
 
 from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, statistics, totals
@@ -101,16 +102,18 @@ class Ring:
         return quantities(self.statistics[:, Statistic.P90])
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A container of a service that runs, and what it used; nobody changes it any more."""
+class Watched(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A container of a service that runs, and what it used; nobody changes it any more.
+
+    There are very many, and none refers to itself: a search for garbage would look at them in vain.
+    """
 
     node: str
     service: str
     image: str
     sample_seconds: float
     """What one of its samples stands for."""
-    slots: tuple[tuple[int, Packed], ...]
+    slots: Mapping[int, Packed]
     statistics: Floats
     """What these tell of it alone, per resource and `Statistic`."""
     samples: int

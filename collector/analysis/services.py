@@ -5,8 +5,9 @@ count twice. The containers come in the order of their services and are taken a 
 told as soon as its last one is in: that bounds the memory, and nothing holds the interpreter for long.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -41,13 +42,13 @@ class Pooled:
     """For how long its containers were watched, together: of the resource that was watched longest."""
 
 
-def pool(parts: Sequence[Part], need: Need) -> Iterator[Pooled]:
-    """Services as they are complete; `parts` come in the order of their services."""
+def pool(parts: Iterable[Part], services: int, need: Need) -> Iterator[Pooled]:
+    """Services as they are complete; `parts` come in the order of their services, which are so many."""
     keys: Keys = np.empty(0, np.int64)
     weights: Floats = np.empty(0)
-    watched: Floats = np.zeros(parts[-1].service + 1 if parts else 0)
-    for start in range(0, len(parts), _AT_ONCE):
-        batch = parts[start : start + _AT_ONCE]
+    watched: Floats = np.zeros(services)
+    rest = iter(parts)
+    while batch := list(islice(rest, _AT_ONCE)):
         first, last = batch[0].service, batch[-1].service
         more, counts, sizes = stack([part.packed for part in batch], [part.service for part in batch])
         seconds = counts * np.repeat([part.seconds for part in batch], sizes)

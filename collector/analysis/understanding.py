@@ -1,11 +1,10 @@
 """One pass over the whole cluster: services, their dominant resources, classes, what is left on each node.
 
-Pure: a snapshot, what containers used, and what was understood before come in; a value that nobody changes
+Pure: a snapshot, what services taught, and what was understood before come in; a value that nobody changes
 any more goes out. What was learnt of a service outlives its containers, so that the next one starts known.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -18,11 +17,11 @@ from collector.analysis.classes import Group, group, score
 from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of, whole_of
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
-from collector.analysis.services import Part, pool
+from collector.analysis.running import Learnt
 from collector.config import Understanding as Settings
 from collector.snapshot.assembling import Four, ServiceFacts, assemble
 from collector.snapshot.tables import NOWHERE, Codes, Snapshot
-from collector.usage import NOT_MEASURED, Reckoning, Watched, quantities, slot_at
+from collector.usage import NOT_MEASURED, quantities
 from wire.resources import RESOURCES, Quantities
 
 _DAY_SECONDS = 86_400.0
@@ -87,15 +86,15 @@ class Understanding:
     def at(self) -> float:
         return self.snapshot.at
 
-    def groups_by_task(self) -> dict[tuple[str, str], int]:
-        """The number of each container's class, by its node and the id it has there."""
+    def regrouped(self) -> dict[tuple[str, str], int]:
+        """The number of the class of each container that is in another now, by its node and its id there."""
         nodes, tasks = self.snapshot.nodes.names, self.snapshot.tasks
-        rows = zip(tasks.ids, tasks.node.tolist(), self.group_of.tolist(), strict=True)
+        rows = np.flatnonzero((self.group_of != tasks.group) & (tasks.node != NOWHERE))
+        found = zip(rows.tolist(), tasks.node[rows].tolist(), self.group_of[rows].tolist(), strict=True)
         return {
             # Where two nodes claim one id, a snapshot puts the node before it.
-            (nodes[node], task.removeprefix(f"{nodes[node]}/")): number
-            for task, node, number in rows
-            if node != NOWHERE
+            (nodes[node], tasks.ids[row].removeprefix(f"{nodes[node]}/")): number
+            for row, node, number in found
         }
 
 
@@ -121,16 +120,10 @@ class Understood:
 
 
 def understand(
-    snapshot: Snapshot,
-    watched: Sequence[Watched],
-    before: Understanding,
-    settings: Settings,
-    reckoning: Reckoning,
+    snapshot: Snapshot, running: Mapping[str, Learnt], before: Understanding, settings: Settings
 ) -> Understanding:
-    """Think the whole cluster through."""
-    services = {
-        each.name: each for each in _services(snapshot, watched, before.services, settings, reckoning)
-    }
+    """Think the whole cluster through, from what the containers of each service that runs taught."""
+    services = {each.name: each for each in _services(snapshot, running, before.services, settings)}
     tasks = snapshot.tasks
     known = np.array(
         [name in services and services[name].known for name in snapshot.services.names], np.bool_
@@ -150,31 +143,22 @@ def understand(
 
 
 def _services(
-    snapshot: Snapshot,
-    watched: Sequence[Watched],
-    before: Mapping[str, Service],
-    settings: Settings,
-    reckoning: Reckoning,
+    snapshot: Snapshot, running: Mapping[str, Learnt], before: Mapping[str, Service], settings: Settings
 ) -> Iterator[Service]:
     at = snapshot.at
-    running: dict[str, list[Watched]] = defaultdict(list)
-    for each in watched:
-        running[each.service].append(each)
-    names = sorted(running)
-    learnt = _learnt([running[name] for name in names], at, reckoning)
     whole = whole_of(snapshot.nodes.capacity)
-    for name in names:
-        statistics, watched_seconds = learnt.get(name, (NOT_MEASURED, 0.0))
-        earlier = before.get(name)
+    for name in sorted(running):
+        learnt, earlier = running[name], before.get(name)
+        statistics, watched_seconds = learnt.statistics, learnt.watched_seconds
         known = watched_seconds >= settings.profile_seconds
         if not known and earlier is not None and earlier.known:
             # Its containers are new: what those before them taught holds until these have been watched.
             known, statistics, watched_seconds = True, earlier.statistics, earlier.watched_seconds
         yield Service(
             name=name,
-            image=_most_common([each.image for each in running[name]]),
-            containers=len(running[name]),
-            nodes=len({each.node for each in running[name]}),
+            image=learnt.image,
+            containers=learnt.containers,
+            nodes=learnt.nodes,
             known=known,
             watched_seconds=watched_seconds,
             statistics=statistics,
@@ -190,42 +174,6 @@ def _services(
     for name, earlier in before.items():
         if name not in running and earlier.known and earlier.seen_at >= oldest:
             yield replace(earlier, containers=0, nodes=0)
-
-
-def _most_common(images: Sequence[str]) -> str:
-    return images[0] if len(images) == 1 else Counter(images).most_common(1)[0][0]
-
-
-def _learnt(
-    services: Sequence[Sequence[Watched]], at: float, reckoning: Reckoning
-) -> dict[str, tuple[Floats, float]]:
-    """What the samples of each service say, and for how long it was watched."""
-    # One container alone was reckoned when its samples came.
-    alone = {
-        one.service: (one.statistics, one.samples * one.sample_seconds)
-        for one, *others in services
-        if not others and one.slots
-    }
-    return alone | _pooled([each for each in services if len(each) > 1], at, reckoning)
-
-
-def _pooled(
-    services: Sequence[Sequence[Watched]], at: float, reckoning: Reckoning
-) -> dict[str, tuple[Floats, float]]:
-    newest = slot_at(at)
-    parts = [
-        Part(row, packed, each.sample_seconds, reckoning.weight(max(0, newest - slot)))
-        for row, containers in enumerate(services)
-        for each in containers
-        for slot, packed in each.slots
-    ]
-    return {
-        services[row][0].service: (statistics.copy(), float(seconds))
-        for pooled in pool(parts, reckoning.need)
-        for row, statistics, seconds in zip(
-            pooled.services, pooled.statistics, pooled.watched_seconds, strict=True
-        )
-    }
 
 
 def _four(row: Floats) -> Four:

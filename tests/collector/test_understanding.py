@@ -11,12 +11,14 @@ import pytest
 
 from collector.analysis.bottlenecks import Bottleneck, Kind
 from collector.analysis.envelopes import Statistic
+from collector.analysis.running import Learnt, Running
 from collector.core import Core
 from collector.history.interface import Unavailable
 from collector.history.sqlite import open_sqlite
 from collector.registry import Registry
 from collector.snapshot.tables import NOWHERE
 from collector.understanding import Understander, understanding
+from collector.usage import Watched
 from tests.collector.making import HEARTBEAT, START, Clock, container, report, settings, take_in
 from wire.messages import ContainerUsage, Report
 from wire.resources import RESOURCES, Quantities, Resource
@@ -144,6 +146,64 @@ async def test_a_service_that_was_hardly_watched_is_not_known_and_a_stranger_is_
         clock.now += 31 * 86_400
         assert not (await understander.think()).services
         assert not await core.history.recollect("service")
+
+
+async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    looked: list[str] = []
+    watched = Registry.watched
+
+    def noting(self: Registry, node: str) -> list[Watched]:
+        looked.append(node)
+        return watched(self, node)
+
+    monkeypatch.setattr(Registry, "watched", noting)
+    async with thinking(tmp_path / "history.db", clock) as (core, understander):
+
+        async def looks() -> list[str]:
+            looked.clear()
+            await understander.think()
+            return sorted(looked)
+
+        def hear(node: str, sequence: int, loads: Mapping[str, tuple[str, Quantities]], samples: int) -> None:
+            take_in(core.registry, heartbeat(node, sequence, clock.now, loads, samples), clock.now)
+
+        hear("alpha", 1, {"web-1": ("web", HUNGRY)}, 10)
+        hear("beta", 1, {"web-2": ("web", HUNGRY)}, 10)
+        assert await looks() == ["alpha", "beta"]
+        clock.now += MINUTE
+        assert not await looks()
+        assert core.understood.latest.services["web"].containers == 2
+        # More samples; a container that went; and nothing that a service is learnt from.
+        hear("alpha", 2, {"web-1": ("web", HUNGRY)}, 5)
+        assert await looks() == ["alpha"]
+        assert core.understood.latest.services["web"].watched_seconds == 25 * HEARTBEAT.sample_seconds
+        hear("beta", 2, {}, 0)
+        hear("alpha", 3, {"web-1": ("web", HUNGRY)}, 0)
+        assert await looks() == ["beta"]
+        assert core.understood.latest.services["web"].nodes == 1
+        clock.now += core.config.understanding.anew_seconds
+        assert await looks() == ["alpha", "beta"]
+
+
+async def test_after_a_pass_that_failed_everything_is_looked_at_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with thinking(tmp_path / "history.db", Clock()) as (core, understander):
+        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=10), START)
+        await understander.think()
+        take_in(core.registry, heartbeat("beta", 1, START, {"web-2": ("web", HUNGRY)}, samples=10), START)
+        with monkeypatch.context() as patched:
+            patched.setattr(Running, "learn", _no_room)
+            with pytest.raises(MemoryError):
+                await understander.think()
+        assert (await understander.think()).services["web"].containers == 2
+
+
+def _no_room(_running: Running, _at: float) -> Mapping[str, Learnt]:
+    raise MemoryError
 
 
 async def test_a_node_that_goes_quiet_is_told_of_over_a_restart_and_until_it_is_back(tmp_path: Path) -> None:

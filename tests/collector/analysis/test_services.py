@@ -33,7 +33,7 @@ def test_a_service_is_what_all_its_containers_samples_say_by_the_time_they_stand
     told.sort(key=lambda each: each[0])
     parts = [Part(service, packed(load), seconds, weight) for service, load, seconds, weight in told]
     seen = []
-    for pooled in pool(parts, PLAIN_NEED):
+    for pooled in pool(parts, 7, PLAIN_NEED):
         for service, table, watched in zip(
             pooled.services, pooled.statistics, pooled.watched_seconds, strict=True
         ):

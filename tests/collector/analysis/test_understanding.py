@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from collector.analysis.running import Running
 from collector.analysis.understanding import Service, Understood, understand
 from collector.config import Understanding
 from collector.snapshot.assembling import assemble
@@ -18,7 +19,11 @@ told = st.lists(st.tuples(st.integers(100 - SLOTS + 1, 100), sketches), min_size
 
 
 def service(*watched: Watched) -> Service:
-    found = understand(assemble(()), watched, Understood().latest, Understanding(), ALL_ALIKE)
+    running = Running(ALL_ALIKE)
+    for each in watched:
+        running.put(each.node, [each])
+    snapshot = assemble(())
+    found = understand(snapshot, running.learn(snapshot.at), Understood().latest, Understanding())
     return found.services["shop"]
 
 
@@ -36,11 +41,11 @@ def test_a_service_of_one_container_is_what_that_one_is(
         "shop",
         "",
         sample_seconds,
-        slots=tuple(ring.slots.items()),
+        slots=dict(ring.slots),
         statistics=ring.statistics,
         samples=ring.samples,
     )
-    silent = Watched("beta", "shop", "", 1.0, slots=(), statistics=NOT_MEASURED, samples=0)
+    silent = Watched("beta", "shop", "", 1.0, slots={}, statistics=NOT_MEASURED, samples=0)
     alone, pooled = service(one), service(one, silent)
     assert alone.watched_seconds == pooled.watched_seconds
     assert_allclose(alone.statistics, pooled.statistics, rtol=1e-9, atol=1e-6)

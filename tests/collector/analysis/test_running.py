@@ -1,0 +1,90 @@
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from collector.analysis.running import Learnt, Running
+from collector.usage import NOT_MEASURED, SLOT_SECONDS, Reckoning, Ring, Watched, count
+from tests.collector.speaking import patient
+from wire.messages import ContainerUsage
+from wire.sketch import Sketch
+
+NEWEST = 100
+NOW = NEWEST * SLOT_SECONDS
+RECKONING = Reckoning()
+
+
+def watched(
+    node: str, service: str, bins: Mapping[int, int], *, image: str = "", slot: int = NEWEST
+) -> Watched:
+    rings: dict[str, Ring] = {}
+    if bins:
+        count(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], RECKONING)
+    ring = rings.get("c", Ring())
+    return Watched(node, service, image, 5.0, dict(ring.slots), ring.statistics, ring.samples)
+
+
+def same(found: Mapping[str, Learnt], expected: Mapping[str, Learnt]) -> None:
+    assert found.keys() == expected.keys()
+    for name, one in found.items():
+        other = expected[name]
+        assert (one.image, one.containers, one.nodes) == (other.image, other.containers, other.nodes)
+        assert one.watched_seconds == pytest.approx(other.watched_seconds)
+        assert_allclose(one.statistics, other.statistics, rtol=1e-9)
+
+
+containers = st.lists(
+    st.tuples(
+        st.sampled_from(["web", "db", "queue"]),
+        st.dictionaries(st.integers(-50, 50), st.integers(1, 50), max_size=5),
+        st.integers(NEWEST - 2, NEWEST),
+    ),
+    max_size=4,
+)
+words = st.lists(st.tuples(st.sampled_from(["alpha", "beta", "gamma"]), containers), max_size=8)
+
+
+@patient
+@given(st.lists(words, max_size=4))
+def test_what_is_kept_between_passes_comes_to_what_a_first_pass_over_everything_finds(
+    passes: list[list[tuple[str, list[tuple[str, dict[int, int], int]]]]],
+) -> None:
+    kept = Running(RECKONING)
+    there: dict[str, list[Watched]] = {}
+    for heard in passes:
+        for node, told in heard:
+            there[node] = [watched(node, service, bins, slot=slot) for service, bins, slot in told]
+            kept.put(node, there[node])
+        afresh = Running(RECKONING)
+        for node, on_it in there.items():
+            afresh.put(node, on_it)
+        same(kept.learn(NOW), afresh.learn(NOW))
+
+
+def test_only_services_that_something_was_heard_of_are_reckoned_anew() -> None:
+    running = Running(RECKONING)
+    alpha = [watched("alpha", "web", {1: 5}), watched("alpha", "db", {2: 5})]
+    running.put("alpha", alpha)
+    running.put("beta", [watched("beta", "web", {1: 7}), watched("beta", "db", {2: 7})])
+    first = dict(running.learn(NOW))
+    # The same again, but for one container that has more to tell.
+    running.put("alpha", [watched("alpha", "web", {1: 5, 3: 1}), alpha[1]])
+    second = running.learn(NOW)
+    assert second["db"] is first["db"]
+    assert second["web"].watched_seconds == first["web"].watched_seconds + 5.0
+    assert (second["web"].containers, second["web"].nodes) == (2, 2)
+
+
+def test_a_service_goes_with_its_last_container_and_is_named_after_the_image_of_most() -> None:
+    running = Running(RECKONING)
+    running.put("alpha", [watched("alpha", "web", {}, image="old"), watched("alpha", "web", {}, image="new")])
+    running.put("beta", [watched("beta", "web", {}, image="new")])
+    web = running.learn(NOW)["web"]
+    assert (web.image, web.containers, web.watched_seconds) == ("new", 3, 0.0)
+    assert_allclose(web.statistics, NOT_MEASURED)
+    running.put("alpha", [])
+    assert running.learn(NOW)["web"].containers == 1
+    running.put("beta", [])
+    assert not running.learn(NOW)
