@@ -51,8 +51,12 @@ async def read_body(
     limit_bytes = core.config.http.max_body_bytes
     patience_seconds = core.config.http.body_timeout_seconds
     try:
-        async with asyncio.timeout(patience_seconds):
-            body = await _received(request, limit_bytes, grown)
+        # Most are small and came with the head: there is nothing to wait for.
+        if request.content.is_eof():
+            body = _checked(request.content.read_nowait(), limit_bytes, grown)
+        else:
+            async with asyncio.timeout(patience_seconds):
+                body = await _received(request, limit_bytes, grown)
     except TimeoutError:
         detail = f"the body did not arrive within {patience_seconds:g} seconds"
         # What is still to come would be taken for the next request.
@@ -74,6 +78,13 @@ async def _received(request: web.Request, limit_bytes: int, grown: Callable[[int
             raise _too_large(limit_bytes)
         grown(len(chunk))
     return bytes(body)
+
+
+def _checked(body: bytes, limit_bytes: int, grown: Callable[[int], None]) -> bytes:
+    if len(body) > limit_bytes:
+        raise _too_large(limit_bytes)
+    grown(len(body))
+    return body
 
 
 def unpack(packed: bytes, encoding: str, limit_bytes: int) -> bytes:

@@ -8,7 +8,6 @@ to keep, goes by the collector's clock.
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
 from http import HTTPStatus
 
 from aiohttp import web
@@ -22,7 +21,7 @@ from collector.refusal import Refusal
 from collector.usage import slot_of
 from collector.views.stream import tell_events
 from collector.waiting import WAITING
-from wire.messages import Receipt, Report, encode, parse_batch, parse_packed_batch
+from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch, parse_packed_batch
 
 log = logging.getLogger(__name__)
 
@@ -36,19 +35,22 @@ _SUMS_SECONDS = 0.25
 async def take_reports(core: Core, request: web.Request) -> web.Response:
     """Keep a batch of reports for good, then say how many of them were new."""
     with core.tally.ingest_duration.time():
-        caller, waiting = request[CALLER], request.app[WAITING]
-        with ExitStack() as held:
-            try:
-                grown = held.enter_context(waiting.request(caller))
-                body = await read_body(core, request, types=TYPES, grown=grown)
-                reports = parse_reports(body, request.content_type)
-                check_speaker(reports, caller)
-                held.enter_context(waiting.room_for(reports))
-            except Refusal as refusal:
-                core.tally.reports[_outcome(refusal)] += 1
-                raise
-            receipt = await keep(core, reports)
+        try:
+            receipt = await _take(core, request)
+        except Refusal as refusal:
+            core.tally.reports[_outcome(refusal)] += 1
+            raise
         return web.Response(body=encode(receipt), content_type=JSON_TYPE)
+
+
+async def _take(core: Core, request: web.Request) -> Receipt:
+    caller, waiting = request[CALLER], request.app[WAITING]
+    with waiting.request(caller) as grown:
+        body = await read_body(core, request, types=TYPES, grown=grown)
+        reports = parse_reports(body, request.content_type)
+        check_speaker(reports, caller)
+        with waiting.room_for(reports):
+            return await keep(core, reports)
 
 
 def _outcome(refusal: Refusal) -> Outcome:
@@ -68,16 +70,15 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
             # What is read from a store is numbered by its time, so there is no telling what lies between.
             core.tally.sequence_gaps += is_ahead and not is_pulled(report)
             tell_events(core, report)
-            await _count_usage(core, report, received_at)
+            if report.heartbeat is not None and report.heartbeat.usage:
+                word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+                await _count_usage(core, word, report.heartbeat.usage)
     return Receipt(taken=sum(new), known=len(new) - sum(new), refused=0, server_time=core.clock())
 
 
-async def _count_usage(core: Core, report: Report, received_at: float) -> None:
+async def _count_usage(core: Core, word: UsageWord, usage: Sequence[ContainerUsage]) -> None:
     """Add up the histograms of a heartbeat, in bites that nobody else has to wait for."""
-    if report.heartbeat is None or not report.heartbeat.usage:
-        return
-    word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
-    for _ in core.registry.hear_usage(word, report.heartbeat.usage):
+    for _ in core.registry.hear_usage(word, usage):
         await asyncio.sleep(0)
 
 
