@@ -2,12 +2,17 @@
 
 Reads the SQLite file of a collector, which may go on writing meanwhile. Nodes say only what moved, and
 everything with every heartbeat; what a container used holds until the next word of it. Policies place every
-container anew, as if they had been there from the beginning. Only what is kept in full is read: how far back
-that reaches is the collector's `history.retention_hours`.
+container anew, as if they had been there from the beginning.
+
+Samples are kept for some hours (`history.retention_hours`). Whoever asks for more days is answered from the
+sums that the collector keeps of every five minutes, or of every hour: whichever goes back far enough. Within
+such a step all is the mean, peaks are gone, and a container that was there for a part of it counts as so much
+less for all of it: its work is the same.
 """
 
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -22,6 +27,8 @@ from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
 
 _STEP_SECONDS = 60.0
+_ROLLUP_SECONDS = (300, 3600)
+_SECONDS_PER_DAY = 86400.0
 _BOOT_SECONDS = 120.0
 """Nobody told how long nodes take to boot."""
 _POINTS = 41
@@ -43,6 +50,25 @@ FROM container_samples s JOIN reports r ON r.id = s.report_id JOIN containers c 
 JOIN nodes n ON n.id = c.node_id JOIN facts f ON f.id = s.facts_id
 ORDER BY r.at
 """
+_ROLLUPS = """
+SELECT n.name || '/' || c.runtime_id, f.body, r.slot * r.step,
+       r.cpu_core_seconds / r.step, r.memory_byte_seconds / r.step,
+       r.disk_bytes / r.step, r.network_bytes / r.step
+FROM container_rollups r JOIN containers c ON c.id = r.container_id JOIN nodes n ON n.id = c.node_id
+JOIN facts f ON f.id = c.facts_id
+WHERE r.step = ? AND r.slot >= ? ORDER BY r.slot
+"""
+
+_Sample = tuple[str, str, float, float | None, float | None, float | None, float | None]
+"""A container, its facts, when, and what it used of the four resources."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a history tells of a time, in steps of one length."""
+
+    step_seconds: float
+    samples: list[_Sample]
 
 
 class _NodeFacts(msgspec.Struct):
@@ -65,19 +91,43 @@ class _ContainerFacts(msgspec.Struct):
     service: str | None = None
 
 
-def read_history(path: Path) -> tuple[Scenario, Workload]:
-    """The hosts as a scenario, and what ran."""
+def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workload]:
+    """The hosts as a scenario, and what ran: in so many days, or as long as samples are kept in full."""
     if not path.is_file():
         raise Complaint(f"there is no history at {path}: give the collector's history.path")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             hosts = _hosts(connection)
-            samples = connection.execute(_SAMPLES).fetchall()
+            told = _told(connection, days)
     except sqlite3.Error as error:
         raise Complaint(f"{path} cannot be read as a collector's history: {error}") from None
-    if not samples:
+    if not told.samples:
         raise Complaint(f"{path} has no samples of containers yet: let agents report for a while")
-    return Scenario(title="What happened here", hosts=hosts), _workload(samples)
+    return Scenario(title="What happened here", hosts=hosts), _workload(told)
+
+
+def _told(connection: sqlite3.Connection, days: float | None) -> _Told:
+    samples: list[_Sample] = connection.execute(_SAMPLES).fetchall()
+    if days is None or not samples:
+        return _Told(_STEP_SECONDS, samples)
+    since = samples[-1][2] - days * _SECONDS_PER_DAY
+    step = _step_for(since, samples[0][2], connection)
+    if step is not None:
+        return _Told(step, connection.execute(_ROLLUPS, (step, int(since // step))).fetchall())
+    return _Told(_STEP_SECONDS, [sample for sample in samples if sample[2] >= since])
+
+
+def _step_for(since: float, known_from: float, connection: sqlite3.Connection) -> int | None:
+    """The finest sums that go back to a moment, or else as far as any do; none if samples do."""
+    found = None
+    for step in _ROLLUP_SECONDS:
+        (oldest,) = connection.execute(
+            "SELECT min(slot) FROM container_rollups WHERE step = ?", (step,)
+        ).fetchone()
+        # A slot that began earlier may yet hold nothing that is older.
+        if known_from > since and oldest is not None and (oldest + 1) * step < known_from:
+            found, known_from = step, float(oldest * step)
+    return found
 
 
 def _hosts(connection: sqlite3.Connection) -> tuple[Host, ...]:
@@ -117,20 +167,18 @@ def _host(name: str, capacity: Quantities, curve: PowerCurve) -> Host:
     )
 
 
-def _workload(
-    samples: list[tuple[str, str, float, float | None, int | None, float | None, float | None]],
-) -> Workload:
+def _workload(told: _Told) -> Workload:
     facts: dict[str, _ContainerFacts] = {}
     place: dict[str, int] = {}
     who, at, used = [], [], []
-    for name, body, seconds, *values in samples:
+    for name, body, seconds, *values in told.samples:
         if name not in place:
             facts[name] = msgspec.json.decode(body, type=_ContainerFacts)
         who.append(place.setdefault(name, len(place)))
         at.append(seconds)
         used.append([0.0 if value is None else float(value) for value in values])
-    step = (np.array(at) // _STEP_SECONDS).astype(np.intp)
-    line = timeline(np.array(who, dtype=np.intp), list(place), step, np.array(used), _STEP_SECONDS)
+    step = (np.array(at) // told.step_seconds).astype(np.intp)
+    line = timeline(np.array(who, dtype=np.intp), list(place), step, np.array(used), told.step_seconds)
     limits = [[facts[name].limit.of(resource) for resource in RESOURCES] for name in line.names]
     requested = np.array([[np.nan if each is None else each for each in row] for row in limits])
     count = len(line.names)
@@ -139,8 +187,8 @@ def _workload(
         services=tuple(facts[name].service or facts[name].name or name for name in line.names),
         requested=requested.astype(np.float64),
         use=line.use,
-        duration_seconds=line.use.duration_seconds + _STEP_SECONDS,
-        step_seconds=_STEP_SECONDS,
+        duration_seconds=line.use.duration_seconds + told.step_seconds,
+        step_seconds=told.step_seconds,
         arrival_seconds=line.use.first_seconds,
         lifetime_seconds=line.use.lifetime_seconds,
         task_class=np.ones(count, dtype=np.int8),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from collector.config import History
@@ -60,6 +61,57 @@ async def test_hosts_and_use_are_those_that_were_told(tmp_path: Path) -> None:
     result = simulate("first-fit", scenario.hosts, workload).account
     assert result.counts["placed"] == 2
     assert result.total.joules > 2 * 50 * 180
+
+
+async def condensed(path: Path, hours: int, settings: History) -> Path:
+    """Every minute of some hours a node says that its container uses 0.5 cores, in the last hour 0.9."""
+    path.parent.mkdir(exist_ok=True)
+    cores = [0.5] * 60 * (hours - 1) + [0.9] * 61
+    async with open_sqlite(msgspec.structs.replace(settings, path=str(path))) as history:
+        for each in minutes("one", *cores):
+            await history.add([each], each.at)
+        await history.forget_old(START + 3600 * hours)
+    return path
+
+
+async def test_what_samples_no_longer_tell_is_taken_from_sums_of_five_minutes(tmp_path: Path) -> None:
+    path = await condensed(tmp_path / "history.db", 4, History(retention_hours=1.0))
+    _, in_full = read_history(path)
+    assert in_full.step_seconds == 60.0
+    assert in_full.duration_seconds <= 3600 + 60
+    scenario, older = read_history(path, days=1)
+    assert older.step_seconds == 300.0
+    assert older.duration_seconds == pytest.approx(4 * 3600, abs=600)
+    used = older.use.at(3600.0, np.array([0]), np.zeros(1))[0]
+    assert used[:2].tolist() == pytest.approx([0.5, in_full.use.at(0.0, np.array([0]), np.zeros(1))[0, 1]])
+    assert older.use.at(3.5 * 3600, np.array([0]), np.zeros(1))[0, 0] == pytest.approx(0.9)
+    assert (older.services, older.requested[0, 0]) == (("shop",), 1.0)
+    assert simulate("first-fit", scenario.hosts, older).account.counts["placed"] == 1
+
+
+async def test_days_that_samples_cover_are_read_in_full_and_cut_to_length(tmp_path: Path) -> None:
+    path = await condensed(tmp_path / "history.db", 4, History(retention_hours=24.0))
+    _, half_an_hour = read_history(path, days=0.5 / 24)
+    assert half_an_hour.step_seconds == 60.0
+    assert half_an_hour.duration_seconds == pytest.approx(1800, abs=120)
+
+
+async def test_hours_are_taken_where_finer_sums_are_gone_too(tmp_path: Path) -> None:
+    settings = History(retention_hours=0.5, detail_days=1.5 / 24)
+    path = await condensed(tmp_path / "history.db", 6, settings)
+    _, hourly = read_history(path, days=7)
+    assert hourly.step_seconds == 3600.0
+    assert hourly.duration_seconds >= 5 * 3600
+    _, fine = read_history(path, days=1 / 24)
+    assert fine.step_seconds == 300.0
+
+
+async def test_a_container_that_was_there_for_a_part_of_a_step_did_the_same_work(tmp_path: Path) -> None:
+    path = await condensed(tmp_path / "history.db", 4, History(retention_hours=1.0))
+    _, older = read_history(path, days=1)
+    steps = np.arange(0.0, older.duration_seconds, older.step_seconds)
+    core_seconds = sum(older.use.at(each, np.array([0]), np.zeros(1))[0, 0] for each in steps) * 300.0
+    assert core_seconds == pytest.approx(3 * 3600 * 0.5 + 3600 * 0.9, rel=0.01)
 
 
 async def test_node_without_a_power_curve_is_named(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.Captu
         (["--trace", "x"], "--format and --hosts"),
         (["SCENARIO", "--trace", "x"], "give a scenario, or"),
         (["--history", "absent.db"], "no history at"),
+        (["--history", "absent.db", "--days", "0"], "more than 0"),
+        (["fleet.toml", "--days", "7"], "how far back --history goes"),
         (["SCENARIO", "--policies", "spraed"], "did you mean 'spread'"),
         (["absent.toml"], "cannot read"),
     ],

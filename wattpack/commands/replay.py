@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"what a collector has recorded, instead of a scenario (default: {_HISTORY})",
     )
+    parser.add_argument(
+        "--days",
+        type=float,
+        metavar="N",
+        help="how far back --history goes; beyond the samples by means of five minutes or of an hour "
+        "(default: as long as samples are kept)",
+    )
     parser.add_argument("--format", choices=tuple(FORMATS), help="of the trace")
     parser.add_argument("--learn", type=Path, metavar="FILE", help="an earlier trace that policies know of")
     parser.add_argument("--hosts", type=Path, metavar="FILE.toml", help="the hosts to replay a trace on")
@@ -77,8 +84,10 @@ def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
     """The scenario with all that was chosen, what runs, and what an earlier time tells."""
     if sum(each is not None for each in (arguments.scenario, arguments.trace, arguments.history)) != 1:
         raise Complaint("give a scenario, or --trace with --format and --hosts, or --history")
+    if arguments.days is not None and (arguments.history is None or not arguments.days > 0):
+        raise Complaint("--days says how far back --history goes: give both, and more than 0")
     if arguments.history is not None:
-        scenario, workload = read_history(arguments.history)
+        scenario, workload = read_history(arguments.history, arguments.days)
         return _seeded(scenario, arguments.seed), workload, None
     if arguments.scenario is not None:
         scenario, base = read_scenario(arguments.scenario), arguments.scenario.parent
