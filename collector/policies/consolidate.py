@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import numpy as np
 from msgspec import Meta
 
-from collector.policies.filters import eligible, without_room
+from collector.policies.filters import eligible, free_of_load, without_room
 from collector.policies.interface import (
     Action,
     Move,
@@ -28,6 +28,7 @@ from collector.policies.interface import (
 )
 from collector.policies.least_watts_cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
+from collector.policies.scoring import share
 from collector.policies.stability import Moves, keeps_awake, may_sleep, move_joules
 from collector.policies.thresholds import LOOK_BACK, PUBLISHED, Overload, overloaded
 from collector.snapshot.assembling import best_guess, four, sum_by_node
@@ -309,12 +310,10 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     """Where power rises least, by what is asked for."""
     nodes = snapshot.nodes
     asked = best_guess(np.array(four(request.reserve)), np.array(four(request.demand)))
-    load = np.nan_to_num(np.fmax(nodes.used, nodes.mean))
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    refused = without_room(refused, nodes.capacity - load, amounts(asked))
-    capacity = np.where(nodes.capacity > 0, nodes.capacity, np.inf)
-    now = nodes.power.watts(np.nan_to_num(nodes.used) / capacity)
-    added = nodes.power.watts((load + asked) / capacity) - now
+    refused = without_room(refused, free_of_load(snapshot), amounts(asked))
+    load = np.fmax(nodes.used, nodes.mean)
+    added = nodes.power.watts(share(load + asked, nodes.capacity)) - nodes.power.watts(nodes.used_ratio)
     scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)
     rows = ranked(scores, refused)
 

@@ -85,7 +85,7 @@ def free_of_used(snapshot: Snapshot) -> Floats:
 
 
 def _refuse(refused: Codes, where: Flags, why: Refused) -> None:
-    refused[where & (refused == Refused.NOT)] = why
+    np.putmask(refused, where & (refused == Refused.NOT), why)
 
 
 def _fulfils(snapshot: Snapshot, constraint: Constraint) -> Flags:

@@ -12,6 +12,7 @@ from collector.policies.interface import Action, Policy, Power, Ranking, Refused
 from collector.policies.least_watts_cost import UNKNOWN_WATTS, Costs, Settings, promise_room, share
 from collector.policies.least_watts_plan import rebalance
 from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
+from collector.policies.sorting import rising
 from collector.snapshot.assembling import best_guess, four, square
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -31,28 +32,29 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     need = needed(expected + more, variance + more_variance, spread)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     # What is alone on a node may have all of it, else the largest would fit nowhere.
-    free = np.where(
-        (nodes.tasks == 0)[:, None], nodes.capacity, nodes.capacity * settings.fill_ratio - (need - more)
-    )
+    alone = np.flatnonzero(nodes.tasks == 0)
+    free = nodes.capacity * settings.fill_ratio - (need - more)
+    free[alone] = nodes.capacity[alone]
     refused = without_room(refused, free, amounts(more))
     if not settings.overbooks:
         room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
         short = without_room(refused, room, request.reserve) != refused
         refused = np.where(short, np.int8(Refused.OVERBOOKED), refused)
-    rows = np.flatnonzero(refused == Refused.NOT)
-    asleep = ~nodes.on[rows]
+    # Those that are refused are reckoned too: leaving them out of every column would cost more.
+    asleep = ~nodes.on & (refused == Refused.NOT)
     cost, added, after = Costs(snapshot, spread).of(
-        rows, expected[rows], variance[rows], more, more_variance, asleep
+        slice(None), expected, variance, more, more_variance, asleep
     )
-    crowd = _crowd(snapshot, request)[rows]
-    order = np.lexsort((cost, crowd))
+    crowd = _crowd(snapshot, request)
+    rows = np.flatnonzero(refused == Refused.NOT)
+    rows = rows[rising(cost[rows])]
+    rows = rows[np.argsort(crowd[rows], kind="stable")]
 
     def explain(row: int) -> tuple[str, ...]:
-        at = int(np.searchsorted(rows, row))
-        reasons = [_watts(float(added[at]), rows.size, asleep=bool(asleep[at]))]
-        reasons.extend(_fills(after[at], nodes.capacity[row], settings.confidence))
-        if crowd[at]:
-            reasons.append(f"{crowd[at]} more of its service would fail together with it")
+        reasons = [_watts(float(added[row]), rows.size, asleep=bool(asleep[row]))]
+        reasons.extend(_fills(after[row], nodes.capacity[row], settings.confidence))
+        if crowd[row]:
+            reasons.append(f"{crowd[row]} more of its service would fail together with it")
         return tuple(reasons)
 
     def needs(row: int) -> tuple[Action, ...]:
@@ -61,8 +63,8 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
         return (Power(node=nodes.names[row], on=True, reasons=("no node that is on has room",)),)
 
     return Ranking(
-        rows=rows[order],
-        scores=-(cost + _CROWD_WATTS * crowd)[order],
+        rows=rows,
+        scores=-(cost + _CROWD_WATTS * crowd)[rows],
         score_is="watts that it costs, its part of the idle watts included, times -1",
         refused=refused,
         explain=explain,

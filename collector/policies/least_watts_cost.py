@@ -112,11 +112,14 @@ class Costs:
     def __init__(self, snapshot: Snapshot, spread: Floats) -> None:
         nodes = snapshot.nodes
         self._power, self._capacity, self._spread = nodes.power, nodes.capacity, spread
-        self._idle_watts = np.nan_to_num(nodes.power.idle_watts, nan=0.0)
+        self._per_unit = snapshot.once(
+            "per unit", lambda: share(np.ones_like(nodes.capacity), nodes.capacity)
+        )
+        self._idle_watts = snapshot.once("idle watts", lambda: np.nan_to_num(nodes.power.idle_watts, nan=0.0))
 
     def of(  # noqa: PLR0913, PLR0917 - what nodes carry and what a task brings, each a sum and its variance
         self,
-        rows: Rows,
+        rows: Rows | slice,
         expected: Floats,
         variance: Floats,
         more: Floats,
@@ -129,15 +132,16 @@ class Costs:
         scarcest resource is taken. A node that sleeps costs its idle watts, for as much room as the largest
         that sleeps would give.
         """
-        capacity = self._capacity[rows]
+        capacity, per_unit = self._capacity[rows], self._per_unit[rows]
         before = needed(expected, variance, self._spread)
-        after = needed(expected + more, variance + more_variance, self._spread)
-        taken = _most(share(after, capacity)) - _most(share(before, capacity))
-        added = self._power.watts(share(expected + more, capacity), rows)
-        added -= self._power.watts(share(expected, capacity), rows)
+        with_it = expected + more
+        after = needed(with_it, variance + more_variance, self._spread)
+        taken = _most(after * per_unit) - _most(before * per_unit)
+        added = self._power.watts(with_it * per_unit, rows)
+        added -= self._power.watts(expected * per_unit, rows)
         idle = self._idle_watts[rows]
         part = np.clip(taken, 0.0, 1.0)
         if asleep.any():
             part[asleep] = capacity[asleep, CPU].max() / capacity[asleep, CPU]
-        cost = np.nan_to_num(added, nan=UNKNOWN_WATTS) + idle * part
+        cost = np.where(np.isnan(added), UNKNOWN_WATTS, added) + idle * part
         return cost, added + np.where(asleep, idle, 0.0), after

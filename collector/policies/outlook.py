@@ -38,7 +38,10 @@ def deviations(confidence: float) -> Floats:
 
 def needed(expected: Floats, variance: Floats, spread: Floats) -> Floats:
     """What sums of tasks need of each resource."""
-    need: Floats = expected + spread * np.sqrt(np.maximum(variance, 0.0))
+    need: Floats = np.maximum(variance, 0.0)
+    np.sqrt(need, out=need)
+    need *= spread
+    need += expected
     return need
 
 
@@ -79,18 +82,23 @@ def known_sums(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]
 
     Takes the sums that the snapshot has, and corrects them for those few tasks.
     """
-    nodes, tasks = snapshot.nodes, snapshot.tasks
-    expected, variance = nodes.mean.copy(), nodes.variance.copy()
-    expected[:, MEMORY] = nodes.reserved[:, MEMORY]
-    rows = snapshot.once("not known", lambda: np.flatnonzero(guessed(tasks) & (tasks.samples == 0)))
-    if rows.size:
-        counted = tasks.mean[rows]
-        counted[:, MEMORY] = tasks.envelope[rows, MEMORY]
-        share = np.nan_to_num(tasks.requested[rows], nan=0.0) * np.array(unknown_ratio)
-        where, count = tasks.node[rows], len(nodes.names)
-        expected = np.maximum(expected + sum_by_node(where, share - counted, count), 0.0)
-        variance += sum_by_node(where, np.square(share), count)
-    return expected, variance
+    expected = snapshot.nodes.mean.copy(order="F")
+    expected[:, MEMORY] = snapshot.nodes.reserved[:, MEMORY]
+    less, strays = snapshot.once(("not known", unknown_ratio), lambda: _not_known(snapshot, unknown_ratio))
+    expected -= less
+    return np.maximum(expected, 0.0, out=expected), snapshot.nodes.variance + strays
+
+
+def _not_known(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]:
+    """How much less the tasks that nobody knows are reckoned to use than the sums say; and how they stray."""
+    tasks, count = snapshot.tasks, len(snapshot.nodes.names)
+    rows = np.flatnonzero(guessed(tasks) & (tasks.samples == 0))
+    counted = tasks.mean[rows]
+    counted[:, MEMORY] = tasks.envelope[rows, MEMORY]
+    share = np.nan_to_num(tasks.requested[rows], nan=0.0) * np.array(unknown_ratio)
+    where = tasks.node[rows]
+    less, strays = sum_by_node(where, counted - share, count), sum_by_node(where, np.square(share), count)
+    return np.asfortranarray(less), np.asfortranarray(strays)
 
 
 def forecast(snapshot: Snapshot) -> Forecast:

@@ -182,7 +182,7 @@ def best_guess(*columns: Floats) -> Floats:
     guess = columns[0]
     for column in columns[1:]:
         guess = np.where(np.isnan(guess), column, guess)
-    return np.nan_to_num(guess, nan=0.0)
+    return np.where(np.isnan(guess), 0.0, guess)
 
 
 def service_table(services: Sequence[ServiceFacts]) -> Services:
@@ -233,7 +233,8 @@ def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:
     placed = node != NOWHERE
     on, amounts = node[placed], np.nan_to_num(column[placed], nan=0.0)
     sums = [np.bincount(on, weights=amounts[:, place], minlength=nodes) for place in range(column.shape[1])]
-    return np.column_stack(sums) if sums else np.empty((nodes, 0))
+    # Of no tasks at all, numpy counts in whole numbers.
+    return np.column_stack(sums).astype(np.float64, copy=False) if sums else np.empty((nodes, 0))
 
 
 def strictest_by_node(tasks: Tasks, nodes: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:

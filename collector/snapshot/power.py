@@ -39,6 +39,10 @@ class PowerCurves:
     """What full use of memory, disk and network adds; three columns."""
     error_ratio: Floats
 
+    def __post_init__(self) -> None:
+        # As the columns of nodes, which it is multiplied with.
+        object.__setattr__(self, "full_watts", np.asfortranarray(self.full_watts))
+
     @classmethod
     def of(cls, curves: Sequence[PowerCurve | None]) -> "PowerCurves":
         """The curves that nodes told, or None where one did not."""
@@ -70,22 +74,20 @@ class PowerCurves:
         """Which nodes have a curve."""
         return ~np.isnan(self.idle_watts)
 
-    def watts(self, ratios: Floats, rows: Rows | None = None) -> Floats:
+    def watts(self, ratios: Floats, rows: Rows | slice = slice(None)) -> Floats:
         """What nodes draw when they use these shares of their capacities; NaN without a curve.
 
         `rows` says which node each row of `ratios` is; without it, there is one for every node. A share that
         is not known counts as nothing, one above the whole as the whole.
         """
         # Of two numbers these take the one that is known, at a third of what looking for NaN first costs.
-        shares = np.fmin(np.fmax(ratios, 0.0), 1.0)
+        shares = np.fmax(ratios, 0.0)
+        np.fmin(shares, 1.0, out=shares)
         cpu = shares[:, _CPU]
         below = _BELOW[(cpu * _CELLS).astype(np.intp)]
         from_low = (cpu - GRID[below]) / _STEPS[below]
-        starts, full_watts, idle_watts = self._starts, self.full_watts, self.idle_watts
-        if rows is not None:
-            starts, full_watts, idle_watts = starts[rows], full_watts[rows], idle_watts[rows]
-        first = starts + below
+        first = self._starts[rows] + below
         low, high = self._flat.take(first), self._flat.take(first + 1)
-        others: Floats = np.einsum("ij,ij->i", shares[:, _FIRST_OTHER:], full_watts)
-        total: Floats = idle_watts + low + (high - low) * from_low + others
+        others: Floats = np.einsum("ij,ij->i", shares[:, _FIRST_OTHER:], self.full_watts[rows])
+        total: Floats = self.idle_watts[rows] + low + (high - low) * from_low + others
         return total

@@ -66,8 +66,9 @@ def _amounts(rows: Sequence[Four]) -> Floats:
 
 def _plus(column: Floats, rows: Rows, amounts: Floats) -> Floats:
     column = column.copy(order="F")
-    for place in range(column.shape[1]):
-        np.add.at(column[:, place], rows, amounts[:, place])
+    # A resource at a time: of one dimension, numpy adds many times as fast as of two.
+    for of_all, more in zip(column.T, amounts.T, strict=True):
+        np.add.at(of_all, rows, more)
     return column
 
 
