@@ -1,7 +1,7 @@
 """The board itself: one lock, its writers, and the snapshot."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
 
 import numpy as np
@@ -51,7 +51,9 @@ class Board:
                 capacity = self._nodes.table.columns.capacity[row].tolist()
                 rows, new = self._tasks.put(change.node, row, capacity, change.containers, change.heard_at)
                 self._list(change.node, [state.id for state in change.containers], rows)
-            self._lists.put_host(change.node, self._nodes.use_ratio(row) if change.tells_use else None)
+            # A beacon moves nobody.
+            if change.tells_use or change.containers or change.gone or change.node not in self._lists:
+                self._lists.put_host(change.node, self._nodes.use_ratio(row) if change.tells_use else None)
             return new
 
     def forget(self, node: str) -> None:
@@ -168,6 +170,22 @@ class Board:
         """Ids of a node's containers of one class, the least used first, new ones last."""
         with self._writing:
             return list(self._lists.tasks(node, task_class))
+
+    def find(
+        self,
+        *,
+        services: Collection[str] | None = None,
+        name: str | None = None,
+        group: int | None = None,
+    ) -> dict[str, list[str]]:
+        """Ids by node of the containers of these services, of a name and of a class, as far as asked for."""
+        with self._writing:
+            return self._tasks.find(services, name, group)
+
+    def labels(self, node: str) -> Mapping[str, str]:
+        """The labels of a node that is there."""
+        with self._writing:
+            return self._nodes.labels(node)
 
     def snapshot(self, now: float) -> Snapshot:
         """The cluster as it is, or as it was at most `snapshot_seconds` ago; nobody changes it any more."""

@@ -28,8 +28,9 @@ class Lists:
 
     def put_task(self, node: str, container: str, task_class: int, use_ratio: float) -> None:
         """A container was heard of."""
-        is_new = self._tasks.where((node, container)) is None
-        self._tasks.put((node, container), (node, task_class), inf if is_new else use_ratio)
+        key = (node, container)
+        is_new = self._tasks.where(key) is None
+        self._tasks.put(key, (node, task_class), inf if is_new else use_ratio)
 
     def drop_task(self, node: str, container: str) -> None:
         self._tasks.drop((node, container))
@@ -48,6 +49,10 @@ class Lists:
         for each in CLASSES:
             for key in list(self._tasks.listed((node, each))):
                 self._tasks.drop(key)
+
+    def __contains__(self, node: str) -> bool:
+        """Whether a host is there."""
+        return node in self._use
 
     def region(self, node: str) -> Region:
         """The region of a host that is there."""

@@ -117,8 +117,11 @@ class NodeTable:
             columns.capacity[row] = amounts(change.state.capacity)
         if change.tells_use:
             self.trend.put(row, self._ratios(row), change.heard_at)
-        if change.curve is not None and change.curve != known.curve:
-            self._put_curve(known, change.curve)
+        if change.curve is not None and change.curve is not known.curve:
+            if change.curve != known.curve:
+                self._put_curve(known, change.curve)
+            # The same one comes with every report until the next heartbeat: it is not compared again.
+            known.curve = change.curve
         if change.bottleneck is not None:
             columns.bottleneck[row] = change.bottleneck
         if change.failures:

@@ -29,7 +29,7 @@ class _Runs:
         if not self.runs:
             self.runs.append([element])
             return
-        place = max(0, bisect_right(self.runs, element, key=_first) - 1)
+        place = self._place(element)
         run = self.runs[place]
         insort(run, element)
         if len(run) > _LONGEST_RUN:
@@ -38,11 +38,15 @@ class _Runs:
             del run[half:]
 
     def remove(self, element: _Element) -> None:
-        place = bisect_right(self.runs, element, key=_first) - 1
+        place = self._place(element)
         run = self.runs[place]
         del run[bisect_left(run, element)]
         if not run:
             del self.runs[place]
+
+    def _place(self, element: _Element) -> int:
+        """The run that an element belongs to; most lists are short and have but one."""
+        return max(0, bisect_right(self.runs, element, key=_first) - 1) if len(self.runs) > 1 else 0
 
 
 def _first(run: list[_Element]) -> _Element:
@@ -64,7 +68,10 @@ class OrderedLists(Generic[Name, Key]):
         if where is not None:
             self.drop(key)
         self._where[key] = (name, weight)
-        self._lists.setdefault(name, _Runs()).add((weight, key))
+        runs = self._lists.get(name)
+        if runs is None:
+            runs = self._lists[name] = _Runs()
+        runs.add((weight, key))
 
     def drop(self, key: Key) -> None:
         """Let an element go, if it is there."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,12 @@ def quantities(row: Floats) -> Quantities:
     """A row as quantities."""
     cpu, memory, disk, network = (value if math.isfinite(value) else None for value in row.tolist())
     return Quantities(cpu, None if memory is None else min(round(memory), _MOST_BYTES), disk, network)
+
+
+def _share(part: float, whole: float) -> float:
+    """A part of a whole; nothing where either is not known."""
+    ratio = part / whole if whole > 0 else 0.0
+    return ratio if ratio > 0 else 0.0
 
 
 def blank_resources(value: float = np.nan) -> Floats:
@@ -125,6 +131,9 @@ class _Named:
         self.table.columns.tasks[row] += 1
         return row
 
+    def rows(self, names: Iterable[str]) -> list[int]:
+        return [row for name in names if (row := self._rows.get(name)) is not None]
+
     def give_back(self, name: str | None) -> None:
         if name is None:
             return
@@ -140,7 +149,7 @@ class _Count:
     tasks: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Told:
     """Whose row it is, what was last told of it, and what its limits promise there."""
 
@@ -169,6 +178,24 @@ class TaskTable:
     def row(self, node: str, container: str) -> int | None:
         """Where a container stands."""
         return self._rows.get(node, {}).get(container)
+
+    def find(
+        self, services: Collection[str] | None, name: str | None, group: int | None
+    ) -> dict[str, list[str]]:
+        """Ids by node of those that are all of this; columns are looked through, and not containers."""
+        columns = self.table.columns
+        matching: Flags = columns.node != NOWHERE
+        if services is not None:
+            matching &= np.isin(columns.service, self._named.rows(services))
+        if name is not None:
+            matching &= columns.label == name
+        if group is not None:
+            matching &= columns.group == group
+        found: dict[str, list[str]] = {}
+        for row in np.flatnonzero(matching).tolist():
+            told = self._told[row]
+            found.setdefault(told.node, []).append(told.state.id)
+        return found
 
     def put(
         self,
@@ -211,10 +238,9 @@ class TaskTable:
     def use_ratios(self, rows: Sequence[int]) -> list[float]:
         """How much of their promises tasks use, by the busier of CPU and memory; unknown is nothing."""
         columns = self.table.columns
-        used, promised = columns.used[rows][:, :2], columns.allocated[rows][:, :2]
-        ratios = np.divide(used, promised, out=np.zeros_like(used), where=promised > 0)
-        most: list[float] = np.fmax(ratios, 0.0).max(axis=1, initial=0.0).tolist()
-        return most
+        # A report tells of a few containers: plain Python is faster here than numpy.
+        pairs = zip(columns.used[rows].tolist(), columns.allocated[rows].tolist(), strict=True)
+        return [max(_share(used[0], promised[0]), _share(used[1], promised[1])) for used, promised in pairs]
 
     def allocated(self, node: str) -> Floats:
         """What the tasks of a node were promised in all; NaN where none was promised anything."""
@@ -279,4 +305,7 @@ class TaskTable:
                 self._named.give_back(before.service)
         if before is None or state.name != before.name:
             columns.label[row] = state.name
-        self._told[row] = _Told(node, state, promised)
+        if told is None:
+            self._told[row] = _Told(node, state, promised)
+        else:
+            told.state, told.promise = state, promised
