@@ -1,4 +1,4 @@
-"""The history that needs nothing installed: one SQLite file, one thread that writes, one that reads."""
+"""The history that needs nothing installed: one SQLite file; a thread writes, one reads, one rolls up."""
 
 import asyncio
 import logging
@@ -70,7 +70,6 @@ class _Reading:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.reader = Reader(connection)
-        self.condenser = Condenser(connection)
         self.chronicler = Chronicler(connection)
         self.accountant = Accountant(connection)
 
@@ -83,12 +82,14 @@ class SqliteHistory:
         settings: config.History,
         writing: tuple[Lane, _Writing],
         reading: tuple[Lane, _Reading],
+        condensing: tuple[Lane, Condenser],
         reports: int,
     ) -> None:
         self._path = settings.path
         self._max_size_bytes = settings.max_size_bytes
         self._to_write, self._writing = writing
         self._to_read, self._reading = reading
+        self._to_condense, self._condenser = condensing
         self._reports = reports + writing[1].forgetter.reports_gone
         self._said_dropped = 0
         self._waiting: list[tuple[Submission, asyncio.Future[list[bool]]]] = []
@@ -173,12 +174,12 @@ class SqliteHistory:
 
     async def _condense(self) -> None:
         """Roll up what was said, a few nodes at a time: reports wait for no more than these."""
-        condenser = self._reading.condenser
-        due = await self._to_read.do(condenser.due)
+        condenser = self._condenser
+        due = await self._to_condense.do(condenser.due)
         for start in range(0, len(due), _CONDENSE_AT_ONCE):
             some: list[Condensed] = []
             for node_id in due[start : start + _CONDENSE_AT_ONCE]:
-                condensed = await self._to_read.do(partial(condenser.condense, node_id))
+                condensed = await self._to_condense.do(partial(condenser.condense, node_id))
                 if condensed is not None:
                     some.append(condensed)
             await self._to_write.do(partial(self._writing.rollups.add, some))
@@ -218,18 +219,28 @@ async def open_sqlite(settings: config.History) -> AsyncIterator[SqliteHistory]:
     path = settings.path
     async with AsyncExitStack() as held:
         writing = held.enter_context(lane("history-writing"))
-        # A database in memory belongs to its connection, so there one lane does both.
-        reading = writing if path == IN_MEMORY else held.enter_context(lane("history-reading"))
         held.enter_context(holding(path))
         to_write = await writing.do(partial(open_for_writing, path))
         held.push_async_callback(writing.do, to_write.close)
-        to_read = to_write
-        if reading is not writing:
-            to_read = await reading.do(partial(open_for_reading, path))
-            held.push_async_callback(reading.do, to_read.close)
+
+        async def another(name: str) -> tuple[Lane, sqlite3.Connection]:
+            if path == IN_MEMORY:
+                # Such a database belongs to its connection, so there one lane does all.
+                return writing, to_write
+            own = held.enter_context(lane(name))
+            connection = await own.do(partial(open_for_reading, path))
+            held.push_async_callback(own.do, connection.close)
+            return own, connection
+
+        reading, to_read = await another("history-reading")
+        # Rolling up one node may take long: who asks for a mean does not wait for it.
+        condensing, to_condense = await another("history-condensing")
         writers = await writing.do(partial(_Writing, path, to_write, Retention.of(settings)))
         readers = await reading.do(partial(_Reading, to_read))
         reports = await writing.do(writers.writer.count)
-        history = SqliteHistory(settings, (writing, writers), (reading, readers), reports)
+        condenser = Condenser(to_condense)
+        history = SqliteHistory(
+            settings, (writing, writers), (reading, readers), (condensing, condenser), reports
+        )
         held.push_async_callback(history.finish)
         yield history
