@@ -223,8 +223,8 @@ class _Run:
         self._turn += 1
         self._actor.do(ranking.needs(best), now)
         put(row, best, now)
-        if ranking.demand is not None:
-            self._actor.promise(row, ranking.demand)
+        if (gets := ranking.gets(best)) is not None:
+            self._actor.promise(row, gets)
         return True
 
     def _decide(self, now: float) -> None:

@@ -79,6 +79,8 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     needs: tuple[Act, ...]
     """What must be done first."""
+    gets: Quantities | None
+    """What the request is promised there, where it has to be cut for that; null means what it asks for."""
 
 
 class RefusedNode(msgspec.Struct, frozen=True):
@@ -124,8 +126,6 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     """Placements that were decided before."""
     assumed: Assumed
-    gets: Quantities | None
-    """What it is promised on the best node, where it has to be cut for that; null means what it asks for."""
     nodes: tuple[RankedNode, ...]
     fitting: int
     """How many nodes it fits on; `nodes` has the best of them."""

@@ -105,7 +105,6 @@ def hint(  # noqa: PLR0913 - what was asked, and what came of it
         at=snapshot.at,
         turn=snapshot.turn,
         assumed=assumed,
-        gets=ranking.demand,
         nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed),
         fitting=int(ranking.rows.size),
         refused=tuple(RefusedNode(names[row], why(int(ranking.refused[row]))) for row in named.tolist()),
@@ -183,6 +182,7 @@ def _ranked(
                     *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place]),
                 ),
                 needs=tuple(act(snapshot, each) for each in ranking.needs(row)),
+                gets=ranking.gets(row),
             )
         )
     return tuple(found)

@@ -14,6 +14,7 @@ nobody loses a promise, and the node draws no more with one task than without it
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Annotated
 
 import numpy as np
@@ -43,6 +44,7 @@ from collector.policies.overbooking import (
 from collector.policies.overbooking_search import Asking, Found
 from collector.snapshot.power import Rows
 from collector.snapshot.tables import Kind, Snapshot
+from wire.resources import Quantities
 
 
 class Energy4CloudSettings(Settings, frozen=True):
@@ -85,7 +87,11 @@ def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) 
     considered = np.flatnonzero(refused == Refused.NOT)
     refused[considered] = Refused.OVERBOOKED
     refused[rows] = Refused.NOT
-    gets = found(int(rows[0])).gets if rows.size else None
+
+    def gets(row: int) -> Quantities | None:
+        promised = found(row).gets
+        return None if promised is None else quantities(promised)
+
     return Ranking(
         rows=rows,
         scores=-np.arange(rows.size, dtype=np.float64),
@@ -93,7 +99,7 @@ def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) 
         refused=refused,
         explain=lambda row: asking.explain(found(row)),
         needs=lambda row: found(row).first(),
-        demand=None if gets is None else quantities(gets),
+        gets=gets,
     )
 
 
@@ -102,7 +108,7 @@ def _search(asking: Asking, settings: Energy4CloudSettings) -> tuple[Rows, Calla
     if (rows := asking.simple()).size:
         return rows, Found
     if (rows := asking.cut()).size:
-        return rows, asking.cut_on
+        return rows, cache(asking.cut_on)
     killed = asking.kill(may_wait=settings.may_wait) if settings.may_kill else None
     if killed is None:
         return rows, Found

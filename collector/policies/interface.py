@@ -147,6 +147,10 @@ def _nothing_first(_row: int) -> tuple[Action, ...]:
     return ()
 
 
+def _all_it_asks(_row: int) -> Quantities | None:
+    return None
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ranking:
     """Nodes for a request, the best first."""
@@ -161,8 +165,8 @@ class Ranking:
     """Why a ranked node (by its row) stands where it does: sentences that can be checked against the data."""
     needs: Callable[[int], tuple[Action, ...]] = field(default=_nothing_first)
     """What must be done before the request fits on a ranked node."""
-    demand: Quantities | None = None
-    """What the request gets on the best node, where it has to be cut itself for that."""
+    gets: Callable[[int], Quantities | None] = field(default=_all_it_asks)
+    """What the request is promised on a ranked node, where it has to be cut itself for that."""
 
     @property
     def best(self) -> int | None:

@@ -114,7 +114,7 @@ class Books:
         return cls(
             snapshot,
             nodes.capacity[:, :PROMISED],
-            nodes.allocated[:, :PROMISED].copy(),
+            nodes.allocated[:, :PROMISED].copy(order="F"),
             nodes.strictest_class.copy(),
             limit,
         )
@@ -151,7 +151,10 @@ class Books:
         stay = on[~np.isin(on, leaving)]
         left = limit_left(tasks.task_class[stay], cut_received(tasks, stay))
         books = replace(
-            self, promised=self.promised.copy(), strictest=self.strictest.copy(), limit=self.limit.copy()
+            self,
+            promised=self.promised.copy(order="F"),
+            strictest=self.strictest.copy(),
+            limit=self.limit.copy(),
         )
         books.promised[row] -= allocations(tasks, leaving).sum(axis=0)
         books.limit[row] = left.min(initial=np.inf)

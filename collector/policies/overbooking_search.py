@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -26,10 +27,12 @@ from collector.policies.overbooking import (
     originals,
     quantities,
 )
+from collector.policies.sorting import rising
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Kind, Region, Snapshot
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
+_NOT_LOOKED_AT = np.int8(100)
 _KILL_TRIES = 16
 """Nodes on which places for victims are looked for: where the first ones find none, the next hardly do."""
 
@@ -68,32 +71,33 @@ class Asking:
 
     def simple(self) -> Rows:
         """Where it fits as it is: nodes of its own or a stricter class, those of low efficiency first."""
-        order = self._open(self._classes() <= self._request.task_class)
-        return order[self._books.fits(self._more, self._limit)[order]]
+        fits = self._books.fits(self._more, self._limit)
+        return self._open(fits & (self._classes() <= self._request.task_class))
 
     def as_it_is(self) -> int | None:
         """The first node where it fits and nothing has to be taken from anybody."""
         simple = self.simple()
         if not simple.size:
-            order = self._open(self._same_or_laxer())
-            simple = order[self._books.fits(self._more, self._limit)[order]]
+            simple = self._open(self._books.fits(self._more, self._limit) & self._same_or_laxer())
         return int(simple[0]) if simple.size else None
 
     def cut(self) -> Rows:
         """Where it fits if something is cut: running tasks, on stricter nodes the request itself first."""
-        order = self._open(self._same_or_laxer())
+        same_or_laxer = self._same_or_laxer()
         fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable)
         itself_cut = self._fits_itself_cut(np.zeros(PROMISED))
-        alone = self._open(~self._same_or_laxer() & itself_cut)
         with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
-        beside = self._open(~self._same_or_laxer() & with_peers)
-        return np.concatenate([order[fits[order]], alone, beside])
+        whole = self._open(same_or_laxer & fits)
+        alone = self._open(~same_or_laxer & itself_cut)
+        beside = self._open(~same_or_laxer & with_peers)
+        return np.concatenate([whole, alone, beside])
 
     def cut_on(self, row: int) -> Found:
         """What is to be cut on one of those nodes."""
-        if not self._same_or_laxer()[row]:
-            gets = self._more * self._own_share()[row]
-            limit = LIMITS[self._snapshot.nodes.strictest_class[row]]
+        strictest = int(self._snapshot.nodes.strictest_class[row])
+        if 0 < strictest < self._request.task_class:
+            gets = self._more * self._own_share(strictest)
+            limit = LIMITS[strictest]
             if self._books.fits_on(row, gets, limit):
                 return Found(row, gets=gets)
             return Found(row, partial(self._cuts, row, self._peers(), gets, limit), gets)
@@ -101,17 +105,16 @@ class Asking:
             return Found(row)
         return Found(row, partial(self._cuts, row, self._laxer(), self._more, self._limit))
 
-    def _own_share(self) -> Floats:
-        """What is left of the request per node, if it loses all that overbooking there leaves it to lose."""
-        share: Floats = 1 - (
-            TOLERANCES[self._request.task_class] - TOLERANCES[self._snapshot.nodes.strictest_class]
-        )
+    def _own_share(self, strictest: int | Codes) -> Floats:
+        """What is left of the request on nodes of a class, if it loses all that it may be cut by there."""
+        share: Floats = 1 - (TOLERANCES[self._request.task_class] - TOLERANCES[strictest])
         return share
 
     def _fits_itself_cut(self, freed: Floats) -> Flags:
         """Where what is left of the request fits once so much is given by others."""
-        limits = np.array(LIMITS)[self._snapshot.nodes.strictest_class]
-        return self._books.fits(self._more * self._own_share()[:, None] - freed, limits)
+        strictest = self._snapshot.nodes.strictest_class
+        limits = np.array(LIMITS)[strictest]
+        return self._books.fits(self._more * self._own_share(strictest)[:, None] - freed, limits)
 
     def kill(self, *, may_wait: bool) -> Found | None:
         """The first node on which tasks can be ended for it that have another place, or may wait for one."""
@@ -150,13 +153,15 @@ class Asking:
     ) -> Rows:
         """Candidates by region, then class, then use: the fullest first, where work suffers the emptiest."""
         nodes = self._snapshot.nodes
-        region = np.where(nodes.region == regions[0], 0, np.where(nodes.region == regions[1], 1, 2))
-        of_class = np.where(self._empty(), LAXEST_CLASS, nodes.strictest_class)
-        place_of = np.array([0, *(classes.index(each) for each in (1, 2, 3, 4))])
-        use = np.where(nodes.region == Region.EED, nodes.utilisation, -nodes.utilisation)
-        rows = np.flatnonzero(self._candidates & allowed & (region < len(regions)))
-        order = np.lexsort((rows, use[rows], place_of[of_class[rows]], region[rows]))
-        return rows[order]
+        steps = np.full((len(Region), LAXEST_CLASS + 1), _NOT_LOOKED_AT)
+        for number, (region, of_class) in enumerate(product(regions, classes)):
+            steps[region, of_class] = min(number, steps[region, of_class])
+        steps[:, 0] = steps[:, LAXEST_CLASS]  # A node without tasks comes with the laxest of its region.
+        step = steps[nodes.region, nodes.strictest_class]
+        rows = np.flatnonzero(self._candidates & allowed & (step != _NOT_LOOKED_AT))
+        used = nodes.utilisation[rows]
+        rows = rows[rising(np.where(nodes.region[rows] == Region.EED, used, -used))]
+        return rows[np.argsort(step[rows], kind="stable")]
 
     # --- Cutting --------------------------------------------------------------------------------
 
@@ -203,7 +208,7 @@ class Asking:
     def _sum(self, rows: Rows, amounts: Floats) -> Floats:
         on, count = self._snapshot.tasks.node[rows], len(self._snapshot.nodes.names)
         columns = [np.bincount(on, weights=amounts[:, place], minlength=count) for place in range(PROMISED)]
-        return np.column_stack(columns)
+        return np.array(columns, dtype=np.float64).T
 
     def _fits_with(self, freed: Floats) -> Flags:
         books = self._books

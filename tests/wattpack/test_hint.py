@@ -57,6 +57,16 @@ async def test_a_person_is_told_where_and_why(collector: Client, capsys: pytest.
     assert lines[-1].startswith("calm is kept for it as ")
 
 
+async def test_what_a_cut_request_is_promised_stands_under_its_node(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strict = container("strict", limit=Quantities(7.0, 1_000_000_000), labels={"wattpack.class": "1"})
+    await collector.send(heard("full", 1.0, containers=(strict,)))
+    asked = ("hint", "--cpu", "2", "--memory", "1GiB", "--class", "4", "--policy", "energy4cloud")
+    lines = (await printed(collector, capsys, *asked)).splitlines()
+    assert "    it is promised no more there than 1 cores, 512.0 MiB of memory" in lines
+
+
 async def test_a_program_is_told_the_same(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
     await collector.send(heard("calm", 1.0), heard("busy", 4.0))
     shape: dict[str, Any] = {"demand": NEED, "reserve": NEED, "policy": "draps", "exclude": ["busy"]}

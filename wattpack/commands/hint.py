@@ -140,6 +140,8 @@ def shown(hint: PlacementHint) -> Iterator[str]:
             for act in node.needs:
                 what = " ".join(each for each in (act.kind, act.name, act.node) if each)
                 yield f"    first: {what} ({'; '.join(act.reasons)})"
+            if node.gets is not None:
+                yield f"    it is promised no more there than {_amounts(node.gets)}"
         yield ""
         yield f"The score is {hint.score_is}. It fits on {hint.fitting} nodes."
     else:
@@ -148,8 +150,6 @@ def shown(hint: PlacementHint) -> Iterator[str]:
         named = [each.node for each in hint.refused if each.why == group.why]
         which = f": {', '.join(named)}{', ...' if len(named) < group.nodes else ''}" if named else ""
         yield f"Refused, as {group.why}: {group.nodes}{which}"
-    if hint.gets is not None:
-        yield f"On the best node it is promised no more than {_amounts(hint.gets)}."
     if hint.reservation is not None:
         yield f"{hint.reservation.node} is kept for it as {hint.reservation.id}, until it is seen there."
 

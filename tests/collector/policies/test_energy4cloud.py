@@ -118,7 +118,7 @@ def test_a_request_is_cut_to_fit_beside_a_stricter_task() -> None:
     snapshot = assemble([node("n", 0.3)], [task("a", "n", 1, 6, 1)])
     ranking = place(snapshot, request(1, 3, 4), SETTINGS)
     assert [snapshot.nodes.names[row] for row in ranking.rows] == ["n"]
-    assert ranking.demand == promise(0.5, 1.5)
+    assert ranking.gets(0) == promise(0.5, 1.5)
     assert ranking.needs(0) == ()
     assert "cut by 50%" in " ".join(ranking.explain(0))
 
@@ -134,9 +134,19 @@ def test_a_request_loses_only_what_overbooking_leaves_of_its_tolerance(
     room = (1 - share) * 2.0
     snapshot = assemble([node("n", 0.3)], [task("a", "n", 8 * limit - room, 1, host_class)])
     ranking = place(snapshot, request(2.0, 1, task_class), SETTINGS)
-    assert ranking.demand is not None
-    assert ranking.demand.cpu_cores == pytest.approx(room)
-    assert place(snapshot, request(2.1, 1, task_class), SETTINGS).demand is None
+    gets = ranking.gets(0)
+    assert gets is not None
+    assert gets.cpu_cores == pytest.approx(room)
+    assert place(snapshot, request(2.1, 1, task_class), SETTINGS).best is None
+
+
+def test_what_a_request_is_promised_is_told_of_each_node() -> None:
+    """Of two stricter nodes, one leaves it less than the other; on its own kind it would lose nothing."""
+    tasks = [task("a", "one", 7, 1, 1), task("b", "two", 7.8, 1, 2), task("c", "four", 15.5, 1, 4)]
+    snapshot = assemble([node(name, 0.3) for name in ("four", "one", "two")], tasks)
+    ranking = place(snapshot, request(2, 1, 4), SETTINGS)
+    promised = {snapshot.nodes.names[row]: ranking.gets(row) for row in ranking.rows.tolist()}
+    assert promised == {"one": promise(1, 0.5), "two": promise(2 * 2 / 3, 2 / 3)}
 
 
 def test_laxer_tasks_are_cut_one_after_the_other_until_a_stricter_request_fits() -> None:
@@ -251,7 +261,7 @@ def after(snapshot: Snapshot, tasks: list[TaskFacts], wanted: Request, name: str
         id=name,
         node=snapshot.nodes.names[ranking.best],
         requested=wanted.reserve,
-        allocated=ranking.demand,
+        allocated=ranking.gets(ranking.best),
         task_class=wanted.task_class,
         kind=wanted.kind,
     )

@@ -89,10 +89,10 @@ def test_no_placement_takes_more_than_the_strictest_class_allows(
     assert policy.place is not None
     cluster, request = random_cluster(seed, classes=4), random_request(seed, task_class=task_class)
     ranking = policy.place(cluster.snapshot(), request, policy.settings())
-    gets = request.reserve if ranking.demand is None else ranking.demand
-    assert gets.cpu_cores is not None
-    assert gets.memory_bytes is not None
     for row in ranking.rows[:1]:
+        gets = ranking.gets(int(row)) or request.reserve
+        assert gets.cpu_cores is not None
+        assert gets.memory_bytes is not None
         after = cluster.after(ranking.needs(int(row))).snapshot()
         strictest = min([task_class, *after.tasks.task_class[after.tasks_on(int(row))]])
         promised = after.nodes.allocated[row, :2] + [gets.cpu_cores, gets.memory_bytes]
