@@ -35,7 +35,6 @@ from wire.resources import RESOURCES
 _APART = 10.0
 """More than availability can differ by."""
 _ROUNDING = 1e-9
-_ONES = np.ones(len(RESOURCES))
 
 
 def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
@@ -232,15 +231,16 @@ def _dominant(snapshot: Snapshot, request: Request) -> int:
 
 def _mean(free: Floats) -> Floats:
     """Over the resources that are known of each node."""
-    known = (~np.isnan(free)).astype(np.float64)
-    # Over four columns, a product is ten times as fast as a sum.
-    mean: Floats = (np.nan_to_num(free, nan=0.0) @ _ONES) / np.maximum(known @ _ONES, 1.0)
+    known = ~np.isnan(free)
+    mean: Floats = np.where(known, free, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     return mean
 
 
 def _available(free: Floats, resource: int) -> Floats:
     """What is available of one resource. Where that is not known, a node comes after all where it is."""
-    return np.where(np.isnan(free[:, resource]), _mean(free) - 1.0, free[:, resource])
+    available = free[:, resource]
+    unknown = np.isnan(available)
+    return np.where(unknown, _mean(free) - 1.0, available) if unknown.any() else available
 
 
 def _worst_first(short: Flags, used_ratio: Floats) -> list[tuple[int, int]]:
