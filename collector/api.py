@@ -35,7 +35,9 @@ from collector.views.availability import ROUTES as AVAILABILITY
 from collector.views.cluster import ROUTES as CLUSTER
 from collector.views.containers import ROUTES as CONTAINERS
 from collector.views.energy import ROUTES as ENERGY
+from collector.views.envelopes import ROUTES as ENVELOPES
 from collector.views.events import ROUTES as EVENTS
+from collector.views.groups import ROUTES as GROUPS
 from collector.views.nodes import ROUTES as NODES
 from collector.views.services import ROUTES as SERVICES
 from collector.views.stream import ROUTES as STREAM
@@ -74,6 +76,8 @@ ROUTES: tuple[Route, ...] = (
     *NODES,
     *CONTAINERS,
     *SERVICES,
+    *GROUPS,
+    *ENVELOPES,
     *AVAILABILITY,
     *ALERTS,
     *EVENTS,

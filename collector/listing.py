@@ -131,3 +131,8 @@ def listed_alert(said: AlertSaid, state: AlertState, node_state: State) -> NodeA
         container=alert.container,
         name=alert.name,
     )
+
+
+def listed_ratios(four: tuple[float, float, float, float]) -> Ratios:
+    """A share of each resource; NaN is not known."""
+    return Ratios(*(None if each != each else each for each in four))  # noqa: PLR0124 - NaN

@@ -1,12 +1,12 @@
 """Containers: all, one, and what one used."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from collector.analysis.understanding import Understanding
@@ -23,7 +23,6 @@ from collector.views.periods import HistoryQuery, series
 from wire.messages import ContainerState
 
 NO_CONTAINER = refused(HTTPStatus.NOT_FOUND, "There is no container of this id.")
-_Asked = Callable[[str, ContainerState], bool]
 
 
 class Containers(msgspec.Struct, frozen=True):
@@ -69,41 +68,62 @@ BY_NODE: Pager[Seen, tuple[str, str, str]] = Pager(
 )
 
 
-def seen(core: Core, query: Paged, asked: _Asked, node: str | None = None) -> Iterator[Seen]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which containers are asked for; None means whichever."""
+
+    node: str | None = None
+    name: str | None = None
+    service: str | None = None
+    label: str | None = None
+    group: int | None = None
+
+
+def seen(core: Core, query: Paged, asked: Asked) -> Iterator[Seen]:
     """The containers asked for, by node, then by name and id, from the node on that the cursor is at."""
     after = BY_NODE.after(query)
-    for known in core.registry.known(core.clock(), node=node, since=after[0] if after else ""):
-        found = [said.what for said in known.picture.containers.values() if asked(known.name, said.what)]
+    is_labelled = None if asked.label is None else has_label(asked.label)
+    for known, ids in _places(core, asked, after[0] if after else ""):
+        there = [known.picture.containers[each].what for each in ids]
+        found = there if is_labelled is None else [each for each in there if is_labelled(each.labels)]
         for container in sorted(found, key=lambda each: (each.name, each.id)):
             yield known, container
 
 
+def _places(core: Core, asked: Asked, since: str) -> Iterator[tuple[Known, Iterable[str]]]:
+    """Nodes by name, and those of their containers that are asked for, whatever their labels."""
+    now, known = core.clock(), core.registry.known
+    if asked.name is None and asked.service is None and asked.group is None:
+        for each in known(now, node=asked.node, since=since):
+            yield each, each.picture.containers
+        return
+    services = None if asked.service is None else (asked.service,)
+    found = core.registry.board.find(services=services, name=asked.name, group=asked.group)
+    for node in sorted(found):
+        if node >= since and asked.node in (None, node):
+            for each in known(now, node=node):
+                yield each, found[node]
+
+
 async def containers(core: Core, query: ContainersQuery) -> Containers:
     """What containers use, now and on average."""
-    found, after = BY_NODE.page(seen(core, query, _filter(core, query), query.node), query)
+    found, after = BY_NODE.page(_asked_for(core, query), query)
     listed = [known.container(container.id) for known, container in found]
     return Containers(await _with_more(core, listed, query.window_seconds), after)
 
 
-def _filter(core: Core, query: ContainersQuery) -> _Asked:
-    of_group = None if query.group is None else _ids_in(core.understood.latest, query.group)
-
-    def asked(node: str, container: ContainerState) -> bool:
-        return (
-            query.name in (None, container.name)
-            and query.service in (None, container.service)
-            and (query.label is None or has_label(container.labels, query.label))
-            and (of_group is None or container.id in of_group or f"{node}/{container.id}" in of_group)
-        )
-
-    return asked
-
-
-def _ids_in(understanding: Understanding, group: str) -> frozenset[str]:
-    """The containers of a class, as the snapshot calls them."""
-    numbers = [each.number for each in understanding.groups if each.name == group]
-    ids = understanding.snapshot.tasks.ids
-    return frozenset(ids[row] for row in np.flatnonzero(np.isin(understanding.group_of, numbers)).tolist())
+def _asked_for(core: Core, query: ContainersQuery) -> Iterable[Seen]:
+    numbers = {each.name: each.number for each in core.understood.latest.groups}
+    if query.group is not None and query.group not in numbers:
+        return ()
+    asked = Asked(
+        node=query.node,
+        name=query.name,
+        service=query.service,
+        label=query.label,
+        group=None if query.group is None else numbers[query.group],
+    )
+    return seen(core, query, asked)
 
 
 def _group_of(understanding: Understanding, container: Container) -> str | None:

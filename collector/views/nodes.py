@@ -61,14 +61,13 @@ class NodesQuery(Paged, frozen=True, kw_only=True):
     window_seconds: Window = WINDOW_SECONDS
 
     def takes(self, node: Node) -> bool:
-        """Whether it is among those asked for."""
+        """Whether it is among those asked for, whatever its labels."""
         placement = node.placement
         return (
             self.state in (None, node.state)
             and self.region in (None, placement.region)
             and self.task_class in (None, placement.task_class)
             and self.generation in (None, placement.generation)
-            and (self.label is None or has_label(placement.labels, self.label))
         )
 
 
@@ -104,7 +103,15 @@ async def nodes(core: Core, query: NodesQuery) -> Nodes:
 
 
 def _names(core: Core, query: NodesQuery) -> Iterable[str]:
-    """Those that may be asked for, as far as that is known of all without a look at each."""
+    """Those that may be asked for, as far as that is known without making an answer of each."""
+    names, labels = _listed_names(core, query), core.registry.board.labels
+    if query.label is None:
+        return names
+    is_labelled = has_label(query.label)
+    return [name for name in names if is_labelled(labels(name))]
+
+
+def _listed_names(core: Core, query: NodesQuery) -> Iterable[str]:
     registry = core.registry
     if query.state is not None:
         return [each.name for each in registry.known(core.clock()) if each.state is query.state]

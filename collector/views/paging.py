@@ -6,7 +6,7 @@ goes between two pages moves nothing, so nobody is told twice and nobody is left
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
@@ -70,7 +70,7 @@ class Pager(Generic[Item, Place]):
         return urlsafe_b64encode(place).decode("ascii").rstrip("=")
 
 
-def has_label(labels: dict[str, str], asked: str) -> bool:
-    """Whether a label is there (`KEY`), or has this value (`KEY=VALUE`)."""
+def has_label(asked: str) -> Callable[[Mapping[str, str]], bool]:
+    """Whether a label is among some (`KEY`), or is and has this value (`KEY=VALUE`)."""
     key, equals, value = asked.partition("=")
-    return labels.get(key) == value if equals else key in labels
+    return lambda labels: labels.get(key) == value if equals else key in labels

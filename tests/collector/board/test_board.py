@@ -95,6 +95,25 @@ def test_a_container_that_two_nodes_claim_is_told_apart_while_they_do() -> None:
     assert (taken.tasks.ids, taken.tasks.node.tolist()) == (("id-of-web",), [1])
 
 
+def test_containers_are_found_by_what_they_are_wherever_they_run() -> None:
+    known = registry()
+    web, other = container("web", service="shop"), container("db", service="data")
+    known.apply(report("alpha", containers=[web, other]), START)
+    known.apply(report("beta", containers=[web, container("lone", service=None)]), START)
+    find = known.board.find
+    assert find(services=["shop"]) == {"alpha": ["id-of-web"], "beta": ["id-of-web"]}
+    assert find(services=["data", "none"]) == {"alpha": ["id-of-db"]}
+    assert find(services=[]) == find(services=["none"]) == find(name="none") == {}
+    assert find(name="lone") == {"beta": ["id-of-lone"]}
+    known.board.put_groups({("beta", "id-of-web"): 2})
+    assert find(services=["shop"], group=2) == {"beta": ["id-of-web"]}
+    known.apply(said("beta", sequence=2, gone=("id-of-web",)), START)
+    assert find(name="web") == {"alpha": ["id-of-web"]}
+    assert find(group=2) == {}
+    known.board.forget("alpha")
+    assert find(services=["shop", "data"]) == {}
+
+
 # --- A snapshot is left alone ----------------------------------------------------------------
 
 

@@ -55,7 +55,7 @@ def test_a_cursor_that_nobody_gave_is_refused(cursor: str) -> None:
     [("tier", True), ("tier=web", True), ("tier=", False), ("tie", False), ("empty=", True), ("a=b=c", True)],
 )
 def test_labels_are_asked_for_by_key_or_by_value(asked: str, expected: bool) -> None:  # noqa: FBT001 - a column
-    assert has_label({"tier": "web", "empty": "", "a": "b=c"}, asked) is expected
+    assert has_label(asked)({"tier": "web", "empty": "", "a": "b=c"}) is expected
 
 
 @pytest.mark.parametrize(("path", "key"), [("/v1/nodes", "nodes"), ("/v1/containers", "containers")])

@@ -42,7 +42,30 @@ async def test_containers_are_filtered(collector: Client) -> None:
     assert await found(collector, "/v1/containers?service=data", "containers") == ["db"]
     assert await found(collector, "/v1/containers?label=tier=front", "containers") == ["web"]
     assert await found(collector, "/v1/containers?label=tier", "containers") == ["db", "web"]
+    assert await found(collector, "/v1/containers?name=web", "containers") == ["web"]
+    assert await found(collector, "/v1/containers?name=web&service=data", "containers") == []
+    assert await found(collector, "/v1/containers?service=data&label=tier=front", "containers") == []
+    assert await found(collector, "/v1/containers?service=data&node=beta", "containers") == []
+    assert await found(collector, "/v1/containers?service=none", "containers") == []
     assert await found(collector, "/v1/containers?group=cpu", "containers") == []
+
+
+async def test_the_containers_of_a_service_are_told_a_page_at_a_time_over_all_nodes(
+    collector: Client,
+) -> None:
+    for node in ("beta", "alpha", "gamma"):
+        told = [
+            container(f"{name}-{node}", service=service) for name, service in (("b", "web"), ("a", "web"))
+        ]
+        await collector.send(report(node, containers=[*told, container(f"db-{node}", service="db")]))
+    names: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        more = f"&cursor={cursor}" if cursor else ""
+        _, page = await collector.ask(f"/v1/containers?service=web&limit=2{more}")
+        names += [each["name"] for each in page["containers"]]
+        cursor = page["next"]
+    assert names == [f"{name}-{node}" for node in ("alpha", "beta", "gamma") for name in ("a", "b")]
 
 
 async def test_one_node_and_one_container_are_those_of_the_lists(collector: Client) -> None:
