@@ -2,7 +2,9 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from collector.alerts import AlertSaid
 from collector.history.interface import (
@@ -16,7 +18,7 @@ from collector.history.interface import (
     UsageWord,
     Used,
 )
-from collector.history.means import CONTAINER_MEANS, NODE_MEANS, mean_of, parameters
+from collector.history.means import CONTAINER_SAMPLES, NODE_SAMPLES, means_of, parameters
 from collector.history.rows import (
     CONTAINER_VALUES,
     NODE_VALUES,
@@ -29,6 +31,9 @@ from collector.history.rows import (
     usage_of,
 )
 from wire.messages import ContainerState, Report
+
+_NODES_AT_ONCE = 20
+"""Whose samples are weighed in one go, in which nobody else has a turn."""
 
 _SINCE_HEARTBEAT = """
 FROM boots b
@@ -67,6 +72,8 @@ _USAGE_WORDS = """
 SELECT n.name, w.boot, w.sequence, w.slot, w.body FROM usage_words w JOIN nodes n ON n.id = w.node_id
 """
 
+_RUNTIME_IDS = "SELECT c.id, c.runtime_id FROM json_each(?) each JOIN containers c ON c.id = each.value"
+
 _EVENTS = """
 SELECT n.name, e.body, e.at, e.report_id, e.number
 FROM events e JOIN reports r ON r.id = e.report_id JOIN boots b ON b.id = r.boot_id
@@ -84,14 +91,23 @@ class Reader:
         self._connection = connection
 
     def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> dict[str, Mean]:
-        rows = self._connection.execute(NODE_MEANS, parameters(window_seconds, standings))
-        return {node: mean_of(*rest) for node, *rest in rows}
+        found = self._means(NODE_SAMPLES, window_seconds, standings)
+        return {node: mean for node, _, mean in found}
 
     def container_means(
         self, window_seconds: float, standings: Sequence[Standing]
     ) -> dict[ContainerKey, Mean]:
-        rows = self._connection.execute(CONTAINER_MEANS, parameters(window_seconds, standings))
-        return {(node, runtime_id): mean_of(*rest) for node, runtime_id, *rest in rows}
+        found = list(self._means(CONTAINER_SAMPLES, window_seconds, standings))
+        numbers = msgspec.json.encode([number for _, number, _ in found]).decode()
+        ids = dict(self._connection.execute(_RUNTIME_IDS, (numbers,)))
+        return {(node, ids[number]): mean for node, number, mean in found if number in ids}
+
+    def _means(
+        self, samples: str, window_seconds: float, standings: Sequence[Standing]
+    ) -> Iterator[tuple[str, int, Mean]]:
+        for start in range(0, len(standings), _NODES_AT_ONCE):
+            given = parameters(window_seconds, standings[start : start + _NODES_AT_ONCE])
+            yield from means_of(self._connection.execute(samples, given).fetchall())
 
     def events(self, limit: int, node: str | None, before: EventPlace | None = None) -> list[Happened]:
         at, report_id, number = (None, None, None) if before is None else before

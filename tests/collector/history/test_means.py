@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,3 +203,18 @@ def test_a_clock_set_back_loses_the_time_before_it_and_nothing_else() -> None:
     ]
     node, _ = means(words, window=60, until=1020)
     assert (node.seconds, node.cpu_cores) == (20.0, 1.5)
+
+
+def test_of_many_nodes_each_has_its_own_mean() -> None:
+    names = [f"node-{number}" for number in range(45)]
+    with closing(open_for_writing(":memory:")) as connection:
+        reports = [
+            msgspec.structs.replace(word(0, cores=float(number), is_heartbeat=True).report(1), node=name)
+            for number, name in enumerate(names)
+        ]
+        Writer(connection, 3600.0).add([Submission(reports, START)])
+        reader, standings = Reader(connection), [Standing(name, "first", START + 60) for name in names]
+        of_nodes = reader.node_means(30.0, standings)
+        of_containers = reader.container_means(30.0, standings)
+    assert [of_nodes[name].cpu_cores for name in names] == list(range(45))
+    assert [of_containers[name, "id-of-web"].cpu_cores for name in names] == list(range(45))
