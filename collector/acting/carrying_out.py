@@ -83,7 +83,7 @@ class Hands:
 
     def _keep_away(self, step: Step) -> None:
         """Let no hint send what leaves a node straight back: an orchestrator may ask while it still moves."""
-        if step.act.kind != "move" or step.act.node is None:
+        if step.act.kind not in {"move", "kill"} or step.act.node is None:
             return
         # An orchestrator may call a service by another name than the agents do.
         named = {each.service for each in self._situation.view.tasks if each.container == step.act.task}

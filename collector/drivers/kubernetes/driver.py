@@ -1,13 +1,11 @@
 """The driver for Kubernetes."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import Driver as Settings
 from collector.drivers.interface import CannotAct, Done, Driver, View
-from collector.drivers.kubernetes.evicted import RecentlyEvicted
 from collector.drivers.kubernetes.power import Switch
 from collector.drivers.kubernetes.server import Server, connect
 from collector.drivers.kubernetes.words import Pod, service_view, view_of
@@ -22,12 +20,10 @@ class Kubernetes:
     name = "kubernetes"
     dry = False
 
-    def __init__(self, server: Server, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, server: Server, settings: Settings) -> None:
         self._server = server
         self._settings = settings
         self._switch = Switch(server, settings)
-        self.evicted = RecentlyEvicted(clock, settings.refuse_seconds)
-        """For the scheduler extender: what must not come straight back."""
 
     async def view(self) -> View:
         nodes, pods = await asyncio.gather(self._server.nodes(), self._server.pods())
@@ -68,8 +64,6 @@ class Kubernetes:
         peers = [each for each in pods if each.lives and each.workload == pod.workload]
         if (stays := service_view(pod.workload, peers).stays) is not None:
             raise CannotAct(f"{pod.name} stays where it is: {stays}")
-        # Before the eviction: the scheduler may ask while its answer is still on the way.
-        self.evicted.note(pod.workload, source)
         await self._server.evict(pod)
         anew = await self._replaced(pod, peers)
         where = sorted({each.spec.node_name for each in anew})
@@ -109,4 +103,4 @@ class Kubernetes:
 async def open_kubernetes(settings: Settings) -> AsyncIterator[Driver]:
     """Kubernetes, by its API server."""
     async with connect(settings) as server:
-        yield Kubernetes(server, settings, time.time)
+        yield Kubernetes(server, settings)

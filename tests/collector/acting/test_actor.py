@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,22 @@ async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
     assert snapshot.nodes.names[snapshot.tasks.came_from[row]] == "alpha"
     assert (snapshot.tasks.came_from != NOWHERE).sum() == 1
     assert stage.core.ledger.left_by([HOG], stage.clock.now) == {"alpha"}
+
+
+async def test_while_something_is_moved_its_old_node_is_refused_already(stage: Stage) -> None:
+    """By the name that the orchestrator calls it, too: its scheduler may ask before the move is done."""
+    refused: list[frozenset[str]] = []
+
+    def show(move: Move) -> None:
+        refused.extend(stage.core.ledger.left_by([name], stage.clock.now) for name in (HOG, "shop/hog"))
+        stage.show(move)
+
+    seen = view()
+    named = tuple(
+        replace(each, service="shop/hog") if each.container == hog_id() else each for each in seen.tasks
+    )
+    await heal(await actor_of(stage, FakeDriver(view_now=replace(seen, tasks=named), show=show)))
+    assert refused == [{"alpha"}, {"alpha"}]
 
 
 async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_shows(stage: Stage) -> None:

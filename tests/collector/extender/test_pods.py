@@ -4,10 +4,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.drivers.kubernetes.words import Pod as DriversPod
 from collector.extender.pods import asking, parse_quantity, requested
 from collector.extender.shapes import Pod
 from collector.snapshot.assembling import NodeFacts, ServiceFacts, assemble
 from collector.snapshot.tables import Kind
+from tests.collector.drivers.kubernetes.fake import pod as described_pod
 from wire.complaint import Complaint
 from wire.resources import Quantities
 
@@ -95,3 +97,11 @@ def test_labels_and_owners_say_what_may_be_done_with_it() -> None:
     assert (request.task_class, request.kind) == (3, Kind.JOB)
     request = asking(pod(), snapshot, 2).request
     assert (request.task_class, request.kind) == (2, Kind.SERVICE)
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job", None])
+def test_a_pod_is_called_here_as_its_driver_calls_it(kind: str | None) -> None:
+    """What the driver evicts is refused by its workload's name: both must make the same of a pod."""
+    described = described_pod("web-x2x4z", "a", kind=kind)
+    asked = asking(msgspec.convert(described, Pod), assemble([]), 1)
+    assert msgspec.convert(described, DriversPod).workload == asked.workload

@@ -3,10 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.kubernetes.evicted import RecentlyEvicted
 from collector.drivers.kubernetes.words import Pod, amount, service_view
 from tests.collector.drivers.kubernetes.fake import pod
-from tests.collector.making import START, Clock
 
 
 @pytest.mark.parametrize(
@@ -76,16 +74,3 @@ def test_what_stays_and_why(
     described: dict[str, Any], labels: dict[str, str], replicas: int, stays: str | None
 ) -> None:
     assert service_view("shop/web", [read(described, **labels)] * replicas).stays == stays
-
-
-def test_what_was_evicted_is_refused_for_a_while_and_no_longer() -> None:
-    clock = Clock()
-    evicted = RecentlyEvicted(clock, 600.0)
-    evicted.note("shop/web", "a")
-    clock.now = START + 300
-    evicted.note("shop/web", "b")
-    evicted.note("shop/db", "c")
-    assert evicted.nodes("shop/web") == {"a", "b"}
-    clock.now = START + 600
-    assert evicted.nodes("shop/web") == {"b"}
-    assert evicted.nodes("shop/other") == frozenset()
