@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import erf, isfinite, isnan, sqrt
 
 import numpy as np
@@ -206,51 +207,29 @@ def ratios(row: Sequence[float]) -> Ratios:
 
 def act(snapshot: Snapshot, action: Action) -> Act:
     """An action, in the words of the API."""
+    if isinstance(action, Power):
+        return Act(
+            kind="power-on" if action.on else "power-off",
+            node=action.node,
+            reasons=action.reasons,
+            gain_watts=action.gain_watts,
+        )
+    with_task = partial(Act, task=action.task, name=_name(snapshot, action.task), reasons=action.reasons)
     match action:
         case Move():
-            return Act(
+            return with_task(
                 kind="move",
-                task=action.task,
-                name=_name(snapshot, action.task),
                 node=action.source,
                 target=action.target,
-                reasons=action.reasons,
                 gain_watts=action.gain_watts,
                 cost_joules=action.cost_joules,
             )
         case Cut():
-            return Act(
-                kind="cut",
-                task=action.task,
-                name=_name(snapshot, action.task),
-                node=action.node,
-                allocated=action.allocated,
-                reasons=action.reasons,
-            )
+            return with_task(kind="cut", node=action.node, allocated=action.allocated)
         case Kill():
-            return Act(
-                kind="kill",
-                task=action.task,
-                name=_name(snapshot, action.task),
-                node=action.node,
-                target=action.target,
-                reasons=action.reasons,
-            )
+            return with_task(kind="kill", node=action.node, target=action.target)
         case Start():
-            return Act(
-                kind="start",
-                task=action.task,
-                name=_name(snapshot, action.task),
-                target=action.target,
-                reasons=action.reasons,
-            )
-        case Power():
-            return Act(
-                kind="power-on" if action.on else "power-off",
-                node=action.node,
-                reasons=action.reasons,
-                gain_watts=action.gain_watts,
-            )
+            return with_task(kind="start", target=action.target)
 
 
 def _name(snapshot: Snapshot, task: str) -> str:
