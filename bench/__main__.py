@@ -48,6 +48,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.scenarios",
         "the scenarios of the papers, of PlanetLab and of Bitbrains: their figures beside ours",
     ),
+    "ceiling": ("bench.ceiling", "how many requests of Energy4Cloud's hour could be placed at once at best"),
     "power": ("bench.power", "how far off the power models are on recordings of metered servers"),
 }
 

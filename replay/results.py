@@ -76,6 +76,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     cuts: int
     kills: int
     killed_placed_again: int
+    killed_lost: int = 0
+    """Killed, and not placed again by the end."""
     switched_on: int
     switched_off: int
     job_lateness_ratio: float | None
@@ -116,6 +118,7 @@ def result_of(outcome: Outcome) -> PolicyResult:
         cuts=counts["cuts"],
         kills=counts["kills"],
         killed_placed_again=counts["killed_placed_again"],
+        killed_lost=counts["kills"] - counts["killed_placed_again"],
         switched_on=counts["switched_on"],
         switched_off=counts["switched_off"],
         job_lateness_ratio=float(np.mean(lateness)) if lateness else None,
