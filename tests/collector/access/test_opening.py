@@ -47,19 +47,6 @@ def test_tokens_that_cannot_be_read_do_not_open_the_door(tmp_path: Path) -> None
         opening(settings(tokens=tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("tls", "sentence"),
-    [
-        ({"certificate": "x.crt"}, "belong together"),
-        ({"key": "x.key"}, "belong together"),
-        ({"client_ca": "ca.crt"}, "needs TLS"),
-    ],
-)
-def test_half_of_what_tls_needs_is_refused(tls: dict[str, str], sentence: str) -> None:
-    with pytest.raises(Complaint, match=sentence):
-        Tls(**tls)
-
-
 @pytest.mark.lab
 def test_with_tokens_and_tls_it_may_be_reached(tmp_path: Path) -> None:
     add(tmp_path / "tokens.jsonl", Scope.NODE, "alpha")

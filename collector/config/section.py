@@ -1,0 +1,7 @@
+"""What every part of the settings is."""
+
+import msgspec
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the TOML file."""

@@ -1,0 +1,27 @@
+import pytest
+
+from collector.config import Http, Tls
+from wire.complaint import Complaint
+
+
+@pytest.mark.parametrize(
+    ("tls", "sentence"),
+    [
+        ({"certificate": "x.crt"}, "belong together"),
+        ({"key": "x.key"}, "belong together"),
+        ({"client_ca": "ca.crt"}, "needs TLS"),
+    ],
+)
+def test_half_of_what_tls_needs_is_refused(tls: dict[str, str], sentence: str) -> None:
+    with pytest.raises(Complaint, match=sentence):
+        Tls(**tls)
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(Complaint, match="nowhere"):
+        Http(listen="nowhere")
+
+
+def test_names_are_told_apart_and_written_small() -> None:
+    assert Http(names=" Power.example, ,watts").other_names == {"power.example", "watts"}
+    assert Http().other_names == frozenset()
