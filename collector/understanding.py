@@ -61,9 +61,8 @@ class Understander:
     async def think(self) -> Understanding:
         """One pass; what it found is there for everyone when this returns."""
         began_seconds = time.monotonic()
-        running, stirred = self._begin()
-        found = await self._beside(self._understand, running, await self._gather(stirred))
-        self._running = running
+        anew, nodes = self._due()
+        found = await self._beside(self._understand, await self._gather(nodes), anew)
         found = replace(found, seconds=time.monotonic() - began_seconds)
         forgotten = self._core.understood.latest.services.keys() - found.services.keys()
         self._core.understood.latest = found
@@ -87,18 +86,13 @@ class Understander:
     async def _beside(self, work: Callable[..., Found], *arguments: object) -> Found:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
-    def _begin(self) -> tuple[Running, Collection[str]]:
-        """What is known of services that run, and the nodes to be looked at again.
-
-        Now and then it is nothing and all of them, which heals whatever may have been missed. Until the pass
-        is through nothing is known, since what one that failed left behind could be half of it.
-        """
-        running, self._running = self._running, None
+    def _due(self) -> tuple[bool, Collection[str]]:
+        """Whether to begin anew, which heals whatever may have been missed, and which nodes to look at."""
         now, stirred = self._core.clock(), self._core.registry.stirred()
-        if running is None or not 0 <= now - self._began_anew_at < self._settings.anew_seconds:
+        if self._running is None or not 0 <= now - self._began_anew_at < self._settings.anew_seconds:
             self._began_anew_at = now
-            return Running(self._reckoning), self._core.registry.names()
-        return running, stirred
+            return True, self._core.registry.names()
+        return False, stirred
 
     async def _gather(self, nodes: Collection[str]) -> dict[str, list[Watched]]:
         watched: dict[str, list[Watched]] = {}
@@ -108,7 +102,11 @@ class Understander:
                 await asyncio.sleep(0)
         return watched
 
-    def _understand(self, running: Running, heard: Mapping[str, list[Watched]]) -> Understanding:
+    def _understand(self, heard: Mapping[str, list[Watched]], anew: bool) -> Understanding:  # noqa: FBT001 - for a thread
+        # A pass that fails could leave half of it behind: until this one is through, nothing is known.
+        running, self._running = self._running, None
+        if running is None or anew:
+            running = Running(self._reckoning)
         board = self._core.registry.board
         before = self._core.understood.latest
         snapshot = board.snapshot(self._core.clock())
@@ -117,6 +115,7 @@ class Understander:
         found = understand(snapshot, running.learn(snapshot.at), before, self._settings)
         board.put_services([each.facts() for each in found.services.values()])
         board.put_groups(found.regrouped())
+        self._running = running
         return found
 
     def _find(self, now: float) -> tuple[Finding, ...]:
@@ -130,7 +129,7 @@ class Understander:
             for name, each in services.items()
             if each.known and each.containers and now - before.get(name, -inf) >= _RELEARN_SECONDS
         }
-        entries = {name: lesson(each) for name, each in due.items()} | dict.fromkeys(forgotten)
+        entries = await self._beside(_lessons, due) | dict.fromkeys(forgotten)
         if await self._remember(_SERVICES, entries):
             self._written_at = {name: at for name, at in before.items() if name in services}
             self._written_at |= dict.fromkeys(due, now)
@@ -144,6 +143,10 @@ class Understander:
             log.warning("what was understood of %ss is not written down: %s", kind, error)
             return False
         return True
+
+
+def _lessons(services: Mapping[str, Service]) -> dict[str, bytes | None]:
+    return {name: lesson(each) for name, each in services.items()}
 
 
 @asynccontextmanager
