@@ -125,7 +125,8 @@ async def test_what_was_acknowledged_just_before_a_stop_still_arrives(
 ) -> None:
     async with opened(tmp_path / "db", store.url) as it:
         await it.history.add([report()], START)
-    assert store.sequences() == [START]
+    # Twice, if the stop came while the store was answering: it gets each report at least once.
+    assert set(store.sequences()) == {START}
 
 
 async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, tmp_path: Path) -> None:
