@@ -9,8 +9,8 @@ Three things are not as in the thesis. There, a request is cut only on nodes of 
 candidates for cutting are all of the same class or laxer, so that this never happens: the nodes of stricter
 classes are tried here after those. And a task is killed only where it has a place to go, as a task there is
 lost in one case of five; with `may_wait`, it waits in sight instead. And a node whose CPU is used up only by
-tasks that use more than they were promised stays open, after all others: they give back what they borrow, so
-nobody loses a promise, and the node draws no more with one task than without it.
+tasks that use more than they were promised is taken where no other is left: they give back what they borrow,
+so nobody loses a promise, and the node draws no more with one task than without it.
 """
 
 from collections.abc import Callable, Iterator

@@ -87,10 +87,7 @@ class Asking:
         fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable)
         itself_cut = self._fits_itself_cut(np.zeros(PROMISED))
         with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
-        whole = self._open(same_or_laxer & fits)
-        alone = self._open(~same_or_laxer & itself_cut)
-        beside = self._open(~same_or_laxer & with_peers)
-        return np.concatenate([whole, alone, beside])
+        return self._open(same_or_laxer & fits, ~same_or_laxer & itself_cut, ~same_or_laxer & with_peers)
 
     def cut_on(self, row: int) -> Found:
         """What is to be cut on one of those nodes."""
@@ -140,13 +137,16 @@ class Asking:
         strictest = self._snapshot.nodes.strictest_class
         return np.where(self._empty(), np.int8(STRICTEST_CLASS), strictest)
 
-    def _open(self, allowed: Flags) -> Rows:
-        """Candidates where work does not suffer; at last those where only what is borrowed would."""
-        order = self._order((Region.LEE, Region.DEE), allowed)
-        if self._borrowed_counts:
-            return order
-        lending = self._order((Region.EED, Region.EED), allowed & lenders(self._snapshot))
-        return np.concatenate([order, lending])
+    def _open(self, *groups: Flags) -> Rows:
+        """Candidates where work does not suffer, group after group.
+
+        Where there are none, those where it suffers only for what is borrowed.
+        """
+        found = np.concatenate([self._order((Region.LEE, Region.DEE), each) for each in groups])
+        if found.size or self._borrowed_counts:
+            return found
+        lending = lenders(self._snapshot)
+        return np.concatenate([self._order((Region.EED, Region.EED), each & lending) for each in groups])
 
     def _order(
         self, regions: tuple[Region, Region], allowed: Flags, classes: tuple[int, ...] = (1, 2, 3, 4)

@@ -98,12 +98,14 @@ def test_a_node_where_only_borrowed_cpu_is_short_stays_open(
     assert order(assemble([hot], [busy]), request(1, 1, 4)) == found
 
 
-def test_what_lends_comes_last_and_not_at_all_as_in_the_thesis() -> None:
+def test_what_lends_is_taken_where_nothing_else_is_left_and_never_as_the_thesis_has_it() -> None:
     hot, busy = crowded(4.0)
-    snapshot = assemble([hot, node("calm", 0.7)], [busy, task("other", "calm", 1, 1, 3)])
-    assert order(snapshot, request(1, 1, 3)) == ["calm", "hot"]
-    as_written = place(snapshot, request(1, 1, 3), Energy4CloudSettings(borrowed_counts=True))
-    assert [snapshot.nodes.names[row] for row in as_written.rows] == ["calm"]
+    room = assemble([hot, node("calm", 0.7)], [busy, task("other", "calm", 1, 1, 3)])
+    assert order(room, request(1, 1, 3)) == ["calm"]
+    full = assemble([hot, node("calm", 0.7)], [busy, task("other", "calm", 8, 8, 1)])
+    assert order(full, request(1, 1, 3)) == ["hot"]
+    as_written = place(full, request(1, 1, 3), Energy4CloudSettings(borrowed_counts=True))
+    assert as_written.rows.size == 0
 
 
 def test_overbooking_goes_as_far_as_the_strictest_task_allows() -> None:
