@@ -17,6 +17,7 @@ learnt under it goes on. Without containers it is a stranger, and the old name g
 What changes is written on the `board` at once, in columns, for those that decide.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -191,10 +192,13 @@ class Registry:
             if entry := self._entries.get(used.node):
                 for container, packed in used.packed.items():
                     entry.usage.setdefault(container, Ring()).slots[used.slot] = packed
+        together: defaultdict[tuple[str, int], list[ContainerUsage]] = defaultdict(list)
         for word, told in words:
             if entry := self._entries.get(word.node):
-                add(entry.usage, word.slot, told)
+                together[word.node, word.slot] += told
                 entry.words.append(word)
+        for (node, slot), told in together.items():
+            add(self._entries[node].usage, slot, told)
         for node, entry in self._entries.items():
             settle(list(entry.usage.values()), self._reckoning)
             self._put_envelopes(node, list(entry.usage), entry.usage)

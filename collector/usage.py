@@ -127,7 +127,7 @@ def add(
     Says whose they are, and what the slot holds of each by now.
     """
     rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
-    touched = [rings.setdefault(name, Ring()) for name in rows]
+    touched = [rings.get(name) or rings.setdefault(name, Ring()) for name in rows]
     held = [ring.slots.get(slot) for ring in touched]
     keys, counts = with_usage(held, usages, [rows[usage.id] for usage in usages])
     for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
@@ -168,7 +168,11 @@ def _settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
             weights.append(reckoning.weight(newest - slot))
     keys, counts, sizes = stack(parts, rows)
     numbers = totals(keys, counts, len(rings))
-    _note(rings, *summed(keys, counts * np.repeat(weights, sizes)), numbers, reckoning)
+    weighed = counts * np.repeat(weights, sizes)
+    # With one slot each, nothing stands under one key twice.
+    _note(
+        rings, *((keys, weighed) if len(parts) == len(rings) else summed(keys, weighed)), numbers, reckoning
+    )
 
 
 def _note(rings: Sequence[Ring], keys: Keys, weights: Floats, numbers: Floats, reckoning: Reckoning) -> None:

@@ -63,8 +63,9 @@ def statistics(keys: Keys, weights: Floats, rows: int, need: Need) -> Floats:
     below = np.concatenate(([0.0], np.cumsum(weights)))
     whole = below[end] - below[begin]
 
-    own = np.tile(np.array(need.percentile), rows)[measured]
-    shares = np.column_stack([np.broadcast_to(_PERCENTILES, (measured.size, len(_PERCENTILES))), own])
+    place = measured % places
+    shares = np.empty((measured.size, len(_PERCENTILES) + 1))
+    shares[:, :-1], shares[:, -1] = _PERCENTILES, np.array(need.percentile)[place]
     ranks = below[begin, None] + (shares - _ROUNDING) * whole[:, None]
     at = np.clip(np.searchsorted(below[1:], ranks), begin[:, None], end[:, None] - 1)
     quantiles = values[at]
@@ -83,7 +84,7 @@ def statistics(keys: Keys, weights: Floats, rows: int, need: Need) -> Floats:
     found[measured, Statistic.MAX] = highest
     found[measured, Statistic.MEAN] = mean
     found[measured, Statistic.VARIANCE] = variance
-    has_bursts = np.tile(np.array(need.bursts), rows)[measured]
+    has_bursts = np.array(need.bursts)[place]
     found[measured, Statistic.ENVELOPE] = np.where(has_bursts, burst, quantiles[:, -1])
     return found.reshape(rows, places, len(Statistic))
 

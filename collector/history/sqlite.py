@@ -43,6 +43,8 @@ _COMMIT_SECONDS = 0.01
 share a commit, which costs the same for one as for ten."""
 _CONDENSE_AT_ONCE = 8
 """Nodes whose rollups share a commit, for the same reason."""
+_REST = 2.0
+"""How much longer condensing rests than it works: done in one go, it would have half the core for seconds."""
 
 
 class _Writing:
@@ -174,15 +176,17 @@ class SqliteHistory:
 
     async def _condense(self) -> None:
         """Roll up what was said, a few nodes at a time: reports wait for no more than these."""
-        condenser = self._condenser
+        condenser, loop = self._condenser, asyncio.get_running_loop()
         due = await self._to_condense.do(condenser.due)
         for start in range(0, len(due), _CONDENSE_AT_ONCE):
+            began = loop.time()
             some: list[Condensed] = []
             for node_id in due[start : start + _CONDENSE_AT_ONCE]:
                 condensed = await self._to_condense.do(partial(condenser.condense, node_id))
                 if condensed is not None:
                     some.append(condensed)
             await self._to_write.do(partial(self._writing.rollups.add, some))
+            await asyncio.sleep(_REST * (loop.time() - began))
 
     def _say_what_was_dropped(self) -> None:
         dropped = self._writing.forgetter.dropped_for_size
