@@ -170,9 +170,9 @@ def _settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
     numbers = totals(keys, counts, len(rings))
     weighed = counts * np.repeat(weights, sizes)
     # With one slot each, nothing stands under one key twice.
-    _note(
-        rings, *((keys, weighed) if len(parts) == len(rings) else summed(keys, weighed)), numbers, reckoning
-    )
+    if len(parts) > len(rings):
+        keys, weighed = summed(keys, weighed)
+    _note(rings, keys, weighed, numbers, reckoning)
 
 
 def _note(rings: Sequence[Ring], keys: Keys, weights: Floats, numbers: Floats, reckoning: Reckoning) -> None:
