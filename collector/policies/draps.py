@@ -184,6 +184,8 @@ class _Healing:
             by = int(self._snapshot.services.dominant[service])
         of_service = self._home[self._snapshot.tasks_of(service)]
         has = np.bincount(of_service[of_service != NOWHERE], minlength=running.size) > 0
+        if not running.any():
+            return _Choice(running, by, "that may be given more")
         if not (running & ~has).any():
             return _Choice(running, by, "(all run the service already)")
         return _Choice(running & ~has, by, "without the service")

@@ -115,6 +115,12 @@ def test_where_nobody_has_room_nothing_moves_and_that_is_said() -> None:
     assert plan.left == ("cpu on a stays short: no node without the service has room for hog",)
 
 
+def test_where_nobody_takes_anything_that_is_said_and_not_that_all_run_the_service() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", accepts=False)]
+    plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
+    assert plan.left == ("cpu on a stays short: no node that may be given more has room for hog",)
+
+
 def test_a_node_that_is_off_is_woken_only_where_none_that_is_on_has_room() -> None:
     short, asleep = node("a", 9.5, bottleneck=CPU_IS_SHORT), node("c", on=False)
     hog = task("hog", "a", 5)
