@@ -73,7 +73,8 @@ def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers,
         return np.empty(0, np.int64), np.empty(0, np.int64), sizes
     # One array of all bytes is made quicker than one of each.
     cuts = [_HEAD_BYTES + width * size for width, size in zip(widths, sizes, strict=True)]
-    keys = np.frombuffer(b"".join([each[cut:] for each, cut in zip(packed, cuts, strict=True)]), _KEY_TYPE)
+    short = b"".join([each[cut:] for each, cut in zip(packed, cuts, strict=True)])
+    keys = np.frombuffer(short, _KEY_TYPE).astype(np.int64)
     tallies = [each[_HEAD_BYTES:cut] for each, cut in zip(packed, cuts, strict=True)]
     if len(set(widths)) == 1:
         counts = np.frombuffer(b"".join(tallies), _COUNT_TYPES[widths[0]])

@@ -37,12 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
+    # What is remembered stays, and what comes stays long: looking through all of it for garbage, which there
+    # hardly is, would hold up the start, and later everyone for a tenth of a second each time.
+    gc.set_threshold(_SURVIVORS, 20, 50)
+    sys.setswitchinterval(_TURN_SECONDS)
     async with running(config) as collector:
-        # What was remembered stays, and what comes stays long: looking through all of it for garbage, which
-        # there hardly is, would hold up everyone for a tenth of a second each time.
         gc.freeze()
-        gc.set_threshold(_SURVIVORS, 20, 50)
-        sys.setswitchinterval(_TURN_SECONDS)
         log.info("answering at %s", collector.address.url)
         said = f"answering at {collector.address.url}"
         watching = asyncio.create_task(feed(Watchdog(), collector.core.history.check, said))
