@@ -8,6 +8,7 @@ so that no clock of a node has a say.
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import inf
 
@@ -17,12 +18,13 @@ from collector.policies.interface import Request
 from collector.snapshot.assembling import best_guess, four
 from collector.snapshot.power import Floats
 from collector.snapshot.sending import Sent, with_sent
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.tables import Flags, Snapshot
 from wire.complaint import Complaint
 
 MOST = 10_000
 """Placements that are remembered: more are not decided in the time that metrics take."""
 _ID_BYTES = 9
+_NONE: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +131,7 @@ class Ledger:
         there = _containers(snapshot, waited_for)
         for name, each in list(self._placements.items()):
             key = each.sent.node, each.sent.service or ""
-            come = there.get(key, set()) - each.there_before - self._claimed[key]
-            if come:
+            if come := there.get(key, _NONE) - each.there_before - self._claimed.get(key, _NONE):
                 self._claimed[key].add(min(come))
                 self.release(name)
         still = {(each.sent.node, each.sent.service or "") for each in self._placements.values()}
@@ -180,15 +181,18 @@ def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dic
     found: dict[tuple[str, str], set[str]] = {pair: set() for pair in rows.values()}
     if not rows:
         return found
-    count = len(services.names)
-    wanted = {node * count + service: pair for (node, service), pair in rows.items()}
-    # Of all tasks, first those of the nodes: what waits for a node has its place behind them all.
-    looked_at = np.zeros(len(nodes.names) + 1, dtype=np.bool_)
-    looked_at[[node for node, _ in rows]] = True
-    there = np.flatnonzero(looked_at.take(tasks.node))
-    there = there[tasks.service[there] != NOWHERE]
-    keys = tasks.node[there] * count + tasks.service[there]
-    matching = np.isin(keys, list(wanted))
-    for task, key in zip(there[matching].tolist(), keys[matching].tolist(), strict=True):
-        found[wanted[key]].add(tasks.ids[task])
+    # Of all tasks, those on one of the nodes; of these, those of one of the services; few are left then.
+    there = np.flatnonzero(_among(len(nodes.names), [node for node, _ in rows])[tasks.node])
+    there = there[_among(len(services.names), [service for _, service in rows])[tasks.service[there]]]
+    where = zip(tasks.node[there].tolist(), tasks.service[there].tolist(), strict=True)
+    for task, key in zip(there.tolist(), where, strict=True):
+        if key in rows:
+            found[rows[key]].add(tasks.ids[task])
     return found
+
+
+def _among(count: int, rows: list[int]) -> Flags:
+    """Which rows are named, with a last place for what is nowhere, and so is not."""
+    flags = np.zeros(count + 1, dtype=np.bool_)
+    flags[rows] = True
+    return flags

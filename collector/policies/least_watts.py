@@ -14,7 +14,7 @@ from collector.policies.least_watts_plan import rebalance
 from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
 from collector.policies.sorting import rising
 from collector.snapshot.assembling import best_guess, four, square
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.power import Floats, Rows, picked
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
@@ -33,28 +33,29 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     # What is alone on a node may have all of it, else the largest would fit nowhere.
     alone = np.flatnonzero(nodes.tasks == 0)
-    free = nodes.capacity * settings.fill_ratio - (need - more)
+    free = nodes.capacity * settings.fill_ratio
+    free -= need - more
     free[alone] = nodes.capacity[alone]
     refused = without_room(refused, free, amounts(more))
     if not settings.overbooks:
         room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
         short = without_room(refused, room, request.reserve) != refused
         refused = np.where(short, np.int8(Refused.OVERBOOKED), refused)
-    # Those that are refused are reckoned too: leaving them out of every column would cost more.
-    asleep = ~nodes.on & (refused == Refused.NOT)
-    cost, added, after = Costs(snapshot, spread).of(
-        slice(None), expected, variance, more, more_variance, asleep
-    )
-    crowd = _crowd(snapshot, request)
     rows = np.flatnonzero(refused == Refused.NOT)
-    rows = rows[rising(cost[rows])]
-    rows = rows[np.argsort(crowd[rows], kind="stable")]
+    asleep = ~nodes.on[rows]
+    cost, added, after = Costs(snapshot, spread).of(
+        rows, picked(expected, rows), picked(variance, rows), more, more_variance, asleep
+    )
+    crowd = _crowd(snapshot, request)[rows]
+    order = rising(cost)
+    order = order[np.argsort(crowd[order], kind="stable")]
 
     def explain(row: int) -> tuple[str, ...]:
-        reasons = [_watts(float(added[row]), rows.size, asleep=bool(asleep[row]))]
-        reasons.extend(_fills(after[row], nodes.capacity[row], settings.confidence))
-        if crowd[row]:
-            reasons.append(f"{crowd[row]} more of its service would fail together with it")
+        at = int(np.searchsorted(rows, row))
+        reasons = [_watts(float(added[at]), rows.size, asleep=bool(asleep[at]))]
+        reasons.extend(_fills(after[at], nodes.capacity[row], settings.confidence))
+        if crowd[at]:
+            reasons.append(f"{crowd[at]} more of its service would fail together with it")
         return tuple(reasons)
 
     def needs(row: int) -> tuple[Action, ...]:
@@ -63,8 +64,8 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
         return (Power(node=nodes.names[row], on=True, reasons=("no node that is on has room",)),)
 
     return Ranking(
-        rows=rows,
-        scores=-(cost + _CROWD_WATTS * crowd)[rows],
+        rows=rows[order],
+        scores=-(cost + _CROWD_WATTS * crowd)[order],
         score_is="watts that it costs, its part of the idle watts included, times -1",
         refused=refused,
         explain=explain,

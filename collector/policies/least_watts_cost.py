@@ -8,7 +8,7 @@ from msgspec import Meta
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Stability
 from collector.policies.outlook import CPU, deviations, needed
 from collector.policies.overbooking import LIMITS
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.power import Floats, Rows, picked
 from collector.snapshot.tables import Codes, Flags, Snapshot
 
 UNKNOWN_WATTS = 1e6
@@ -111,7 +111,7 @@ class Costs:
 
     def __init__(self, snapshot: Snapshot, spread: Floats) -> None:
         nodes = snapshot.nodes
-        self._power, self._capacity, self._spread = nodes.power, nodes.capacity, spread
+        self._power, self._cores, self._spread = nodes.power, nodes.capacity[:, CPU], spread
         self._per_unit = snapshot.once(
             "per unit", lambda: share(np.ones_like(nodes.capacity), nodes.capacity)
         )
@@ -119,7 +119,7 @@ class Costs:
 
     def of(  # noqa: PLR0913, PLR0917 - what nodes carry and what a task brings, each a sum and its variance
         self,
-        rows: Rows | slice,
+        rows: Rows,
         expected: Floats,
         variance: Floats,
         more: Floats,
@@ -132,7 +132,7 @@ class Costs:
         scarcest resource is taken. A node that sleeps costs its idle watts, for as much room as the largest
         that sleeps would give.
         """
-        capacity, per_unit = self._capacity[rows], self._per_unit[rows]
+        cores, per_unit = self._cores[rows], picked(self._per_unit, rows)
         before = needed(expected, variance, self._spread)
         with_it = expected + more
         after = needed(with_it, variance + more_variance, self._spread)
@@ -142,6 +142,6 @@ class Costs:
         idle = self._idle_watts[rows]
         part = np.clip(taken, 0.0, 1.0)
         if asleep.any():
-            part[asleep] = capacity[asleep, CPU].max() / capacity[asleep, CPU]
+            part[asleep] = cores[asleep].max() / cores[asleep]
         cost = np.where(np.isnan(added), UNKNOWN_WATTS, added) + idle * part
         return cost, added + np.where(asleep, idle, 0.0), after

@@ -27,6 +27,14 @@ _BELOW: Rows = np.clip(
 _STEPS: Floats = np.diff(GRID)
 
 
+def picked(columns: Floats, rows: Rows) -> Floats:
+    """Some rows of columns that stand one after the other, which goes for the outcome too.
+
+    An index alone would bring numpy to hop from row to row, which takes four times as long.
+    """
+    return columns.T.take(rows, axis=1).T
+
+
 @dataclass(frozen=True, eq=False)
 class PowerCurves:
     """One curve per node."""
@@ -74,7 +82,7 @@ class PowerCurves:
         """Which nodes have a curve."""
         return ~np.isnan(self.idle_watts)
 
-    def watts(self, ratios: Floats, rows: Rows | slice = slice(None)) -> Floats:
+    def watts(self, ratios: Floats, rows: Rows | None = None) -> Floats:
         """What nodes draw when they use these shares of their capacities; NaN without a curve.
 
         `rows` says which node each row of `ratios` is; without it, there is one for every node. A share that
@@ -86,8 +94,11 @@ class PowerCurves:
         cpu = shares[:, _CPU]
         below = _BELOW[(cpu * _CELLS).astype(np.intp)]
         from_low = (cpu - GRID[below]) / _STEPS[below]
-        first = self._starts[rows] + below
+        starts, full_watts, idle_watts = self._starts, self.full_watts, self.idle_watts
+        if rows is not None:
+            starts, full_watts, idle_watts = starts[rows], picked(full_watts, rows), idle_watts[rows]
+        first = starts + below
         low, high = self._flat.take(first), self._flat.take(first + 1)
-        others: Floats = np.einsum("ij,ij->i", shares[:, _FIRST_OTHER:], self.full_watts[rows])
-        total: Floats = self.idle_watts[rows] + low + (high - low) * from_low + others
+        others: Floats = np.einsum("ij,ij->i", shares[:, _FIRST_OTHER:], full_watts)
+        total: Floats = idle_watts + low + (high - low) * from_low + others
         return total

@@ -34,7 +34,7 @@ def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
     nodes, services = snapshot.nodes, _with_services(snapshot.services, there)
     rows = np.array([nodes.index[each.node] for each in there], dtype=np.intp)
     of = [NOWHERE if each.service is None else services.index[each.service] for each in there]
-    mean = _amounts([each.mean for each in there])
+    allocated, envelope, mean, variance = _amounts(there)
     strictest = nodes.strictest_class.copy()
     strictest[strictest == 0] = np.iinfo(np.int8).max
     np.minimum.at(strictest, rows, np.array([each.task_class for each in there], dtype=np.int8))
@@ -45,10 +45,10 @@ def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
             # would look as if it had room for them for nothing.
             used=_plus(nodes.used, rows, mean),
             tasks=nodes.tasks + np.bincount(rows, minlength=len(nodes.names)).astype(np.int32),
-            allocated=_plus(nodes.allocated, rows, _amounts([each.allocated for each in there])),
-            reserved=_plus(nodes.reserved, rows, _amounts([each.envelope for each in there])),
+            allocated=_plus(nodes.allocated, rows, allocated),
+            reserved=_plus(nodes.reserved, rows, envelope),
             mean=_plus(nodes.mean, rows, mean),
-            variance=_plus(nodes.variance, rows, _amounts([each.variance for each in there])),
+            variance=_plus(nodes.variance, rows, variance),
             strictest_class=strictest,
         ),
         services,
@@ -60,8 +60,11 @@ def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
     )
 
 
-def _amounts(rows: Sequence[Four]) -> Floats:
-    return np.nan_to_num(np.array(rows, dtype=np.float64).reshape(-1, 4), nan=0.0)
+def _amounts(tasks: Sequence[Sent]) -> Floats:
+    """What is promised, reckoned, expected and strays: a table each, of a row per task."""
+    told = [(each.allocated, each.envelope, each.mean, each.variance) for each in tasks]
+    tables = np.array(told, dtype=np.float64).reshape(-1, 4, 4).swapaxes(0, 1)
+    return np.where(np.isnan(tables), 0.0, tables)
 
 
 def _plus(column: Floats, rows: Rows, amounts: Floats) -> Floats:
