@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from collector.policies.interface import LAXEST_CLASS, Request
-from collector.snapshot.assembling import four
+from collector.snapshot.assembling import four, sum_by_node
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Codes, Flags, Region, Snapshot, Tasks
 from wire.resources import Quantities
@@ -67,18 +67,18 @@ def lenders(snapshot: Snapshot) -> Flags:
 
     They borrow what nobody else wants at the moment, and give it back to whoever is promised it.
     """
+    nodes = snapshot.nodes
+    used = nodes.used[:, :PROMISED].copy(order="F")
+    used[:, 0] -= snapshot.once("borrowed", lambda: _borrowed(snapshot))
+    suffers: Flags = nodes.region == Region.EED
+    return suffers & (used <= DEGRADED_RATIO * nodes.capacity[:, :PROMISED]).all(axis=1)
 
-    def find() -> Flags:
-        nodes, tasks = snapshot.nodes, snapshot.tasks
-        suffers: Flags = nodes.region == Region.EED
-        rows = np.flatnonzero(tasks.node != NOWHERE)
-        rows = rows[suffers[tasks.node[rows]]]
-        beyond = np.nan_to_num(tasks.used[rows, 0] - tasks.allocated[rows, 0], nan=0.0).clip(min=0.0)
-        used = nodes.used[:, :PROMISED].copy()
-        used[:, 0] -= np.bincount(tasks.node[rows], weights=beyond, minlength=len(nodes.names))
-        return suffers & (used <= DEGRADED_RATIO * nodes.capacity[:, :PROMISED]).all(axis=1)
 
-    return snapshot.once("lenders", find)
+def _borrowed(snapshot: Snapshot) -> Floats:
+    """The CPU of each node that its tasks use beyond their promises."""
+    tasks = snapshot.tasks
+    beyond = np.fmax(tasks.used[:, 0] - tasks.allocated[:, 0], 0.0)
+    return sum_by_node(tasks.node, beyond[:, np.newaxis], len(snapshot.nodes.names))[:, 0]
 
 
 def limit_left(task_class: Codes, cut: Floats) -> Floats:

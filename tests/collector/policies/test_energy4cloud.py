@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.hints.ledger import sent
 from collector.policies.energy4cloud import Energy4CloudSettings, place, rebalance
 from collector.policies.interface import Cut, Kill, Refused, Request, Start
-from collector.policies.overbooking import LIMITS, TOLERANCES
+from collector.policies.overbooking import LIMITS, TOLERANCES, lenders
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.sending import with_sent
 from collector.snapshot.tables import Kind, Snapshot
 from wire.resources import Quantities
 
@@ -96,6 +98,17 @@ def test_a_node_where_only_borrowed_cpu_is_short_stays_open(
 ) -> None:
     hot, busy = crowded(beyond, gigabytes)
     assert order(assemble([hot], [busy]), request(1, 1, 4)) == found
+
+
+def test_what_was_sent_to_a_node_that_lends_counts_at_once() -> None:
+    """Asked of the same picture again: what is on its way makes a node suffer, but only for what it lends."""
+    hot, busy = crowded(4.0)
+    seen = assemble([replace(hot, used=promise(6.0, 1.0))], [busy])
+    assert lenders(seen).tolist() == [False]
+    one = request(1, 1, 4)
+    fuller = with_sent(seen, [sent(one, "hot")], 1)
+    assert lenders(fuller).tolist() == [True]
+    assert order(fuller, one) == ["hot"]
 
 
 def test_what_lends_is_taken_where_nothing_else_is_left_and_never_as_the_thesis_has_it() -> None:
