@@ -284,10 +284,9 @@ class Registry:
             self._forget(old)
         slot = slot_at(now)
         for entry in self._entries.values():
-            running = entry.picture.containers
-            entry.usage = {
-                name: ring for name, ring in entry.usage.items() if name in running or ring.newest >= slot
-            }
+            for name in entry.usage.keys() - entry.picture.containers.keys():
+                if entry.usage[name].newest < slot:
+                    del entry.usage[name]
         return renamed
 
     def _forget(self, name: str) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from collector import config
 from collector.answers import Container, Node, NodeAlert
 from collector.config import CollectorConfig
+from collector.history import sqlite
 from collector.history.forgetting import Forgetter, Retention
 from collector.history.interface import UsageWord
 from collector.history.opening import open_for_writing
@@ -277,6 +278,27 @@ async def test_whoever_waits_shares_the_next_commit(tmp_path: Path, monkeypatch:
         assert history.kept().reports == 50
     assert sum(groups) == 50
     assert len(groups) <= 2
+
+
+async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sqlite, "_COMMIT_SECONDS", 0.5)
+    groups: list[int] = []
+    add = Writer.add
+
+    def counted(self: Writer, submissions: Sequence[Submission]) -> list[list[bool]]:
+        groups.append(len(submissions))
+        return add(self, submissions)
+
+    monkeypatch.setattr(Writer, "add", counted)
+    async with open_sqlite(config.History(path=":memory:")) as history:
+        await history.add([report(sequence=1)], START)
+        early = asyncio.create_task(history.add([report(sequence=2)], START))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert await history.add([report(sequence=3)], START) == await early == [True]
+    assert groups == [1, 2]
 
 
 async def test_what_was_understood_is_there_after_a_restart_until_it_is_forgotten(tmp_path: Path) -> None:
