@@ -1,7 +1,6 @@
 """From a pod to a request: what it asks for, what it belongs to, and what is known of that."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -9,34 +8,14 @@ from collector.board.traits import task_traits
 from collector.extender.shapes import Pod, PodContainer
 from collector.hints.questions import make_out
 from collector.policies.interface import Request
+from collector.quantity import parse_quantity
 from collector.snapshot.tables import Kind, Snapshot
-from wire.complaint import Complaint
 from wire.resources import Quantities
 
-_QUANTITY = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?P<suffix>[eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i|)"
-)
-_SUFFIXES: Mapping[str, Decimal] = {
-    **{suffix: Decimal(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
-    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
-    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
-    "": Decimal(1),
-}
 _LARGEST = 2**62
 _HASH_LABEL = "pod-template-hash"
 _JOB_KINDS = {"Job", "CronJob"}
 _ALWAYS = "Always"
-
-
-def parse_quantity(text: str) -> Decimal:
-    """A quantity as Kubernetes writes it: `250m`, `1.5`, `2Gi`, `1e3`."""
-    found = _QUANTITY.fullmatch(text.strip())
-    if found is None:
-        raise Complaint(f"{text!r} is no quantity of Kubernetes: write it such as 250m, 1.5 or 2Gi")
-    number, suffix = Decimal(found["number"]), found["suffix"]
-    if suffix in _SUFFIXES:
-        return number * _SUFFIXES[suffix]
-    return number.scaleb(int(suffix[1:]))
 
 
 @dataclass(frozen=True, slots=True)

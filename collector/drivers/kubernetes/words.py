@@ -1,13 +1,13 @@
 """What the API server says of nodes and pods, and what follows from it. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
 
 from collector.drivers.interface import Mode, NodeView, ServiceView, TaskView, View
 from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
+from collector.quantity import parse_quantity
 from wire.resources import Quantities
 
 DRAINED, OFF = "wattpack.drained", "wattpack.off"
@@ -17,14 +17,6 @@ _MIRROR = "kubernetes.io/config.mirror"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
 _CLOSING = frozenset({"NoSchedule", "NoExecute"})
-_SUFFIXES = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
-    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
-}
 
 
 class _Words(msgspec.Struct, rename="camel", frozen=True):
@@ -263,22 +255,15 @@ def _of_its_kind(pod: Pod) -> Iterator[str]:
         yield f"its own selector pins it to {pod.spec.node_selector[_HOSTNAME]}"
 
 
-def amount(text: str | float) -> float:
-    """A number as Kubernetes writes it: `500m`, `128Mi`, `1e3`; raises ValueError."""
-    written = str(text).strip()
-    digits = written.rstrip("numkMGTPEi")
-    suffix = written[len(digits) :]
-    try:
-        return float(Decimal(digits) * _SUFFIXES[suffix])
-    except (InvalidOperation, KeyError):
-        raise ValueError(f"{text!r} is no quantity") from None
+def _amount(told: str | float) -> float:
+    return float(parse_quantity(str(told)))
 
 
 def _sum(told: Iterable[Mapping[str, str | int | float]]) -> Quantities:
     """What the containers of a pod come to; not known unless each says."""
     listed = list(told)
-    cpus = [amount(each["cpu"]) for each in listed if "cpu" in each]
-    memory = [amount(each["memory"]) for each in listed if "memory" in each]
+    cpus = [_amount(each["cpu"]) for each in listed if "cpu" in each]
+    memory = [_amount(each["memory"]) for each in listed if "memory" in each]
     return Quantities(
         sum(cpus) if cpus and len(cpus) == len(listed) else None,
         round(sum(memory)) if memory and len(memory) == len(listed) else None,

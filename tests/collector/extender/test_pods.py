@@ -1,16 +1,14 @@
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
 
 from collector.drivers.kubernetes.words import Pod as DriversPod
-from collector.extender.pods import asking, parse_quantity, requested
+from collector.extender.pods import asking, requested
 from collector.extender.shapes import Pod
 from collector.snapshot.assembling import NodeFacts, ServiceFacts, assemble
 from collector.snapshot.tables import Kind
 from tests.collector.drivers.kubernetes.fake import pod as described_pod
-from wire.complaint import Complaint
 from wire.resources import Quantities
 
 NEED = Quantities(2.0, 3, 4.0, 5.0)
@@ -24,36 +22,6 @@ def pod(*containers: dict[str, Any], **parts: Any) -> Pod:
 def container(cpu: str | None = None, memory: str | None = None, image: str = "x") -> dict[str, Any]:
     asked = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
     return {"image": image, "resources": {"requests": asked}}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("250m", "0.25"),
-        ("1", "1"),
-        ("0.5", "0.5"),
-        (".5", "0.5"),
-        ("2.", "2"),
-        ("1e3", "1000"),
-        ("12E-1", "1.2"),
-        ("2E", "2e18"),
-        ("1Gi", 1 << 30),
-        ("1.5Ki", "1536"),
-        ("129M", "129000000"),
-        ("100k", "100000"),
-        ("500u", "0.0005"),
-        ("7n", "7e-9"),
-        ("3Ei", 3 << 60),
-    ],
-)
-def test_quantities_are_read_as_kubernetes_writes_them(text: str, expected: str | int) -> None:
-    assert parse_quantity(text) == Decimal(expected)
-
-
-@pytest.mark.parametrize("text", ["", "m", "1Q", "1 Gi", "1gi", "0x1", "1e", "\u0661"])
-def test_what_is_no_quantity_is_named(text: str) -> None:
-    with pytest.raises(Complaint, match="no quantity"):
-        parse_quantity(text)
 
 
 def test_containers_add_up_and_one_that_runs_before_counts_alone() -> None:

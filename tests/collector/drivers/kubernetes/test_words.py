@@ -3,31 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.kubernetes.words import Pod, amount, service_view
+from collector.drivers.kubernetes.words import Pod, service_view
 from tests.collector.drivers.kubernetes.fake import pod
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("500m", 0.5),
-        ("2", 2),
-        (2, 2),
-        ("1.5", 1.5),
-        ("64Mi", 64 << 20),
-        ("1e3", 1000),
-        ("2k", 2000),
-        ("5n", 5e-9),
-    ],
-)
-def test_quantities_are_read_as_kubernetes_writes_them(text: str | int, number: float) -> None:
-    assert amount(text) == pytest.approx(number)
-
-
-@pytest.mark.parametrize("text", ["", "m", "12q", "one", "1mm"])
-def test_what_is_no_quantity_is_not_read(text: str) -> None:
-    with pytest.raises(ValueError, match="is no quantity"):
-        amount(text)
 
 
 def read(described: dict[str, Any], **labels: str) -> Pod:
