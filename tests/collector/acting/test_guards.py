@@ -213,3 +213,18 @@ def test_time_lets_everything_pass_in_the_end(
 
 def test_every_guard_has_a_name_of_its_own() -> None:
     assert len({name for name, _ in GUARDS}) == len(GUARDS)
+
+
+def test_what_runs_on_a_node_that_the_orchestrator_takes_for_down_is_left_to_the_orchestrator() -> None:
+    nodes = (NodeView(name="alpha", ready=False), NodeView(name="beta"))
+    given = circumstances(view=View(nodes=nodes, services=(ServiceView(name="web", replicas=2),)))
+    assert said(move(), given) == ("plan", "the orchestrator says that alpha is not ready")
+
+
+def test_after_an_orchestrator_came_back_nothing_moves_until_what_it_does_by_itself_shows() -> None:
+    settings = Acting(settle_seconds=60)
+    assert said(move(), circumstances(settings=settings, heard_again_at=NOW - 59)) == (
+        "settle",
+        "the orchestrator came back 59 s ago: what it does by itself must show first",
+    )
+    assert refusal(move(), circumstances(settings=settings, heard_again_at=NOW - 60)) is None
