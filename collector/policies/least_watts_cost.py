@@ -76,9 +76,19 @@ class Settings(Stability, frozen=True):
         Meta(
             ge=0,
             le=1e6,
-            description="Nodes are emptied only while tasks moved no oftener than this on average.",
+            description="How often a task may be moved on average. Beyond it no node is emptied, and the "
+            "more was moved of late, the worse an overload must be to be relieved.",
         ),
-    ] = 0.37
+    ] = 0.36
+    overload_ratio: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="How much of the time nodes may be found overloaded. Beyond it no node is emptied "
+            "and overload is relieved sooner; far beyond it, nodes are woken.",
+        ),
+    ] = 0.045
 
     @property
     def deviations(self) -> Floats:

@@ -24,9 +24,9 @@ LOOK_BACK = 30
 FEW_SAMPLES = 12
 """Of fewer samples than an hour of windows has, a mean says little."""
 _NEWEST_WEIGHT = 0.9
-"""How much the newest windows count against the whole day, once there are as many as are looked at."""
+"""How much the newest windows count at most against the whole day."""
 _PRIOR_SAMPLES = 3.0
-"""A guess by what others use counts as much as so many samples of its own."""
+"""A guess by what others use, or by another day, counts as much as so many windows of late."""
 
 Four = tuple[float, float, float, float]
 
@@ -120,7 +120,8 @@ def forecast(snapshot: Snapshot) -> Forecast:
         _reckon(tasks, new, expected, variance)
         weight = seen[new] / (seen[new] + _PRIOR_SAMPLES)
         variance[new, CPU] = (1 - weight) * variance[new, CPU] + weight * strays[new]
-    weight = np.where(new, seen / (seen + _PRIOR_SAMPLES), _NEWEST_WEIGHT * seen / LOOK_BACK)
+    weight = seen / (seen + _PRIOR_SAMPLES)
+    weight = np.where(new, weight, np.minimum(weight, _NEWEST_WEIGHT))
     expected[:, CPU] = weight * recent + (1 - weight) * expected[:, CPU]
     return Forecast(expected, variance, filled)
 
