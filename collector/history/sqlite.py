@@ -42,7 +42,7 @@ _COMMIT_SECONDS = 0.01
 """Commits begin no closer to each other: in a quiet time a report is kept at once, and in a busy one several
 share a commit, which costs the same for one as for ten."""
 _CONDENSE_AT_ONCE = 4
-"""Nodes whose rollups share a commit, for the same reason."""
+"""Nodes whose rollups share a commit: few, as reports wait for it."""
 _REST = 2.0
 """How much longer condensing rests than it works: done in one go, it would have half the core for seconds."""
 
