@@ -165,6 +165,11 @@ def test_newest_windows_outweigh_the_day() -> None:
     assert forecast(snapshot).expected[0, 0] == pytest.approx(0.9 * 3 + 0.1 * 1)
 
 
+def test_a_few_windows_of_late_count_as_much_as_another_day() -> None:
+    snapshot = assemble([_node("a")], [_task("one", "a", 1, history=[3.0] * 3)])
+    assert forecast(snapshot).expected[0, 0] == pytest.approx(0.5 * 3 + 0.5 * 1)
+
+
 def test_an_overload_that_lasts_is_relieved_by_the_smallest_that_suffices() -> None:
     tasks = [
         _task("large", "a", 6),
