@@ -57,8 +57,9 @@ def test_a_node_has_no_more_cores_and_memory_than_it_is_given(cluster: Swarm) ->
         return sum(node.engine.cpu_seconds(task.container_id) for task in tasks if task.container_id)
 
     start, begun = used_seconds(), time.monotonic()
-    time.sleep(3)
-    assert (used_seconds() - start) / (time.monotonic() - begun) == pytest.approx(0.4, abs=0.08)
+    # They want all there is; how soon they had this much depends on how busy the machine is elsewhere.
+    eventually(lambda: used_seconds() - start >= 1.2, 60)
+    assert (used_seconds() - start) / (time.monotonic() - begun) < 0.48
     memory = cgroups.root_of("memory") / node.engine.cgroup_parent
     limits = [memory / "memory.limit_in_bytes", memory / "memory.max"]
     assert [int(path.read_text(encoding="ascii")) for path in limits if path.exists()] == [256 << 20]
