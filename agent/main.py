@@ -22,8 +22,8 @@ from agent.saying.speaker import Speaker
 from agent.saying.wording import container_state, container_values, node_state, node_values
 from agent.state import AgentState
 from wire.address import Address, parse_address
+from wire.http.serving import metrics_handler, serving
 from wire.messages import Report
-from wire.serving import metrics_handler, serving
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn, cast
 
 from bench.frame import Benchmark, Progress, Result
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 OK, BOUND_MISSED, NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 

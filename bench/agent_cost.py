@@ -21,7 +21,7 @@ from bench.measuring import CpuMeter, buckets_between, histogram_quantile, memor
 from bench.watchers import PEERS, SAMPLING_SECONDS, Start, Watcher, agent
 from tests.lab.docker import Engine, docker_engine
 from tests.lab.parts import why_not
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 SCRAPE_SECONDS = 15.0
 SETTLE_SECONDS = 10.0

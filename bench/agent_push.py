@@ -23,7 +23,7 @@ from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNod
 from collector.config import CollectorConfig
 from collector.registry import Registry
 from collector.usage import slot_of
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from bench.simulated import Used
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 SLOT_SECONDS = 300

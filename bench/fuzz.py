@@ -35,7 +35,7 @@ from collector.body import unpack
 from collector.config import Http
 from collector.ingest import parse_reports
 from collector.refusal import Refusal
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 MOST_GROWTH_MB = 8.0
 MOST_SERVER_GROWTH_MB = 24.0

@@ -20,7 +20,7 @@ import msgspec
 from bench.frame import Figure, Progress, Result
 from collector.config import Access, CollectorConfig, History, Http
 from collector.main import running
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import (
     Alert,
     ContainerPower,

@@ -26,7 +26,7 @@ from collector.history.interface import History
 from collector.policies.table import POLICIES
 from collector.registry import Registry
 from collector.snapshot.tables import Snapshot
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import encode
 
 MOST_INSIDE_MILLISECONDS, MOST_HTTP_MILLISECONDS, MOST_PRIORITIZE_MILLISECONDS = 5.0, 15.0, 50.0

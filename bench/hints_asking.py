@@ -24,7 +24,7 @@ from collector.registry import Registry
 from collector.snapshot.tables import Snapshot
 from collector.trouble import Troubles
 from wire.address import parse_address
-from wire.serving import serving
+from wire.http.serving import serving
 
 _ROOT = Path(__file__).resolve().parents[1]
 _LISTENING = "listening on "

@@ -26,7 +26,7 @@ import psutil
 from bench.frame import Figure, Progress, Result
 from bench.ingest_bodies import CONTAINERS, Mix, make_plan, node_name
 from bench.ingest_load import Findings, Orders
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 LEAST_REPORTS_PER_SECOND = 800.0
 MOST_P99_MILLISECONDS = 50.0

@@ -20,7 +20,7 @@ from collector.policies.table import POLICIES
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Generation
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import RESOURCES, Quantities
 
 LEAST_IN_ORDER_PERCENT = 95.0

@@ -8,7 +8,7 @@ from bench.frame import Figure, Progress, Result
 from powermodels.evaluate.prior import evaluate_prior
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
 _MOST_PERCENT = {"unseen": 7.0, "blind20": 4.0}

@@ -12,7 +12,7 @@ from replay.results import PolicyResult
 from replay.scenario import Scenario, read_scenario
 from replay.sources import generate, read_trace
 from replay.workload import Workload
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _DAYS = ("20110303", "20110309", "20110325", "20110411", "20110420")
 _REFERENCE = "planetlab-cloudsim-reference.csv"

@@ -11,7 +11,7 @@ from replay.beside import Beside, beside
 from replay.comparing import compare
 from replay.scenario import Scenario, read_scenario
 from replay.sources import workloads
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _FOLDER = Path("scenarios")
 

@@ -13,7 +13,7 @@ from bench.swarm_scenarios.hog import hog, unlimited
 from bench.swarm_scenarios.memory import memory, memory_plain
 from bench.swarm_scenarios.watching import ten_minutes
 from bench.swarm_scenarios.web import web
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 Run = Callable[[Cluster, Collector], list[Figure]]
 _DRY: Mapping[str, Mapping[str, Any]] = {"driver": {"name": "none"}}

@@ -29,7 +29,7 @@ from bench.understanding_cluster import (
     talking,
 )
 from bench.understanding_truth import Truth, measure
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 MOST_PASS_SECONDS = 5.0
 MOST_P99_MILLISECONDS = 50.0

@@ -20,7 +20,7 @@ import psutil
 
 from bench.frame import Progress
 from bench.simulated import container_id
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import ContainerState, ContainerUsage, Heartbeat, NodeState, Report, encode
 from wire.resources import Quantities
 from wire.sketch import Sketch

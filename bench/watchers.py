@@ -13,7 +13,7 @@ from tests.lab.parts import find_program
 from tests.lab.reaper import Reaper
 from tests.lab.serving import serving
 from tests.lab.trees import cached
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 SAMPLING_SECONDS = 3
 

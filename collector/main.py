@@ -29,7 +29,7 @@ from collector.understanding import understanding
 from collector.views.stream import watching
 from collector.waiting import WAITING, Waiting
 from wire.address import Address, parse_address
-from wire.serving import Handler, serving
+from wire.http.serving import Handler, serving
 
 log = logging.getLogger(__name__)
 

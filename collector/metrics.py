@@ -19,7 +19,7 @@ from collector.history.interface import Kept, Waiting
 from collector.trouble import Part
 from collector.views.cluster import Cluster, added_up
 from wire.catalogue import MetricSpec, families
-from wire.serving import metrics_handler
+from wire.http.serving import metrics_handler
 from wire.version import __version__
 
 REGISTRY = web.AppKey("REGISTRY", CollectorRegistry)

@@ -44,7 +44,7 @@ from powermodels.models.stored import Stored
 from powermodels.models.stored import load as load_model
 from powermodels.refit import Refit
 from powermodels.scaling import ASSUMED, rescaled
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import Gap
 from wire.resources import Quantities
 

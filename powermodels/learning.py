@@ -19,7 +19,7 @@ from powermodels.models.stored import save
 from powermodels.models.tracker import Tracker
 from powermodels.refit import Refit
 from powermodels.scaling import ASSUMED
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import Gap
 
 # A curve that was fitted to one load only tells nothing of others; as the root of CPU use, as curves bend.

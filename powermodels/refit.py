@@ -20,7 +20,7 @@ import msgspec
 
 from powermodels.models.samples import FitRequest
 from powermodels.models.stored import Stored, decode
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _MEMORY_BYTES = 1 << 30
 """Of addresses: what the libraries map is several times what they touch."""

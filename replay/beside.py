@@ -6,7 +6,7 @@ import msgspec
 
 from replay.results import PolicyResult, Results
 from replay.scenario import Expected
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "ASKED")
 _FEW = 10

@@ -10,7 +10,7 @@ from collector.policies.interface import Policy
 from collector.policies.table import POLICIES
 from replay.scenario import Choice, Learning, Scenario, Simulation
 from replay.simulation import Contender
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:

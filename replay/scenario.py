@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from collector.analysis.envelopes import PLAIN_NEED, Need
 from collector.snapshot.tables import Generation
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]

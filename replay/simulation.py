@@ -22,7 +22,7 @@ from replay.prior import Prior
 from replay.scenario import Learning, Simulation
 from replay.viewing import Viewer
 from replay.workload import Workload
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _CPU, _MEMORY = 0, 1
 _SOON = 1e-6

@@ -11,7 +11,7 @@ import aiohttp
 
 from wattpack.asking import about, asking
 from wire.address import COLLECTOR_DEFAULT
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _PATIENCE = aiohttp.ClientTimeout(total=30)
 

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from wire.address import COLLECTOR_DEFAULT
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.problem import Problem
 
 Answer = TypeVar("Answer")

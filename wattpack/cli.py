@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 @dataclass(frozen=True, slots=True)

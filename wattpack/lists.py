@@ -15,7 +15,7 @@ import msgspec
 
 from wattpack.asking import CA_VARIABLE, TOKEN_VARIABLE, about, asking, collector_url
 from wire.address import COLLECTOR_DEFAULT
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.problem import Problem
 
 Found = TypeVar("Found")

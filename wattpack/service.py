@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from wattpack.notify import notify, reloading
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 log = logging.getLogger(__name__)
 

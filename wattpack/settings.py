@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 

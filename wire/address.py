@@ -3,7 +3,7 @@
 import ipaddress
 from dataclasses import dataclass
 
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 COLLECTOR_DEFAULT = "127.0.0.1:8640"
 AGENT_DEFAULT = "127.0.0.1:9640"

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from agent.config import Collector
 from wire.address import Address
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def read_token(settings: Collector) -> str | None:

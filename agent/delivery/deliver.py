@@ -25,7 +25,7 @@ from agent.delivery.answers import Answer, ClockOffset, Later, Patience, Refused
 from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
 from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spoolfile import Entry
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import MAX_BATCH, Gap, Report, encode
 from wire.version import __version__
 

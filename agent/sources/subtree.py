@@ -19,7 +19,7 @@ from agent.sources.readings import (
     HostReading,
     tightest,
 )
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import Gap
 
 _MACHINE_ONLY = Gap(

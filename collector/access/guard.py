@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 from collector.access.scopes import ANYBODY, CALLER, Caller, Scope
 from collector.access.tokenfile import TokenFile
 from collector.refusal import Refusal
-from wire.authorization import parse_token
+from wire.http.authorization import parse_token
 
 Scopes = Mapping[tuple[str, str], Scope]
 """What each route needs, by its method and path."""

@@ -7,7 +7,7 @@ from ssl import SSLContext
 from collector import config
 from collector.access.tokenfile import TokenFile
 from wire.address import COLLECTOR_DEFAULT, parse_address
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ def opening(settings: config.CollectorConfig) -> Opening:
 
 def _context(settings: config.Tls) -> SSLContext:
     # YAML and bcrypt come along with this, so only where there is TLS.
-    from wire.webconfig.file import ClientAuth, Tls  # noqa: PLC0415 - see above
-    from wire.webconfig.tls import server_context  # noqa: PLC0415 - see above
+    from wire.http.tls import server_context  # noqa: PLC0415 - see above
+    from wire.http.webconfig_file import ClientAuth, Tls  # noqa: PLC0415 - see above
 
     return server_context(
         Tls(

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from collector.access.tokens import Token, Tokens
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collector.config import CollectorConfig
 from collector.policies.interface import Plan, Policy, Settings
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from collector.config import CollectorConfig
 from collector.history.opening import IN_MEMORY
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _NAME = "acting-lease.db"
 _BUSY_SECONDS = 5.0

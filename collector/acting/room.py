@@ -15,7 +15,7 @@ from collector.hints.questions import PlacementQuestion, chosen, understood
 from collector.policies.interface import Plan
 from collector.refusal import Refusal
 from collector.snapshot.tables import Snapshot
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 log = logging.getLogger(__name__)
 

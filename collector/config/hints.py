@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from collector.config.section import Section
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 class Placement(Section, frozen=True):

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from collector.config.section import Section
 from wire.address import COLLECTOR_DEFAULT, parse_address
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 class Http(Section, frozen=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from collector.config.section import Section
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 class Liveness(Section, frozen=True):

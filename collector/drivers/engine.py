@@ -14,7 +14,7 @@ import msgspec
 
 from collector.config import Driver as Settings
 from collector.drivers.interface import CannotAct
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 Json = dict[str, Any]
 """What is handed back to the engine is kept as it came: a field that we do not know must not be lost."""

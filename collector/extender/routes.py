@@ -45,7 +45,7 @@ from collector.routes import (
     refused,
 )
 from collector.snapshot.tables import Snapshot
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import encode
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from collector.snapshot.assembling import best_guess, four
 from collector.snapshot.power import Floats
 from collector.snapshot.sending import Sent, with_sent
 from collector.snapshot.tables import Flags, Snapshot
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 MOST = 10_000
 """Placements that are remembered: more are not decided in the time that metrics take."""

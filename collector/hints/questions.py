@@ -18,7 +18,7 @@ from collector.snapshot.assembling import Four
 from collector.snapshot.power import Floats
 from collector.snapshot.tables import NOWHERE, Kind, Snapshot
 from collector.usage import quantities
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import RESOURCES, Quantities, Resource
 
 Name = Annotated[str, Meta(min_length=1, max_length=500)]

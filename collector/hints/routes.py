@@ -40,7 +40,7 @@ from collector.routes import (
 )
 from collector.snapshot.tables import Snapshot
 from collector.usage import quantities
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import encode
 
 _question = msgspec.json.Decoder(PlacementQuestion)

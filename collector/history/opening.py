@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collector.history.schema import TABLES, VERSION
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 from collector.policies.sorting import rising
 from collector.snapshot.power import Floats, Rows
 from collector.snapshot.tables import Codes, Kind, Snapshot
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities, Resource
 
 _NONE_TOLD = Quantities()

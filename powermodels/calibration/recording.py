@@ -13,7 +13,7 @@ import msgspec
 from powermodels.fit.recording import read_recording as read_csv
 from powermodels.models.fitted import ScopeName
 from powermodels.models.samples import FitRequest, Kind, Sample
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 _CSV = (".csv", ".csv.gz")

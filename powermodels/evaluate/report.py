@@ -15,7 +15,7 @@ from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
 from powermodels.evaluate.scores import Score
 from powermodels.models.published import CORES_EXPONENT
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _EXPONENTS = (0.0, 0.5, CORES_EXPONENT, 0.8, 1.0)
 

@@ -10,7 +10,7 @@ from powermodels.evaluate.contenders import BASELINES, MODELS, ON_UTILISATION, M
 from powermodels.evaluate.protocols import PROTOCOLS, Guess, Samples
 from powermodels.evaluate.scores import Score, mean_score, score
 from powermodels.fit.recording import Recording, read_recording
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 DEFAULT_MODEL = "adaptive"
 # Single-purpose loads: shown, and trained on, but no part of a mean over real services.

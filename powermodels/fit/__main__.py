@@ -24,7 +24,7 @@ from powermodels.fit.fitting import fit
 from powermodels.fit.recording import read_recording
 from powermodels.models.samples import FitRequest, Kind
 from powermodels.models.stored import encode
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,7 +22,7 @@ from powermodels.models.regression import (
 from powermodels.models.samples import FitRequest, Sample, training_of
 from powermodels.models.stored import Stored
 from powermodels.models.table import Point, TableModel
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 LEAST_SAMPLES = 10
 _FOLDS = 5

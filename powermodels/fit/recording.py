@@ -17,7 +17,7 @@ from pathlib import Path
 
 from powermodels.interface import Load
 from powermodels.models.samples import Sample
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 _NEEDED = ("workload", "timestamp", "watts", "cpu_idle")

@@ -8,7 +8,7 @@ import msgspec
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.regression import CurveModel, LinearModel
 from powermodels.models.table import TableModel
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 Stored = LinearModel | TableModel | CurveModel | AdaptiveModel
 

@@ -16,7 +16,7 @@ from replay.readers.lines import open_lines
 from replay.readers.samples import timeline
 from replay.scenario import Machines
 from replay.workload import Workload
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 STEP_SECONDS = 300.0
 WHOLE = Machines(cpu_mips=96_000, memory_mb=393_216)

@@ -17,7 +17,7 @@ from replay.readers.samples import timeline
 from replay.readers.tables import read_numbers, refuse_bad
 from replay.scenario import MIPS_PER_CORE, Machines
 from replay.workload import Workload, always_running
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 STEP_SECONDS = 300.0
 _KIBIBYTE = 1024.0

@@ -22,7 +22,7 @@ from replay.hosts import MEBIBYTE, MEGABYTE
 from replay.readers.samples import timeline
 from replay.scenario import Host, Scenario
 from replay.workload import Workload
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
 

@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _GZIP = b"\x1f\x8b"
 

@@ -14,7 +14,7 @@ from replay.hosts import MEBIBYTE
 from replay.readers.lines import open_lines
 from replay.scenario import MIPS_PER_CORE, Machines
 from replay.workload import Recorded, Workload, always_running
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 STEP_SECONDS = 300.0
 STEPS = 288

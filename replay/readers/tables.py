@@ -9,7 +9,7 @@ import numpy as np
 from collector.snapshot.power import Floats
 from collector.snapshot.tables import Flags
 from replay.readers.lines import is_packed, open_lines
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def read_numbers(path: Path, columns: Sequence[int], *, header: str | None, fields: int) -> Floats:

@@ -11,7 +11,7 @@ from bench.frame import Progress
 from bench.measuring import histogram_quantile
 from bench.watchers import SAMPLING_SECONDS
 from tests.lab.parts import require
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 BOUNDS = (0.01, 0.02, 0.04, 0.08)
 

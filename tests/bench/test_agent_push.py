@@ -13,7 +13,7 @@ from bench import agent_push, push_traffic
 from bench.__main__ import main
 from bench.bitbrains import read_machines
 from bench.frame import Figure, Progress
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 SLOTS = 12

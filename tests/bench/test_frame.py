@@ -20,7 +20,7 @@ def run(options, progress):
     return Result((Figure(name="size", value=options.size, unit="", at_most=5),), {"size": options.size})
 """
 LACKING = """
-from wire.complaint import Complaint
+from wire.errors import Complaint
 def add_arguments(parser): pass
 def run(options, progress): raise Complaint("no engine here: install it")
 """

@@ -7,7 +7,7 @@ from bench import hints
 from bench.frame import Progress
 from bench.hints_cluster import cluster
 from collector.policies.table import POLICIES
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def options(**changes: object) -> argparse.Namespace:

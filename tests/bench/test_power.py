@@ -8,7 +8,7 @@ import pytest
 from bench import power
 from bench.frame import Progress, Result
 from tests.powermodels.fits import metered
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def run(*arguments: str) -> Result:

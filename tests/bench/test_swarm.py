@@ -5,7 +5,7 @@ import pytest
 from bench.frame import Progress
 from bench.swarm import run
 from bench.swarm_scenarios.watching import ten_minutes
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def test_a_scenario_that_there_is_not_is_named_before_any_swarm_is_started() -> None:

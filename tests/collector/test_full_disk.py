@@ -10,7 +10,7 @@ import pytest
 from collector.main import running
 from tests.collector.making import collecting, container, report, settings
 from tests.lab.reaper import Reaper
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import encode
 
 pytestmark = pytest.mark.lab

@@ -26,7 +26,7 @@ from tests.collector.making import (
     settings,
 )
 from wire.address import parse_address
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import Alert, ContainerUsage, Event, EventKind
 from wire.resources import Resource
 from wire.sketch import Sketch

@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from collector.quantity import parse_quantity
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.lab.parts import PARTS
 from tests.lab.reaper import Reaper
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 POLICY: Final = Path("/usr/sbin/policy-rc.d")
 """Debian asks this program before it starts a service; 101 forbids it."""

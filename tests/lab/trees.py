@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.lab.reaper import Reaper
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 CACHE: Final = Path("/var/cache/wattpack-lab")
 

@@ -20,7 +20,7 @@ from powermodels.meters.rapl import RaplMeter, find_rapl
 from powermodels.models.samples import Sample
 from powermodels.refit import fit_and_wait
 from tests.lab.powercap import PowercapTree, constant, intel
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -17,7 +17,7 @@ from powermodels.models.regression import CurveModel, LinearModel
 from powermodels.models.samples import FitRequest, Sample
 from powermodels.models.stored import decode
 from tests.powermodels.fits import MADE, loads, metered, true_watts, watts
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 SOMEWHERE = Load(0.3, 0.5, 0.1, 0.2)
 

@@ -16,7 +16,7 @@ from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearMod
 from powermodels.models.stored import Stored, decode, encode, load, save
 from powermodels.models.table import Point, TableModel
 from tests.powermodels.fits import MADE, curve, loads, origin, ratios, watts
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import PowerSource
 
 origins = st.builds(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from powermodels.fit.recording import parse_recording, read_recording
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 HEAD = (
     "workload,timestamp,watts,cpu_user,cpu_wio,cpu_idle,mem_free,mem_cached,"

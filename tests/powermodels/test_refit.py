@@ -9,7 +9,7 @@ from powermodels.interface import Load
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import FitRequest, Sample
 from powermodels.refit import Refit, fit_and_wait
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 LIMITS = """
 import json, os, resource, sys

@@ -9,7 +9,7 @@ from collector.snapshot.power import Floats
 from collector.snapshot.tables import Kind
 from replay.sources import GENERATORS, generate
 from replay.workload import Workload
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 SMALL: dict[str, dict[str, Any]] = {
     "borg": {"hours": 0.5},

@@ -11,7 +11,7 @@ from collector.history.sqlite import open_sqlite
 from replay.readers.history import read_history
 from tests.replay.setups import simulate
 from tests.reports import container, report
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import Heartbeat, PowerCurve, PowerSource, Report
 
 CURVE = PowerCurve(

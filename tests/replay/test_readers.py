@@ -11,7 +11,7 @@ from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.scenario import Machines
 from replay.sources import FORMATS, generate, read_trace
 from replay.workload import Workload
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 MB = 1 << 20
 BITBRAINS = "vm,slot,cpu_mhz,mem_mb,disk_read_kbs,disk_write_kbs,net_rx_kbs,net_tx_kbs\n"

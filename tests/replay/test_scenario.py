@@ -13,7 +13,7 @@ from replay.hosts import build_hosts
 from replay.scenario import Host, Scenario, parse_scenario, read_scenario
 from replay.simulation import Contender
 from tests.replay.setups import PLAIN, workload
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 HOSTS = '[[hosts]]\nname = "n"\ncpu_cores = 2\nmemory_mb = 64\nwatts = [10, 20]\n'
 

@@ -13,7 +13,7 @@ from replay.report import page, read
 from replay.results import PolicyResult
 from replay.scenario import read_scenario
 from replay.sources import GENERATORS, workloads
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Resource
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from wattpack.acting import told
 from wattpack.commands.history import lines
 from wattpack.commands.pause import seconds
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _MEANWHILE = "nothing is begun, what is under way is brought to its end"
 ACTING = {"driver": "swarm", "dry": False, "holder": None, "pause": None}

@@ -10,7 +10,7 @@ from tests.certificates import Authority
 from tests.collector.access.test_guard import add
 from tests.collector.making import collecting, settings
 from wattpack.asking import about, asking
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 PATIENCE = aiohttp.ClientTimeout(total=10)
 

@@ -13,7 +13,7 @@ from tests.collector.hints.test_routes import NEED, alarmed, heard
 from tests.collector.making import START, Client, Clock, container, settings
 from wattpack.cli import main
 from wattpack.commands.hint import parse_size
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 

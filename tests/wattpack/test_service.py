@@ -12,7 +12,7 @@ import pytest
 from tests.waiting import until
 from tests.wattpack.listening import Listener, listening
 from wattpack.service import Work, keep_running
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 class Service:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.config import AgentConfig
 from collector.config import CollectorConfig, NodeRule
 from wattpack.settings import Given, keys, load
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def complaint(text: str = "", tmp_path: Path | None = None, **more: object) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
 from wire.address import Address, parse_address
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from powermodels.models.stored import Stored, save
 from powermodels.refit import fit_and_wait
 from powermodels.scaling import completed
 from wattpack.options import add_config_options, load_config
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 MODEL_PATH = Path("/var/lib/wattpack-agent/model.json")

@@ -12,7 +12,7 @@ from collector.access.opening import opening
 from collector.config import CollectorConfig
 from wattpack.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wattpack.settings import Given, keys, load
-from wire.webconfig import check_web_config
+from wire.http.webconfig import check_web_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from wattpack.lists import Json, add_collector_options, from_collector, json_text, moment
 from wattpack.show import table
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _BY = ("node", "container", "service", "day")
 _LABEL = "label:"

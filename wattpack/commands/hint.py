@@ -13,7 +13,7 @@ from collector.hints.answers import PlacementHint, RankedNode
 from wattpack.asking import collector_url, put_question
 from wattpack.show import bytes_text, table
 from wire.address import COLLECTOR_DEFAULT
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities, Resource
 
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKMGT]?)(?P<binary>i?)B?(?:/s)?")

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from wattpack.acting import add_collector_option, ask, moment
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _SAME, _DIFFERS = 0, 1
 

@@ -4,7 +4,7 @@ import argparse
 import re
 
 from wattpack.acting import add_collector_option, ask, told
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")

@@ -18,7 +18,7 @@ from replay.scenario import Scenario, Trace, read_scenario
 from replay.sources import FORMATS, workloads
 from replay.workload import Workload
 from wattpack.show import table
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _BAR_CELLS = 30
 _HISTORY = Path("/var/lib/wattpack/collector.db")

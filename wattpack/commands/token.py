@@ -12,7 +12,7 @@ from collector.access.tokenfile import changing, read_tokens
 from collector.access.tokens import KINDS, Token, make_token
 from collector.config import CollectorConfig
 from wattpack.options import add_config_options, load_config
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import LONGEST_NAME
 
 _DAY_SECONDS = 86_400

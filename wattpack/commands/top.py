@@ -15,7 +15,7 @@ from wattpack.top.scene import Scene
 from wattpack.top.screen import draw_all
 from wattpack.top.view import SORTS, View
 from wire.address import COLLECTOR_DEFAULT
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _SHORTEST_INTERVAL_SECONDS = 0.2
 _WIDTH_OF_A_PIPE = 120

@@ -19,7 +19,7 @@ from wattpack.service import start_logging, until_stopped
 from wattpack.settings import Given, load
 from wattpack.show import show_report
 from wire.address import Address
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.version import __version__
 
 _LINES_AROUND_THE_TABLE = 6

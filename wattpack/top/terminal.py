@@ -13,7 +13,7 @@ from wattpack.top.scene import Scene
 from wattpack.top.screen import draw
 from wattpack.top.spans import Line, Style
 from wattpack.top.view import Room, View, press
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _KEYS: Mapping[int | str, str] = {
     curses.KEY_UP: "up",

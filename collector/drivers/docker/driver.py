@@ -13,7 +13,7 @@ from collector.drivers.engine import Engine, Json, Refused
 from collector.drivers.interface import CannotAct, Done, Driver, NodeView, View
 from collector.drivers.saying import short
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 class PlainHosts:

@@ -12,7 +12,7 @@ import msgspec
 from collector.config import Driver as Settings
 from collector.drivers.interface import CannotAct
 from collector.drivers.kubernetes.words import Node, Nodes, Pod, Pods
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 Told = TypeVar("Told")
 

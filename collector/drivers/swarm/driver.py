@@ -13,7 +13,7 @@ from collector.drivers.swarm.manager import Manager
 from collector.drivers.swarm.moving import Mover
 from collector.drivers.swarm.power import Switch
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 class Swarm:

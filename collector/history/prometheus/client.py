@@ -15,7 +15,7 @@ from aiohttp import hdrs
 
 from collector.config import Endpoint
 from collector.history.interface import Unavailable
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.version import __version__
 
 _LONGEST_TEXT = 300

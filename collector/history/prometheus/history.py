@@ -46,7 +46,7 @@ from collector.history.prometheus.shipping import Shipper
 from collector.history.prometheus.writing import Scribe
 from collector.history.sqlite import open_sqlite
 from collector.trouble import Part, Troubles
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import Report
 
 Result = TypeVar("Result")

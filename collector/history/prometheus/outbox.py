@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.history.opening import IN_MEMORY, reason
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS outbox (

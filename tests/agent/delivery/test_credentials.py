@@ -17,7 +17,7 @@ from tests.certificates import Authority
 from tests.collector.access.test_guard import add
 from tests.collector.making import collecting, settings
 from tests.waiting import until
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def written(path: Path, text: str) -> str:

@@ -33,7 +33,7 @@ from tests.agent.trees import (
     v2_container,
     write,
 )
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 NODE_NAMESPACE = 4026532999

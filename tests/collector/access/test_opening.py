@@ -10,7 +10,7 @@ from collector.config import CollectorConfig, Http, Tls
 from tests.certificates import Authority
 from tests.collector.access.test_guard import add
 from tests.collector.making import collecting, settings
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def wide(tokens: Path | str, listen: str = "0.0.0.0:8640", **http: Any) -> CollectorConfig:

@@ -10,7 +10,7 @@ from collector.access.scopes import Caller, Scope
 from collector.access.tokenfile import TokenFile, changing, parse_tokens, read_tokens
 from collector.access.tokens import KINDS, Token, Tokens, make_token
 from tests.collector.making import START, Clock
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def add(path: Path, kind: Scope, name: str, expires_at: float | None = None) -> tuple[Token, str]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from collector.acting.lease import Lease, lease_path
 from collector.config import Acting, CollectorConfig, History
 from tests.collector.making import Clock
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 async def test_one_holds_it_until_it_expires_or_is_given_back(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from collector.acting.windows import Timetable
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def at(text: str) -> float:

@@ -2,7 +2,7 @@ import pytest
 
 from collector.config import Placement
 from collector.policies.table import POLICIES
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -1,7 +1,7 @@
 import pytest
 
 from collector.config import Http, Tls
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from collector.config import Liveness
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 def test_a_node_is_suspect_before_it_is_down() -> None:

@@ -15,8 +15,8 @@ from collector.drivers.interface import CannotAct
 from collector.drivers.swarm.manager import Manager
 from tests.certificates import Authority
 from wire.address import Address
-from wire.complaint import Complaint
-from wire.serving import serving
+from wire.errors import Complaint
+from wire.http.serving import serving
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

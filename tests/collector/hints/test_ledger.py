@@ -11,7 +11,7 @@ from collector.policies.table import POLICIES
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 NEED = amount(1.0, 1.0)
 WEB = Request(demand=NEED, reserve=NEED, known=True, service="web")

@@ -20,7 +20,7 @@ from collector.policies.stability import (
 from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import NOWHERE, Liveness
 from tests.collector.policies.clusters import CURVE, amount
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 RULES = Stability()

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from tests.wattpack.top.scenes import alert, container, node
 from wattpack.top.scene import Scene
 from wattpack.top.there import scenes_there
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 OFTEN = 0.01
 

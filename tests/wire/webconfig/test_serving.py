@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from tests.certificates import Authority, trusting
 from tests.lab.prometheus import prometheus, promtool_check_web_config
 from wire.address import parse_address
-from wire.complaint import Complaint
-from wire.serving import metrics_handler, serving
+from wire.errors import Complaint
+from wire.http.serving import metrics_handler, serving
 
 pytestmark = pytest.mark.lab
 

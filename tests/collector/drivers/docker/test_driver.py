@@ -6,7 +6,7 @@ from collector.config import Driver as Settings
 from collector.drivers.interface import CannotAct, NodeView, View
 from collector.drivers.table import open_driver
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 WHY = ("because",)

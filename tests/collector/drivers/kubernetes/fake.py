@@ -11,7 +11,7 @@ from aiohttp import web
 
 from collector.config import Driver as Settings
 from wire.address import Address
-from wire.serving import serving
+from wire.http.serving import serving
 
 
 def node(name: str, **changes: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collector.drivers.interface import CannotAct, Mode
 from collector.drivers.table import open_driver
 from collector.policies.interface import Cut, Kill, Move, Power, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking, node, pod
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.resources import Quantities
 
 WHY = ("because",)

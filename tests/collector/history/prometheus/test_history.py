@@ -22,7 +22,7 @@ from collector.trouble import Part, Troubles
 from tests.collector.history.prometheus.fake import FakeStore, fake_store
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.making import HEARTBEAT, START, collecting, container, report, said, settings
-from wire.complaint import Complaint
+from wire.errors import Complaint
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from collector.history.prometheus.outbox import Outbox
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 ROOM = 1000
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from wire.address import Address
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -43,7 +43,7 @@ async def serving(
     without a context for TLS it serves plainly.
     """
     if web_config:
-        from wire.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
+        from wire.http.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
 
         tls = protect(app, Path(web_config))
     # Bodies are unpacked by who reads them, who knows how large they may become.

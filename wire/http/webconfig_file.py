@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from wire.complaint import Complaint
+from wire.errors import Complaint
 
 
 class ClientAuth(StrEnum):

@@ -13,9 +13,9 @@ from ssl import SSLContext
 
 from aiohttp import web
 
-from wire.webconfig.file import read_web_config
-from wire.webconfig.tls import server_context
-from wire.webconfig.users import Users, only_for
+from wire.http.basic_auth import Users, only_for
+from wire.http.tls import server_context
+from wire.http.webconfig_file import read_web_config
 
 __all__ = ["check_web_config", "protect"]
 

@@ -4,8 +4,8 @@ import logging
 import ssl
 from pathlib import Path
 
-from wire.complaint import Complaint
-from wire.webconfig.file import Cipher, ClientAuth, Tls, TlsVersion
+from wire.errors import Complaint
+from wire.http.webconfig_file import Cipher, ClientAuth, Tls, TlsVersion
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.authorization import parse_basic
-from wire.webconfig.users import Users
+from wire.http.authorization import parse_basic
+from wire.http.basic_auth import Users
 
 
 def hashed(password: str) -> str:

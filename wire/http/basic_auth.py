@@ -10,7 +10,7 @@ import bcrypt
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
-from wire.authorization import parse_basic
+from wire.http.authorization import parse_basic
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.certificates import Authority
 from tests.lab.prometheus import promtool_check_web_config
-from wire.complaint import Complaint
-from wire.webconfig.file import Cipher, ClientAuth, TlsVersion, parse_web_config, read_web_config
+from wire.errors import Complaint
+from wire.http.webconfig_file import Cipher, ClientAuth, TlsVersion, parse_web_config, read_web_config
 
 HASH = "$2y$04$Qu5XEbFdVTQkzFnsdcpNCeXqB21LPmAKMnjhQ9bp29Oezn22kJrnC"
 
