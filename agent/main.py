@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
+from agent.bottlenecks.detector import Watch
 from agent.config import AgentConfig
-from agent.delivery.deliver import Outbox
+from agent.delivery.sender import Outbox
 from agent.exposition.metrics import AgentMetrics
-from agent.judging.bottleneck import Watch
-from agent.loop import ticks
-from agent.observe import Observer, Survey
-from agent.picture import Picture
-from agent.saying.speaker import Speaker
-from agent.saying.wording import container_state, container_values, node_state, node_values
-from agent.state import AgentState
+from agent.exposition.state import AgentState
+from agent.reporting.messages import container_state, container_values, node_state, node_values
+from agent.reporting.reporter import Speaker
+from agent.sampling.node_sample import Picture
+from agent.sampling.observer import Observer, Survey
+from agent.sampling.ticker import ticks
 from wire.address import Address, parse_address
 from wire.http.serving import metrics_handler, serving
 from wire.messages import Report

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config import Push, Sampling
-from agent.picture import Picture
-from agent.saying.speaker import Speaker
+from agent.reporting.reporter import Speaker
+from agent.sampling.node_sample import Picture
 from bench import push_traffic
 from bench.bitbrains import SLOT_SECONDS, Machine, read_machines
 from bench.frame import Figure, Progress, Result
 from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
+from collector.analysis.usage import slot_of
 from collector.config import CollectorConfig
-from collector.registry import Registry
-from collector.usage import slot_of
+from collector.live.registry import Registry
 from wire.errors import Complaint
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities

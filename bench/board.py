@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bench.frame import Figure, Progress, Result
 from collector.config import CollectorConfig, Placement
-from collector.registry import Registry
+from collector.live.registry import Registry
 from wire.messages import ContainerState, Heartbeat, NodeState, Report
 from wire.resources import Quantities
 

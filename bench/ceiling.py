@@ -13,9 +13,9 @@ import numpy as np
 
 from bench.frame import Figure, Progress, Result
 from collector.policies.overbooking import PROMISED, TOLERANCES
-from collector.snapshot.power import Floats
-from replay.hosts import build_hosts
-from replay.scenario import read_scenario
+from collector.snapshot.power_curves import Floats
+from replay.setup.hosts import build_hosts
+from replay.setup.scenario import read_scenario
 from replay.sources import workloads
 
 _SCENARIO = Path("scenarios/energy4cloud-hour.toml")

@@ -27,14 +27,14 @@ import psutil
 
 from bench.frame import Figure, Progress, Result
 from bench.mutations import NODE, Body, Mutator, describe
-from collector.access.scopes import Scope
-from collector.access.tokenfile import changing
-from collector.access.tokens import make_token
-from collector.api import ROUTES
-from collector.body import unpack
+from collector.api.table import ROUTES
+from collector.common.errors import Refusal
 from collector.config import Http
-from collector.ingest import parse_reports
-from collector.refusal import Refusal
+from collector.ingest.push import parse_reports
+from collector.web.bodies import unpack
+from collector.web.scopes import Scope
+from collector.web.token_file import changing
+from collector.web.tokens import make_token
 from wire.errors import Complaint
 
 MOST_GROWTH_MB = 8.0

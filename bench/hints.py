@@ -18,13 +18,13 @@ from bench import packing
 from bench.frame import Figure, Progress, Result
 from bench.hints_asking import questions, server
 from bench.hints_cluster import BEGIN_SECONDS, as_new, cluster
+from collector.api.hints import answer_placement
 from collector.config import CollectorConfig
-from collector.core import Core
-from collector.hints.questions import PlacementQuestion
-from collector.hints.routes import answer_placement
+from collector.core.parts import Core
 from collector.history.interface import History
+from collector.live.registry import Registry
+from collector.placement.question import PlacementQuestion
 from collector.policies.table import POLICIES
-from collector.registry import Registry
 from collector.snapshot.tables import Snapshot
 from wire.errors import Complaint
 from wire.messages import encode

@@ -14,15 +14,15 @@ import msgspec
 import numpy as np
 
 from bench.hints_cluster import BEGIN_SECONDS, cluster, service_name
-from collector.board.board import Board
+from collector.common.outages import Troubles
 from collector.config import Access, CollectorConfig, Http
-from collector.core import Core
-from collector.hints.sight import Sight
-from collector.history.choice import open_history
+from collector.core.parts import Core
+from collector.core.snapshots import Sight
+from collector.history.table import open_history
+from collector.live.board import Board
+from collector.live.registry import Registry
 from collector.main import make_app
-from collector.registry import Registry
 from collector.snapshot.tables import Snapshot
-from collector.trouble import Troubles
 from wire.address import parse_address
 from wire.http.serving import serving
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from collector.snapshot.assembling import ServiceFacts, service_table, strictest_by_node, sum_by_node
-from collector.snapshot.power import GRID, Floats, PowerCurves
+from collector.snapshot.assembly import ServiceFacts, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.power_curves import GRID, Floats, PowerCurves
 from collector.snapshot.tables import NOWHERE, Generation, Kind, Liveness, Nodes, Snapshot, Tasks
 from wire.resources import RESOURCES, Quantities
 

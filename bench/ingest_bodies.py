@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from agent.config import Push, Sampling
-from agent.saying.speaker import Speaker
+from agent.reporting.reporter import Speaker
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, Used
 from wire.messages import Report, encode

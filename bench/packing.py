@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.frame import Figure, Progress, Result
-from collector.policies.generations import GenPackSettings
-from collector.policies.genpack import rebalance
+from collector.policies.genpack.generations import GenPackSettings
+from collector.policies.genpack.packing import pack
+from collector.policies.genpack.policy import rebalance
 from collector.policies.interface import Move, Request
-from collector.policies.packing import pack
 from collector.policies.table import POLICIES
-from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Generation
 from wire.errors import Complaint
 from wire.resources import RESOURCES, Quantities

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from agent.config import Collector, Push, Sampling, Spool
-from agent.delivery.deliver import Outbox
-from agent.saying.speaker import Speaker
+from agent.delivery.sender import Outbox
+from agent.reporting.reporter import Speaker
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, Used
 from collector.config import CollectorConfig, History, Http

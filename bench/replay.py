@@ -7,11 +7,11 @@ from pathlib import Path
 from time import process_time
 
 from bench.frame import Figure, Progress, Result
-from replay.comparing import Show, compare
-from replay.results import PolicyResult
-from replay.scenario import Scenario, read_scenario
+from replay.setup.scenario import Scenario, read_scenario
+from replay.setup.workload import Workload
+from replay.simulation.compare import Show, compare
+from replay.simulation.results import PolicyResult
 from replay.sources import generate, read_trace
-from replay.workload import Workload
 from wire.errors import Complaint
 
 _DAYS = ("20110303", "20110309", "20110325", "20110411", "20110420")

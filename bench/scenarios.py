@@ -6,10 +6,10 @@ from pathlib import Path
 from time import process_time
 
 from bench.frame import Figure, Progress, Result
-from replay import report
-from replay.beside import Beside, beside
-from replay.comparing import compare
-from replay.scenario import Scenario, read_scenario
+from replay.reporting import report
+from replay.reporting.references import Beside, beside
+from replay.setup.scenario import Scenario, read_scenario
+from replay.simulation.compare import compare
 from replay.sources import workloads
 from wire.errors import Complaint
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import cycle
 
-from agent.picture import ContainerPicture, Picture
-from agent.sample import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerPicture, Picture
+from agent.sampling.rates import ContainerSample, Sample
 from agent.sources.docker import ContainerInfo
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities

@@ -12,14 +12,14 @@ from math import inf
 import numpy as np
 
 from agent.config import Push, Sampling
-from agent.picture import Picture
-from agent.saying.speaker import Speaker
+from agent.reporting.reporter import Speaker
+from agent.sampling.node_sample import Picture
 from bench.bitbrains import SLOT_SECONDS, Machine
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, container_id
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
-from collector.usage import Reckoning, Ring, count, slot_of
+from collector.analysis.usage import Reckoning, Ring, count, slot_of
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
 from wire.sketch import FLOORS, bin_of

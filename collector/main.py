@@ -9,25 +9,25 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from collector.access.guard import guarded
-from collector.access.opening import opening
-from collector.access.tokenfile import TokenFile
-from collector.acting.loop import acting
-from collector.api import ROUTES
+from collector.api.metrics import REGISTRY, registry_of
+from collector.api.stream import watching
+from collector.api.table import ROUTES
+from collector.common.outages import Troubles
 from collector.config import CollectorConfig
-from collector.core import Core
-from collector.door import called_by_name, problems
-from collector.history.choice import open_history
+from collector.control.loop import acting
+from collector.core.parts import Core
 from collector.history.interface import Unavailable
-from collector.ingest import keep_sums
-from collector.metrics import REGISTRY, registry_of
-from collector.pull.loop import pulling
-from collector.registry import Registry
-from collector.routes import Route
-from collector.trouble import Troubles
-from collector.understanding import understanding
-from collector.views.stream import watching
-from collector.waiting import WAITING, Waiting
+from collector.history.table import open_history
+from collector.ingest.pull import pulling
+from collector.ingest.push import keep_sums
+from collector.jobs.analysis import understanding
+from collector.live.registry import Registry
+from collector.web.auth import guarded
+from collector.web.backpressure import WAITING, Waiting
+from collector.web.listener import opening
+from collector.web.middleware import called_by_name, problems
+from collector.web.routes import Route
+from collector.web.token_file import TokenFile
 from wire.address import Address, parse_address
 from wire.http.serving import Handler, serving
 

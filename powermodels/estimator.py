@@ -20,10 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from powermodels.attribution import container_error_ratio, fit_to_meter, split
-from powermodels.facts import read_host_facts
-from powermodels.idle import IdlePolicy, share_idle
-from powermodels.interface import (
+from powermodels.attribution.idle import IdlePolicy, share_idle
+from powermodels.attribution.split import container_error_ratio, fit_to_meter, split
+from powermodels.common.host_facts import read_host_facts
+from powermodels.common.interface import (
     Estimate,
     HostFacts,
     Load,
@@ -34,7 +34,9 @@ from powermodels.interface import (
     Scope,
     Share,
 )
-from powermodels.learning import Learner, first_curve
+from powermodels.common.scaling import ASSUMED, rescaled
+from powermodels.learning.learner import Learner, first_curve
+from powermodels.learning.refit import Refit
 from powermodels.meters import find_meters
 from powermodels.models import choose_model
 from powermodels.models.adaptive import AdaptiveModel
@@ -42,8 +44,6 @@ from powermodels.models.fitted import FittedModel, fingerprint
 from powermodels.models.regression import CurveModel
 from powermodels.models.stored import Stored
 from powermodels.models.stored import load as load_model
-from powermodels.refit import Refit
-from powermodels.scaling import ASSUMED, rescaled
 from wire.errors import Complaint
 from wire.messages import Gap
 from wire.resources import Quantities

@@ -8,8 +8,8 @@ import msgspec
 
 from replay.generators import borg, cloud_hour, fleet, images, listed
 from replay.readers import alibaba, bitbrains, google2011, planetlab
-from replay.scenario import Machines, Scenario
-from replay.workload import Workload
+from replay.setup.scenario import Machines, Scenario
+from replay.setup.workload import Workload
 from wire.errors import Complaint
 
 FORMATS: Mapping[str, Callable[[Path, Sequence[Machines]], Workload]] = {

@@ -10,12 +10,12 @@ import msgspec
 from agent.config import AgentConfig
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION
+from collector.api.metrics import COLLECTOR_METRICS
 from collector.config import CollectorConfig
-from collector.core import INGEST_DURATION
-from collector.metrics import COLLECTOR_METRICS
-from collector.reference import api_markdown
-from wattpack.options import ETC
-from wattpack.settings import Key, keys
+from collector.core.parts import INGEST_DURATION
+from collector.web.reference import api_markdown
+from wattpack.config.loader import Key, keys
+from wattpack.config.options import ETC
 from wire.catalogue import MetricSpec
 
 _MADE = "<!-- Made from code by ./dev docs: change the code instead. -->"

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent.config import Spool as SpoolSettings
-from agent.delivery.spoolfile import Damaged, Entry, Full, SpoolFile, Unusable, set_aside
+from agent.delivery.spool_file import Damaged, Entry, Full, SpoolFile, Unusable, set_aside
 from wire.messages import LONGEST_TEXT, Gap
 
 log = logging.getLogger(__name__)

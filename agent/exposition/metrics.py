@@ -22,7 +22,7 @@ from agent.exposition.catalogue import (
 from agent.exposition.catalogue.container import container_waiting
 from agent.exposition.catalogue.node import waiting
 from agent.exposition.catalogue.own import shortages
-from agent.state import AgentState
+from agent.exposition.state import AgentState
 from wire.catalogue import families
 
 PASS_DURATION = ("wattpack_agent_pass_duration_seconds", "Time that one pass over host and containers took.")

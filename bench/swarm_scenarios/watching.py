@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.frame import Figure
-from collector.acting.loop import Loop
+from collector.control.loop import Loop
 from collector.policies.interface import Move
-from tests.collector.acting.making import Breathing, FakeDriver, actor_of, service_of, staged, view
+from tests.collector.control.builders import Breathing, FakeDriver, actor_of, service_of, staged, view
 
 _WATCHED_SECONDS = 600.0
 _LOOK_SECONDS = 5.0

@@ -5,5 +5,5 @@ off its event loop.
 
 `histograms` adds up what agents counted, `envelopes` makes percentiles and needs of it, and `services` does
 the same for all containers of a service. `dominance`, `classes`, `availability` and `bottlenecks` answer one
-question each; `understanding` asks them all, and is what `collector.understanding` runs now and then.
+question each; `understanding` asks them all, and is what `collector.jobs.analysis` runs now and then.
 """

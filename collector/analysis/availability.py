@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.analysis.histograms import Floats
-from collector.snapshot.power import Rows
+from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.analysis.histograms import Floats
-from collector.snapshot.power import Rows
+from collector.snapshot.power_curves import Rows
 
 _SEED = 0
 _MOST_ROUNDS = 100

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from collector.analysis.histograms import Floats
 from collector.analysis.services import Part, pool
-from collector.usage import NOT_MEASURED, Reckoning, Watched, slot_at
+from collector.analysis.usage import NOT_MEASURED, Reckoning, Watched, slot_at
 
 _Containers = tuple[Watched, ...]
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import Driver as Settings
+from collector.drivers.describe import described
 from collector.drivers.interface import Done, Driver, View
-from collector.drivers.saying import described
 from collector.policies.interface import Action
 
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from collector.alerts import AlertSaid
 from collector.analysis.histograms import Packed
+from collector.reports.alerts import AlertSaid
 from wire.messages import ContainerUsage, Event, Report
 from wire.resources import Quantities
 

@@ -28,7 +28,7 @@ from collector.policies.interface import (
 from collector.policies.outcome import watts
 from collector.policies.scoring import each_percent, instances_near, percent, share
 from collector.policies.stability import Moves, may_wake, move_joules
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
 

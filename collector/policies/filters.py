@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Refused, Request
-from collector.snapshot.assembling import four
-from collector.snapshot.power import Floats
+from collector.snapshot.assembly import four
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Liveness, Nodes, Snapshot
 from wire.resources import Quantities
 

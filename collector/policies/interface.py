@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.policies.sorting import rising
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Kind, Snapshot
 from wire.errors import Complaint
 from wire.resources import Quantities, Resource

@@ -11,7 +11,7 @@ import numpy as np
 
 from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
 from collector.policies.scoring import CPU_AND_MEMORY, amounts, each_percent, share, where_promises_fit
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 
 _AT_LEAST = np.array([0.1, 200 * 1024 * 1024.0])

@@ -4,7 +4,7 @@ import numpy as np
 
 from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
 from collector.policies.scoring import each_percent, promised_ratio, where_promises_fit
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 
 _HIGHEST = 18.0

@@ -6,7 +6,7 @@ import numpy as np
 
 from collector.policies.interface import Action, Kill, Move, Power, Start
 from collector.policies.scoring import share
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 
 

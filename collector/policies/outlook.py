@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.assembling import sum_by_node
-from collector.snapshot.power import Floats
+from collector.snapshot.assembly import sum_by_node
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags, Snapshot, Tasks
 from wire.resources import RESOURCES, Quantities, Resource
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from collector.policies.interface import LAXEST_CLASS, Request
-from collector.snapshot.assembling import four, sum_by_node
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.assembly import four, sum_by_node
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Codes, Flags, Region, Snapshot, Tasks
 from wire.resources import Quantities
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Request
-from collector.snapshot.assembling import four
-from collector.snapshot.power import Floats
+from collector.snapshot.assembly import four
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Snapshot
 from wire.resources import RESOURCES, Quantities
 

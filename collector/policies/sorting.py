@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.power_curves import Floats, Rows
 
 _FEW = 1500
 """So few are sorted sooner by comparing them."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.policies.interface import Action, Move, Stability
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Kind, Liveness, Snapshot
 from wire.resources import RESOURCES, Resource
 

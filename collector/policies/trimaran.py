@@ -15,7 +15,7 @@ from collector.policies.scoring import (
     share,
     where_promises_fit,
 )
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 
 _POINTS = 100.0

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power import Floats, PowerCurves, Rows
+from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from wire.resources import RESOURCES
 
 Flags = NDArray[np.bool_]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from powermodels.calibration.plan import Phase, Plan, busy_cores
-from powermodels.interface import Load, Meter
+from powermodels.common.interface import Load, Meter
 from powermodels.models.samples import Sample
 
 _PATIENCE_SECONDS = 5.0

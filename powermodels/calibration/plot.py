@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from powermodels.interface import Load, Model
+from powermodels.common.interface import Load, Model
 from powermodels.models.samples import Sample
 
 _WIDTH, _HEIGHT = 60, 16

@@ -12,14 +12,14 @@ from typing import Protocol
 
 from sklearn.linear_model import ElasticNet  # type: ignore[import-untyped]  # has no stubs
 
+from powermodels.common.interface import Load, Model
 from powermodels.fit.fitting import fit_kind
 from powermodels.fit.recording import ungrouped
 from powermodels.fit.regression import fit_coefficients
-from powermodels.interface import Load, Model
+from powermodels.learning.tracker import Tracker
 from powermodels.models.basis import row
 from powermodels.models.regression import LINEAR_FEATURES, CurveModel
 from powermodels.models.samples import FitRequest, Sample
-from powermodels.models.tracker import Tracker
 
 Samples = Sequence[Sample]
 

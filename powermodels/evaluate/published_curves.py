@@ -8,7 +8,7 @@ where those do not name the CPU or the memory (the Dells), both are what such a 
 
 from dataclasses import dataclass
 
-from powermodels.interface import CpuIdentity, HostFacts
+from powermodels.common.interface import CpuIdentity, HostFacts
 
 _GB = 10**9
 

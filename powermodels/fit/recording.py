@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from powermodels.interface import Load
+from powermodels.common.interface import Load
 from powermodels.models.samples import Sample
 from wire.errors import Complaint
 from wire.resources import Quantities

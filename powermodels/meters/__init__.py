@@ -11,7 +11,7 @@ disks, fans, power supply) is up to half of a server's power and more.
 from collections.abc import Callable
 from pathlib import Path
 
-from powermodels.interface import Meter, Scope
+from powermodels.common.interface import Meter, Scope
 from powermodels.meters.acpi import find_acpi
 from powermodels.meters.battery import find_battery
 from powermodels.meters.hwmon import find_hwmon

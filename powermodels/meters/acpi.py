@@ -7,7 +7,7 @@ more. The driver is acpi_power_meter; where the firmware gets the figure over IP
 from dataclasses import dataclass
 from pathlib import Path
 
-from powermodels.interface import Part, Scope
+from powermodels.common.interface import Part, Scope
 from powermodels.meters.hwmon import ACPI_DRIVER, MAX_NODE_WATTS, read_devices, read_micro, read_text
 from wire.messages import Gap, PowerSource
 

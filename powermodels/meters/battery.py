@@ -6,7 +6,7 @@ While it is plugged in they say nothing of use: the meter is silent then, and sa
 from collections.abc import Iterator
 from pathlib import Path
 
-from powermodels.interface import Part, Scope
+from powermodels.common.interface import Part, Scope
 from powermodels.meters.hwmon import read_text
 from wire.messages import Gap, PowerSource
 

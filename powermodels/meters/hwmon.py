@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from powermodels.interface import Part, Scope
+from powermodels.common.interface import Part, Scope
 from powermodels.meters.counters import Counted, watts_between
 from powermodels.meters.rapl import own_group
 from wire.messages import Gap, PowerSource

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from powermodels.interface import Part, Scope
+from powermodels.common.interface import Part, Scope
 from powermodels.meters.hwmon import MAX_NODE_WATTS
 from powermodels.meters.rapl import own_group
 from wire.messages import Gap, PowerSource

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from powermodels.interface import Part, Scope
+from powermodels.common.interface import Part, Scope
 from powermodels.meters.counters import Counted, watts_between
 from wire.messages import Gap, PowerSource
 

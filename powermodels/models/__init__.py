@@ -7,7 +7,7 @@ which at work is a `tracker` with a `correction` and a stratified `memory`. Fitt
 `powermodels.fit`. A new kind is a module here, a line in `stored.Stored` and one in `fit.fitting.KINDS`.
 """
 
-from powermodels.interface import HostFacts, Model
+from powermodels.common.interface import HostFacts, Model
 from powermodels.models.prior import PriorModel
 
 

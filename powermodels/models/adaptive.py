@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from powermodels.interface import Load, Terms
+from powermodels.common.interface import Load, Terms
 from powermodels.models.basis import bounded
 from powermodels.models.correction import Correction
 from powermodels.models.fitted import FittedModel, Training
@@ -28,7 +28,7 @@ def corrected_terms(curve: CurveModel, correction: Correction, training: Trainin
 
 
 class AdaptiveModel(FittedModel, frozen=True, kw_only=True, tag="adaptive"):
-    """What a tracker (`powermodels.models.tracker`) has learned, to be kept, sent and evaluated."""
+    """What a tracker (`powermodels.learning.tracker`) has learned, to be kept, sent and evaluated."""
 
     curve: CurveModel
     correction: Correction

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite, sqrt
 
-from powermodels.interface import Load, Terms
+from powermodels.common.interface import Load, Terms
 from wire.resources import Resource
 
 

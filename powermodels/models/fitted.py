@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from powermodels.interface import HostFacts, Scope, Terms
+from powermodels.common.interface import HostFacts, Scope, Terms
 from powermodels.models.basis import bounded
 from wire.messages import PowerSource
 from wire.resources import Quantities

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import hypot, sqrt
 from typing import Self
 
-from powermodels.interface import HostFacts, Load, Scope, Terms
+from powermodels.common.interface import HostFacts, Load, Scope, Terms
 from powermodels.models.basis import unit
 from powermodels.models.published import (
     CORES_EXPONENT,

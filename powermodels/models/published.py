@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from powermodels.interface import CpuIdentity, HostFacts
+from powermodels.common.interface import CpuIdentity, HostFacts
 from powermodels.models.published_machines import MACHINES, Machine
 
 INTEL, AMD, ARM = "GenuineIntel", "AuthenticAMD", "ARM"

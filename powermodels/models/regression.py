@@ -9,7 +9,7 @@ No coefficient is negative, so more load never draws less; the total stays withi
 
 from math import sqrt
 
-from powermodels.interface import Load, Terms
+from powermodels.common.interface import Load, Terms
 from powermodels.models.basis import BASES, cpu, cycles, weighted_terms
 from powermodels.models.fitted import FittedModel, Watts
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from powermodels.interface import Load
+from powermodels.common.interface import Load
 from powermodels.models.basis import row
 from powermodels.models.fitted import Range, ScopeName, Training, Watts
 from wire.resources import Quantities

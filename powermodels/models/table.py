@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import msgspec
 
-from powermodels.interface import Load, Terms
+from powermodels.common.interface import Load, Terms
 from powermodels.models.basis import cpu
 from powermodels.models.fitted import FittedModel, Ratio, Watts
 

@@ -12,9 +12,9 @@ import numpy as np
 from msgspec import Meta
 
 from collector.snapshot.tables import Kind
-from replay.generators.made import columns, numbered, steady, workload
-from replay.hosts import MEBIBYTE
-from replay.workload import Workload
+from replay.generators.common import columns, numbered, steady, workload
+from replay.setup.hosts import MEBIBYTE
+from replay.setup.workload import Workload
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

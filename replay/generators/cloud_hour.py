@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Kind
-from replay.generators.made import columns, numbered, steady, truncated_exponential, workload
-from replay.hosts import MEBIBYTE
-from replay.workload import Workload
+from replay.generators.common import columns, numbered, steady, truncated_exponential, workload
+from replay.setup.hosts import MEBIBYTE
+from replay.setup.workload import Workload
 
 _SHARES_PER_CORE = 1024.0
 _MOST_SHARES = 1024.0

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from replay.generators.made import columns, numbered, workload
-from replay.hosts import MEGABYTE
-from replay.workload import Steady, Workload
+from replay.generators.common import columns, numbered, workload
+from replay.setup.hosts import MEGABYTE
+from replay.setup.workload import Steady, Workload
 
 _DAY_SECONDS = 86_400.0
 _STEP_SECONDS = 300.0

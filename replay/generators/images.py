@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from replay.generators.made import columns, numbered, steady, workload
-from replay.hosts import MEBIBYTE, MEGABYTE
-from replay.workload import Workload
+from replay.generators.common import columns, numbered, steady, workload
+from replay.setup.hosts import MEBIBYTE, MEGABYTE
+from replay.setup.workload import Workload
 
 _STEP_SECONDS = 5.0
 _RAMP_SECONDS = 20.0

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from replay.hosts import MEBIBYTE
 from replay.readers.lines import open_lines
 from replay.readers.samples import timeline
-from replay.scenario import Machines
-from replay.workload import Workload
+from replay.setup.hosts import MEBIBYTE
+from replay.setup.scenario import Machines
+from replay.setup.workload import Workload
 from wire.errors import Complaint
 
 STEP_SECONDS = 300.0

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.snapshot.power import Floats
-from replay.hosts import MEBIBYTE
+from collector.snapshot.power_curves import Floats
 from replay.readers.samples import timeline
 from replay.readers.tables import read_numbers, refuse_bad
-from replay.scenario import MIPS_PER_CORE, Machines
-from replay.workload import Workload, always_running
+from replay.setup.hosts import MEBIBYTE
+from replay.setup.scenario import MIPS_PER_CORE, Machines
+from replay.setup.workload import Workload, always_running
 from wire.errors import Complaint
 
 STEP_SECONDS = 300.0

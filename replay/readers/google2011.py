@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Kind
-from replay.hosts import MEBIBYTE
 from replay.readers.samples import timeline
 from replay.readers.tables import read_numbers, refuse_bad
-from replay.scenario import MIPS_PER_CORE, Machines
-from replay.workload import Workload
+from replay.setup.hosts import MEBIBYTE
+from replay.setup.scenario import MIPS_PER_CORE, Machines
+from replay.setup.workload import Workload
 
 STEP_SECONDS = 300.0
 WHOLE = Machines(cpu_mips=32_000, memory_mb=131_072)

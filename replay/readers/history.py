@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from replay.hosts import MEBIBYTE, MEGABYTE
 from replay.readers.samples import timeline
-from replay.scenario import Host, Scenario
-from replay.workload import Workload
+from replay.setup.hosts import MEBIBYTE, MEGABYTE
+from replay.setup.scenario import Host, Scenario
+from replay.setup.workload import Workload
 from wire.errors import Complaint
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from collector.policies.interface import Constraint, Operator
-from replay.hosts import MEBIBYTE
 from replay.readers.lines import open_lines
-from replay.scenario import MIPS_PER_CORE, Machines
-from replay.workload import Recorded, Workload, always_running
+from replay.setup.hosts import MEBIBYTE
+from replay.setup.scenario import MIPS_PER_CORE, Machines
+from replay.setup.workload import Recorded, Workload, always_running
 from wire.errors import Complaint
 
 STEP_SECONDS = 300.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power import Floats, Rows
-from replay.workload import Recorded
+from collector.snapshot.power_curves import Floats, Rows
+from replay.setup.workload import Recorded
 
 
 @dataclass(frozen=True, eq=False)

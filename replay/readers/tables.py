@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags
 from replay.readers.lines import is_packed, open_lines
 from wire.errors import Complaint

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.picture import ContainerPicture, Picture
-from agent.sample import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerPicture, Picture
+from agent.sampling.rates import ContainerSample, Sample
 from agent.sources.docker import ContainerInfo, RuntimeEvent
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 
 from agent.config import Collector, Push, Spool
-from agent.delivery.deliver import Outbox
-from agent.saying.speaker import Speaker
+from agent.delivery.sender import Outbox
+from agent.reporting.reporter import Speaker
 from tests.agent.pictures import UNIX_SECONDS, Clock, Seen, cpu, picture
 from tests.waiting import until
 from wire.messages import Report

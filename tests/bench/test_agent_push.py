@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.config import Push
-from agent.saying.speaker import Speaker
+from agent.reporting.reporter import Speaker
 from bench import agent_push, push_traffic
 from bench.__main__ import main
 from bench.bitbrains import read_machines

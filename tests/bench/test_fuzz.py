@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench import fuzz
 from bench.frame import Progress
 from bench.mutations import Mutator, batch
-from collector.ingest import parse_reports
+from collector.ingest.push import parse_reports
 from wire.messages import encode
 
 

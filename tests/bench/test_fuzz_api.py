@@ -1,7 +1,7 @@
 import pytest
 
 from bench.fuzz_api import fuzz
-from collector.api import ROUTES
+from collector.api.table import ROUTES
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collector.making import Client, collecting, settings
+from tests.collector.builders import Client, collecting, settings
 
 
 @pytest.fixture

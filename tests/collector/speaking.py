@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tests.collector.making import HEARTBEAT, START, container, state
+from tests.collector.builders import HEARTBEAT, START, container, state
 from wire.messages import (
     Alert,
     ContainerState,

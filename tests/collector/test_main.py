@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from collector.config import CollectorConfig, Http
-from collector.history.schema import VERSION
+from collector.history.sqlite.schema import VERSION
 from collector.main import running
-from tests.collector.making import (
+from tests.collector.builders import (
     HEARTBEAT,
     START,
     Client,
@@ -161,7 +161,7 @@ async def test_a_history_of_an_older_format_is_set_aside(
 COLLECTOR = """
 import asyncio, sys
 from collector.main import running
-from tests.collector.making import settings
+from tests.collector.builders import settings
 
 async def main():
     async with running(settings(sys.argv[1])) as collector:

@@ -7,7 +7,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from powermodels.interface import Load
+from powermodels.common.interface import Load
 from powermodels.models.fitted import Origin, Range, Training
 from powermodels.models.regression import CURVE_FEATURES, CurveModel
 from powermodels.models.samples import Sample

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from powermodels.interface import Part, Scope
+from powermodels.common.interface import Part, Scope
 from powermodels.meters.acpi import AcpiMeter, find_acpi, parse_accuracy
 from tests.powermodels.sysfs import forbid, write_files
 from wire.messages import Gap

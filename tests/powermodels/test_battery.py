@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from powermodels.interface import Scope
+from powermodels.common.interface import Scope
 from powermodels.meters.battery import BatteryMeter, find_battery
 from tests.powermodels.sysfs import write_files
 from wire.messages import Gap

@@ -15,10 +15,10 @@ from powermodels.calibration.drive import Drive, Progress, Room, burners, burnin
 from powermodels.calibration.plan import busy_cores, ramp
 from powermodels.calibration.plot import svg_plot, text_plot
 from powermodels.calibration.recording import Head, Recorded, read_recording, write_recording
-from powermodels.interface import Load
+from powermodels.common.interface import Load
+from powermodels.learning.refit import fit_and_wait
 from powermodels.meters.rapl import RaplMeter, find_rapl
 from powermodels.models.samples import Sample
-from powermodels.refit import fit_and_wait
 from tests.lab.powercap import PowercapTree, constant, intel
 from wire.errors import Complaint
 from wire.resources import Quantities

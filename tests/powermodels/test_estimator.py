@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from powermodels.attribution.idle import IdlePolicy
+from powermodels.common.interface import Load, Scope
 from powermodels.estimator import Estimator
-from powermodels.idle import IdlePolicy
-from powermodels.interface import Load, Scope
 from powermodels.models.fitted import Origin, Range, ScopeName, Training, fingerprint
 from powermodels.models.regression import CurveModel, LinearModel
 from powermodels.models.stored import Stored, save

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from powermodels.common.interface import Load
 from powermodels.evaluate.contenders import BASELINES, MODELS, Contender
 from powermodels.evaluate.prior import cores_exponent_errors, evaluate_prior, table_without
 from powermodels.evaluate.protocols import blind20, metered, unseen
@@ -12,7 +13,6 @@ from powermodels.evaluate.published_curves import CURVES
 from powermodels.evaluate.report import Report, main, page
 from powermodels.evaluate.run import evaluate
 from powermodels.evaluate.scores import Score, mean_score, score
-from powermodels.interface import Load
 from powermodels.models.published import CORES_EXPONENT, GENERATIONS
 from powermodels.models.published_machines import MACHINES
 from powermodels.models.samples import Sample

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from powermodels.common.interface import Load
 from powermodels.fit.__main__ import main
 from powermodels.fit.fitting import KINDS, fit
 from powermodels.fit.regression import thinned, weights
-from powermodels.interface import Load
 from powermodels.models.regression import CurveModel, LinearModel
 from powermodels.models.samples import FitRequest, Sample
 from powermodels.models.stored import decode

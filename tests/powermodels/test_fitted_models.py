@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powermodels.interface import HostFacts, Load, Scope
+from powermodels.common.interface import HostFacts, Load, Scope
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.correction import NODES, Correction
 from powermodels.models.fitted import fingerprint

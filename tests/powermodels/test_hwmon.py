@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from powermodels.interface import Part, Scope
+from powermodels.common.interface import Part, Scope
 from powermodels.meters.hwmon import HwmonMeter, find_hwmon
 from tests.powermodels.sysfs import forbid, write_files
 from wire.messages import Gap, PowerSource

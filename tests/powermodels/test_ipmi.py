@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from powermodels.interface import Scope
+from powermodels.common.interface import Scope
 from powermodels.meters.ipmi import TOOLS, IpmiMeter, Tool, find_ipmi, parse_watts
 from tests.powermodels.sysfs import write_files
 from wire.messages import Gap, PowerSource

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powermodels.interface import Scope
+from powermodels.common.interface import Scope
 from powermodels.meters.counters import Counted, watts_between
 from powermodels.meters.rapl import RaplMeter, find_rapl, read_domains
 from tests.lab.powercap import Curve, Fault, Machine, PowercapTree, amd, constant, intel, steps

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powermodels.interface import HostFacts, Load
+from powermodels.common.interface import HostFacts, Load
 from powermodels.models.prior import PriorModel
-from powermodels.models.told import ToldModel, tell
+from powermodels.models.wire_curve import ToldModel, tell
 from wire.messages import PowerCurve, PowerSource, encode
 
 PRIOR = PriorModel.for_host(HostFacts("AMD EPYC 7742", 2, 128, 256, 512 << 30))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from powermodels.common.interface import Load
 from powermodels.fit.fitting import fit_kind
-from powermodels.interface import Load
-from powermodels.models.memory import BEFORE, BINS, NOW, StratifiedMemory
+from powermodels.learning.memory import BEFORE, BINS, NOW, StratifiedMemory
+from powermodels.learning.tracker import Tracker
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import Sample
-from powermodels.models.tracker import Tracker
 from tests.powermodels.fits import MADE, curve, loads, origin, random_load, true_watts
 
 PERIOD_SECONDS = 5.0

@@ -7,13 +7,13 @@ import numpy as np
 
 from collector.policies.interface import Plan, Policy, Ranking, Refused, Request, Settings
 from collector.policies.table import POLICIES
-from collector.snapshot.power import Floats, Rows
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
-from replay.hosts import build_hosts
-from replay.prior import Prior
-from replay.scenario import Host, Learning, Simulation
-from replay.simulation import Contender, Outcome, run
-from replay.workload import Recorded, Workload
+from replay.setup.hosts import build_hosts
+from replay.setup.scenario import Host, Learning, Simulation
+from replay.setup.workload import Recorded, Workload
+from replay.simulation.prior import Prior
+from replay.simulation.run import Contender, Outcome, run
 
 GIGABYTE = 1 << 30
 PLAIN = Host(name="node", cpu_cores=1, memory_mb=1024, watts=(100, 200))

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Kind
+from replay.setup.workload import Workload
 from replay.sources import GENERATORS, generate
-from replay.workload import Workload
 from wire.errors import Complaint
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from collector.config import History
-from collector.history.sqlite import open_sqlite
+from collector.history.sqlite.history import open_sqlite
 from replay.readers.history import read_history
 from tests.replay.setups import simulate
 from tests.reports import container, report

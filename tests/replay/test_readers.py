@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collector.snapshot.power import Floats
+from collector.snapshot.power_curves import Floats
 from replay.readers import alibaba, bitbrains, google2011, planetlab
-from replay.scenario import Machines
+from replay.setup.scenario import Machines
+from replay.setup.workload import Workload
 from replay.sources import FORMATS, generate, read_trace
-from replay.workload import Workload
 from wire.errors import Complaint
 
 MB = 1 << 20

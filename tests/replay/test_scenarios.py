@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from replay.beside import Beside, beside, shown
-from replay.choosing import contenders
-from replay.comparing import compare
-from replay.report import page, read
-from replay.results import PolicyResult
-from replay.scenario import read_scenario
+from replay.reporting.references import Beside, beside, shown
+from replay.reporting.report import page, read
+from replay.setup.scenario import read_scenario
+from replay.simulation.compare import compare
+from replay.simulation.contenders import contenders
+from replay.simulation.results import PolicyResult
 from replay.sources import GENERATORS, workloads
 from wire.errors import Complaint
 from wire.resources import Resource

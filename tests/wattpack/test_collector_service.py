@@ -8,7 +8,7 @@ import pytest
 from collector.history.interface import Unavailable
 from tests.wattpack.listening import Listener, listening
 from wattpack.commands.collector import feed
-from wattpack.notify import Watchdog
+from wattpack.service.systemd import Watchdog
 
 
 async def fed(systemd: Listener, check: Callable[[], Awaitable[None]], times: int) -> list[str]:

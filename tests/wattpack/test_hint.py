@@ -9,8 +9,8 @@ import pytest
 
 from collector.config import Placement
 from collector.main import running
-from tests.collector.hints.test_routes import NEED, alarmed, heard
-from tests.collector.making import START, Client, Clock, container, settings
+from tests.collector.api.test_hints import NEED, alarmed, heard
+from tests.collector.builders import START, Client, Clock, container, settings
 from wattpack.cli import main
 from wattpack.commands.hint import parse_size
 from wire.errors import Complaint

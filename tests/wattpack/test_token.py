@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.access.scopes import Scope
-from collector.access.tokenfile import read_tokens
-from collector.access.tokens import Tokens
+from collector.web.scopes import Scope
+from collector.web.token_file import read_tokens
+from collector.web.tokens import Tokens
 from wattpack.cli import main
 
 

@@ -11,12 +11,12 @@ import msgspec
 
 from agent.config import AgentConfig
 from agent.main import RunningAgent, once, running
-from agent.picture import Picture
-from wattpack.notify import Watchdog
-from wattpack.options import add_config_options, load_config
-from wattpack.service import Work, keep_running, start_logging
-from wattpack.service import run as run_service
-from wattpack.show import show_report
+from agent.sampling.node_sample import Picture
+from wattpack.config.options import add_config_options, load_config
+from wattpack.output.report import show_report
+from wattpack.service.runner import Work, keep_running, start_logging
+from wattpack.service.runner import run as run_service
+from wattpack.service.systemd import Watchdog
 
 log = logging.getLogger("wattpack.agent")
 

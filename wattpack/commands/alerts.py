@@ -2,8 +2,8 @@
 
 import argparse
 
-from wattpack.lists import Json, add_collector_options, from_collector, json_text, moment
-from wattpack.show import table
+from wattpack.client.collector import Json, add_collector_options, from_collector, json_text, moment
+from wattpack.output.report import table
 
 _HEADER = ("ABOUT", "KIND", "RESOURCE", "SINCE (UTC)", "UNTIL (UTC)")
 

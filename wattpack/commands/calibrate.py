@@ -11,22 +11,22 @@ from typing import cast, get_args
 import psutil
 
 from agent.config import AgentConfig
-from agent.power import load_of
-from agent.sample import sample
-from agent.sources.read import Reader
+from agent.sampling.power import load_of
+from agent.sampling.rates import sample
+from agent.sources.reader import Reader
 from powermodels.calibration.drive import Drive, Look, Progress, Room
 from powermodels.calibration.plan import Phase, ramp
 from powermodels.calibration.plot import svg_plot, text_plot
 from powermodels.calibration.recording import Head, Recorded, read_recording, write_recording
-from powermodels.facts import read_host_facts
-from powermodels.interface import Load, Meter, Scope
+from powermodels.common.host_facts import read_host_facts
+from powermodels.common.interface import Load, Meter, Scope
+from powermodels.common.scaling import completed
+from powermodels.learning.refit import fit_and_wait
 from powermodels.meters import find_meters
 from powermodels.models.fitted import ScopeName, fingerprint
 from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
-from powermodels.refit import fit_and_wait
-from powermodels.scaling import completed
-from wattpack.options import add_config_options, load_config
+from wattpack.config.options import add_config_options, load_config
 from wire.errors import Complaint
 from wire.resources import Quantities
 

@@ -8,10 +8,10 @@ import msgspec
 
 from agent.config import AgentConfig
 from agent.delivery.credentials import read_token, tls_context
-from collector.access.opening import opening
 from collector.config import CollectorConfig
-from wattpack.options import ROLES, WEB_CONFIG, config_class, from_credentials
-from wattpack.settings import Given, keys, load
+from collector.web.listener import opening
+from wattpack.config.loader import Given, keys, load
+from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wire.http.webconfig import check_web_config
 
 

@@ -12,10 +12,10 @@ from functools import partial
 from collector.config import CollectorConfig
 from collector.history.interface import Unavailable
 from collector.main import running
-from wattpack.notify import Watchdog
-from wattpack.options import add_config_options, load_config
-from wattpack.service import Work, keep_running, start_logging
-from wattpack.service import run as run_service
+from wattpack.config.options import add_config_options, load_config
+from wattpack.service.runner import Work, keep_running, start_logging
+from wattpack.service.runner import run as run_service
+from wattpack.service.systemd import Watchdog
 
 log = logging.getLogger("wattpack.collector")
 

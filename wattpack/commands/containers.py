@@ -2,8 +2,8 @@
 
 import argparse
 
-from wattpack.lists import Json, add_collector_options, from_collector, json_text, number_text
-from wattpack.show import bytes_text, table
+from wattpack.client.collector import Json, add_collector_options, from_collector, json_text, number_text
+from wattpack.output.report import bytes_text, table
 
 _HEADER = ("CONTAINER", "NODE", "SERVICE", "WATTS", "CPU cores", "NEED", "MEMORY", "NEED", "CLASS")
 _SORTS = {

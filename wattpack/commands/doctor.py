@@ -15,14 +15,14 @@ import psutil
 
 from agent.config import AgentConfig
 from agent.main import once
-from agent.sources.read import Reader
+from agent.sources.reader import Reader
+from powermodels.common.interface import Load, MeterState, Scope
 from powermodels.estimator import Estimator
-from powermodels.interface import Load, MeterState, Scope
 from powermodels.meters import find_meters
 from powermodels.meters.pyrapl import find_pyrapl
 from powermodels.meters.rapl import RaplMeter
 from wattpack.commands.calibrate import MODEL_PATH
-from wattpack.options import add_config_options, load_config
+from wattpack.config.options import add_config_options, load_config
 from wire.messages import Gap, Pressure
 
 # A management controller takes its time to answer.

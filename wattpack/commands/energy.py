@@ -4,8 +4,8 @@ import argparse
 import time
 from datetime import UTC, datetime
 
-from wattpack.lists import Json, add_collector_options, from_collector, json_text, moment
-from wattpack.show import table
+from wattpack.client.collector import Json, add_collector_options, from_collector, json_text, moment
+from wattpack.output.report import table
 from wire.errors import Complaint
 
 _BY = ("node", "container", "service", "day")

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from collector.hints.answers import PlacementHint, RankedNode
-from wattpack.asking import collector_url, put_question
-from wattpack.show import bytes_text, table
+from collector.placement.answers import PlacementHint, RankedNode
+from wattpack.client.questions import collector_url, put_question
+from wattpack.output.report import bytes_text, table
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import Complaint
 from wire.resources import Quantities, Resource

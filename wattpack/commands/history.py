@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from wattpack.acting import add_collector_option, ask, moment
+from wattpack.client.control import add_collector_option, ask, moment
 from wire.errors import Complaint
 
 _SAME, _DIFFERS = 0, 1

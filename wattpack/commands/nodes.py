@@ -2,7 +2,7 @@
 
 import argparse
 
-from wattpack.lists import (
+from wattpack.client.collector import (
     Json,
     add_collector_options,
     from_collector,
@@ -10,7 +10,7 @@ from wattpack.lists import (
     percent_text,
     seconds_text,
 )
-from wattpack.show import table
+from wattpack.output.report import table
 
 _HEADER = ("NODE", "STATE", "HEARD", "WATTS", "CPU", "MEMORY", "CONTAINERS", "REGION", "GENERATION")
 

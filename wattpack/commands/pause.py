@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from wattpack.acting import add_collector_option, ask, told
+from wattpack.client.control import add_collector_option, ask, told
 from wire.errors import Complaint
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

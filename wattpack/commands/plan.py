@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from collector.hints.answers import Act, PlanHint
-from wattpack.asking import collector_url, put_question
+from collector.placement.answers import Act, PlanHint
+from wattpack.client.questions import collector_url, put_question
 from wattpack.commands.hint import add_policy_arguments, policy_question
-from wattpack.show import bytes_text
+from wattpack.output.report import bytes_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

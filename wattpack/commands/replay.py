@@ -8,16 +8,16 @@ from pathlib import Path
 
 import msgspec
 
-from replay.beside import HEADER as BESIDE_HEADER
-from replay.beside import beside, notes, rows
-from replay.comparing import Comparison, compare
-from replay.page import page
 from replay.readers.history import read_history
-from replay.results import HEADER, csv_of, rows_of
-from replay.scenario import Scenario, Trace, read_scenario
+from replay.reporting.page import page
+from replay.reporting.references import HEADER as BESIDE_HEADER
+from replay.reporting.references import beside, notes, rows
+from replay.setup.scenario import Scenario, Trace, read_scenario
+from replay.setup.workload import Workload
+from replay.simulation.compare import Comparison, compare
+from replay.simulation.results import HEADER, csv_of, rows_of
 from replay.sources import FORMATS, workloads
-from replay.workload import Workload
-from wattpack.show import table
+from wattpack.output.report import table
 from wire.errors import Complaint
 
 _BAR_CELLS = 30

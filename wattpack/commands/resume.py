@@ -2,7 +2,7 @@
 
 import argparse
 
-from wattpack.acting import add_collector_option, ask, told
+from wattpack.client.control import add_collector_option, ask, told
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

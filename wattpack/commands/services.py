@@ -2,8 +2,15 @@
 
 import argparse
 
-from wattpack.lists import Json, add_collector_options, from_collector, json_text, number_text, percent_text
-from wattpack.show import bytes_text, table
+from wattpack.client.collector import (
+    Json,
+    add_collector_options,
+    from_collector,
+    json_text,
+    number_text,
+    percent_text,
+)
+from wattpack.output.report import bytes_text, table
 
 _HEADER = ("SERVICE", "CONTAINERS", "NODES", "WATTS", "DOMINANT", "SURE", "CPU need", "MEMORY need", "KNOWN")
 

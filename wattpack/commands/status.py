@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Iterator
 
-from wattpack.lists import (
+from wattpack.client.collector import (
     Collector,
     Json,
     add_collector_options,
@@ -13,7 +13,7 @@ from wattpack.lists import (
     percent_text,
     seconds_text,
 )
-from wattpack.show import bytes_text
+from wattpack.output.report import bytes_text
 
 _FEW = 5
 _LONG_SINCE_SECONDS = 600.0

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from collector.access.scopes import Scope
-from collector.access.tokenfile import changing, read_tokens
-from collector.access.tokens import KINDS, Token, make_token
 from collector.config import CollectorConfig
-from wattpack.options import add_config_options, load_config
+from collector.web.scopes import Scope
+from collector.web.token_file import changing, read_tokens
+from collector.web.tokens import KINDS, Token, make_token
+from wattpack.config.options import add_config_options, load_config
 from wire.errors import Complaint
 from wire.messages import LONGEST_NAME
 

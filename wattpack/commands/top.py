@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from wattpack.options import add_config_options, load_config
+from wattpack.config.options import add_config_options, load_config
 from wattpack.top.scene import Scene
 from wattpack.top.screen import draw_all
 from wattpack.top.view import SORTS, View

@@ -13,11 +13,11 @@ from agent.main import RunningAgent, whole
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
 from collector.main import running as running_collector
-from wattpack.options import ROLES
-from wattpack.service import run as run_service
-from wattpack.service import start_logging, until_stopped
-from wattpack.settings import Given, load
-from wattpack.show import show_report
+from wattpack.config.loader import Given, load
+from wattpack.config.options import ROLES
+from wattpack.output.report import show_report
+from wattpack.service.runner import run as run_service
+from wattpack.service.runner import start_logging, until_stopped
 from wire.address import Address
 from wire.errors import Complaint
 from wire.version import __version__

@@ -6,11 +6,11 @@ import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 
+from agent.bottlenecks.detector import Watch
 from agent.config import AgentConfig
-from agent.judging.bottleneck import Watch
-from agent.loop import ticks
-from agent.observe import Observer
-from agent.picture import Picture
+from agent.sampling.node_sample import Picture
+from agent.sampling.observer import Observer
+from agent.sampling.ticker import ticks
 from wattpack.top.scene import Container, Node, Scene, Shortage
 from wire.messages import Alert
 

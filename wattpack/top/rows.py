@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from wattpack.show import bytes_text, watts_text
+from wattpack.output.report import bytes_text, watts_text
 from wattpack.top.scene import UP, Scene
 from wattpack.top.spans import bar, printable, shortened
 from wattpack.top.view import View

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 import aiohttp
 import msgspec
 
-from agent.loop import ticks
-from wattpack.asking import asking
-from wattpack.lists import Collector, NoAnswerError, unanswered
+from agent.sampling.ticker import ticks
+from wattpack.client.collector import Collector, NoAnswerError, unanswered
+from wattpack.client.questions import asking
 from wattpack.top.scene import Scene
 
 _PATIENCE = aiohttp.ClientTimeout(total=10)

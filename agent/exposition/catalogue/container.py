@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.exposition.catalogue.node import Waiting, waiting
-from agent.picture import ContainerPicture
+from agent.sampling.node_sample import ContainerPicture
 from wire.catalogue import MetricSpec
 
 _WHO: dict[str, Callable[[ContainerPicture], str]] = {

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from agent.picture import Picture
-from powermodels.interface import MeterState
+from agent.sampling.node_sample import Picture
+from powermodels.common.interface import MeterState
 from wire.catalogue import MetricSpec
 from wire.messages import Pressure
 from wire.resources import Resource

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.state import AgentState
+from agent.exposition.state import AgentState
 from wire.catalogue import MetricSpec
 from wire.messages import Gap
 from wire.resources import RESOURCES, Resource

@@ -10,7 +10,7 @@ from agent.sources.cgroups.layout import Layout
 from agent.sources.cgroups.limits import LimitsReader
 from agent.sources.cgroups.source import Source, Value, file
 from agent.sources.files import parse_count
-from agent.sources.kept import Allowance, KeptFile
+from agent.sources.open_files import Allowance, KeptFile
 from agent.sources.readings import NO_LIMITS, CgroupReading
 
 LIMITS_KEPT_SECONDS = 30.0

@@ -10,8 +10,8 @@ import aiohttp
 import msgspec
 
 from agent.sources.docker.info import ContainerInfo, RuntimeEvent
+from agent.sources.docker.models import parse_event, parse_listing
 from agent.sources.docker.roster import ACTIONS, Roster
-from agent.sources.docker.words import parse_event, parse_listing
 from wire.messages import Gap
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.sources.docker.info import ContainerInfo, RuntimeEvent
-from agent.sources.docker.words import EngineEvent
+from agent.sources.docker.models import EngineEvent
 
 _MOST_REMEMBERED = 1024
 """Of containers that were made but not started, and of those that ended but were not removed."""

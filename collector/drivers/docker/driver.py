@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import Driver as Settings
-from collector.drivers.docker.cutting import cut, limits_before, uncut
+from collector.drivers.describe import short
+from collector.drivers.docker.client import Engine, Json, Refused
+from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.docker.moving import move, stop, well
-from collector.drivers.docker.words import Container, Listed, service_view, task_view
-from collector.drivers.engine import Engine, Json, Refused
+from collector.drivers.docker.models import Container, Listed, service_view, task_view
+from collector.drivers.docker.moves import move, stop, well
 from collector.drivers.interface import CannotAct, Done, Driver, NodeView, View
-from collector.drivers.saying import short
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 from wire.errors import Complaint
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from collector.config import Driver as Settings
-from collector.drivers.docker.words import Listed
-from collector.drivers.engine import Engine, connect
+from collector.drivers.docker.client import Engine, connect
+from collector.drivers.docker.models import Listed
 from collector.drivers.interface import CannotAct
 
 

@@ -5,7 +5,7 @@ it came with. A container without a limit of CPU gets one as quota and period, b
 be taken off again. A limit of memory cannot be taken off at all: it is lifted to all that the host has.
 """
 
-from collector.drivers.engine import Json
+from collector.drivers.docker.client import Json
 from wire.resources import Quantities
 
 KEPT = ("NanoCpus", "CpuQuota", "CpuPeriod", "Memory", "MemorySwap")

@@ -1,7 +1,7 @@
 """The order to make a container elsewhere that is like one that runs here. Pure."""
 
-from collector.drivers.docker.words import Container
-from collector.drivers.engine import Json
+from collector.drivers.docker.client import Json
+from collector.drivers.docker.models import Container
 
 _SHORT_ID = 12
 _OF_THIS_HOST = ("ContainerIDFile", "VolumesFrom", "Links")

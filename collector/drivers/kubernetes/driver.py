@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import Driver as Settings
+from collector.drivers.describe import short
 from collector.drivers.interface import CannotAct, Done, Driver, View
+from collector.drivers.kubernetes.client import Server, connect
+from collector.drivers.kubernetes.models import Pod, service_view, view_of
 from collector.drivers.kubernetes.power import Switch
-from collector.drivers.kubernetes.server import Server, connect
-from collector.drivers.kubernetes.words import Pod, service_view, view_of
-from collector.drivers.saying import short
-from collector.drivers.waiting import until
+from collector.drivers.polling import until
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 
 

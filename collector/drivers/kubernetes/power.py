@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from collector.config import Driver as Settings
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import CannotAct, Done
-from collector.drivers.kubernetes.server import Server
-from collector.drivers.kubernetes.words import DRAINED, OFF, Node, Pod, service_view
-from collector.drivers.waiting import until
+from collector.drivers.kubernetes.client import Server
+from collector.drivers.kubernetes.models import DRAINED, OFF, Node, Pod, service_view
+from collector.drivers.polling import until
 
 
 class Switch:

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import Driver as Settings
-from collector.drivers.docker.cutting import cut, uncut
+from collector.drivers.describe import short
+from collector.drivers.docker.client import connect
+from collector.drivers.docker.cuts import cut, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.engine import connect
 from collector.drivers.interface import CannotAct, Done, Driver, View
-from collector.drivers.saying import short
-from collector.drivers.swarm.manager import Manager
-from collector.drivers.swarm.moving import Mover
+from collector.drivers.swarm.client import Manager
+from collector.drivers.swarm.moves import Mover
 from collector.drivers.swarm.power import Switch
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 from wire.errors import Complaint

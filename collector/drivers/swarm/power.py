@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from collector.config import Driver as Settings
-from collector.drivers.engine import Json
+from collector.drivers.docker.client import Json
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import CannotAct, Done, Mode
-from collector.drivers.swarm.manager import Manager
-from collector.drivers.swarm.words import DRAINED, OFF, Cluster, Node, service_view
-from collector.drivers.waiting import until
+from collector.drivers.polling import until
+from collector.drivers.swarm.client import Manager
+from collector.drivers.swarm.models import DRAINED, OFF, Cluster, Node, service_view
 
 _ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
 _DRAIN, _ACTIVE = "drain", "active"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from collector.drivers.engine import Json
+from collector.drivers.docker.client import Json
 
 MARK = "wattpack.before"
 """The label that a service carries while it is being moved."""

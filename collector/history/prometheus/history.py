@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from collector.common.outages import Part, Troubles
 from collector.config import CollectorConfig
 from collector.history.interface import (
     Account,
@@ -36,16 +37,15 @@ from collector.history.interface import (
     Used,
     Waiting,
 )
-from collector.history.opening import IN_MEMORY, reason
 from collector.history.prometheus.client import Client, connect
 from collector.history.prometheus.encoding import pack
 from collector.history.prometheus.outbox import Outbox
-from collector.history.prometheus.past import Past
-from collector.history.prometheus.reading import is_pulled
-from collector.history.prometheus.shipping import Shipper
-from collector.history.prometheus.writing import Scribe
-from collector.history.sqlite import open_sqlite
-from collector.trouble import Part, Troubles
+from collector.history.prometheus.reader import is_pulled
+from collector.history.prometheus.series import Past
+from collector.history.prometheus.shipper import Shipper
+from collector.history.prometheus.writer import Scribe
+from collector.history.sqlite.connection import IN_MEMORY, reason
+from collector.history.sqlite.history import open_sqlite
 from wire.errors import Complaint
 from wire.messages import Report
 

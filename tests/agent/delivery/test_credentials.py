@@ -8,14 +8,14 @@ import pytest
 
 from agent.config import Collector
 from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
-from agent.delivery.deliver import Outbox
-from collector.access.scopes import Scope
+from agent.delivery.sender import Outbox
 from collector.config import Tls
-from tests.agent.delivery.test_deliver import MEMORY, Waits, lines, report, sending
+from collector.web.scopes import Scope
+from tests.agent.delivery.test_sender import MEMORY, Waits, lines, report, sending
 from tests.agent.receiver import Receiver, receiving, status
 from tests.certificates import Authority
-from tests.collector.access.test_guard import add
-from tests.collector.making import collecting, settings
+from tests.collector.builders import collecting, settings
+from tests.collector.web.test_auth import add
 from tests.waiting import until
 from wire.errors import Complaint
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from agent.delivery.deliver import Outbox
+from agent.delivery.sender import Outbox
 from tests.agent.receiver import Receiver, receiving
 from tests.lab.parts import require
 from tests.lab.reaper import Reaper

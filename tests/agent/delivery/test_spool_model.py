@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agent import config
 from agent.delivery.spool import Spool
-from agent.delivery.spoolfile import Entry
+from agent.delivery.spool_file import Entry
 
 
 class SpoolMachine(RuleBasedStateMachine):

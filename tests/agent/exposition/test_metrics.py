@@ -4,13 +4,13 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.config import Collector, Spool
-from agent.delivery.deliver import Outbox
+from agent.delivery.sender import Outbox
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION, AgentMetrics
-from agent.picture import ContainerPicture, Picture
-from agent.sample import ContainerSample, Sample
+from agent.exposition.state import AgentState
+from agent.sampling.node_sample import ContainerPicture, Picture
+from agent.sampling.rates import ContainerSample, Sample
 from agent.sources.docker import ContainerInfo
-from agent.state import AgentState
 from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
 

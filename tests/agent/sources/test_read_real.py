@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import pytest
 
-from agent.sample import sample
+from agent.sampling.rates import sample
 from agent.sources.cgroups.layout import detect
-from agent.sources.read import Reader
+from agent.sources.reader import Reader
 from agent.sources.readings import ContainerReading, Reading
 
 pytestmark = pytest.mark.lab

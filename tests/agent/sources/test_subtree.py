@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sample import sample
-from agent.sources.read import Reader
+from agent.sampling.rates import sample
+from agent.sources.reader import Reader
 from agent.sources.readings import (
     CgroupReading,
     ContainerReading,

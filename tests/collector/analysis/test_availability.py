@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from collector.analysis.availability import availability, node_score
-from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.bottlenecks import Finding, Kind, Patience, Watch, findings
-from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Liveness
 from tests.collector.speaking import patient
 from wire.resources import Quantities, Resource

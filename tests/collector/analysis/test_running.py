@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from collector.analysis.running import Learnt, Running
-from collector.usage import NOT_MEASURED, SLOT_SECONDS, Reckoning, Ring, Watched, count
+from collector.analysis.usage import NOT_MEASURED, SLOT_SECONDS, Reckoning, Ring, Watched, count
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch

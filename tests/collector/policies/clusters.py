@@ -7,7 +7,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Request, Start
-from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
 from collector.snapshot.tables import Generation, Liveness, Snapshot
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities

@@ -7,7 +7,7 @@ import pytest
 
 from collector.policies.draps import place, rebalance
 from collector.policies.interface import Move, Plan, Power, Refused, Request, Stability
-from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
 from wire.resources import Quantities, Resource

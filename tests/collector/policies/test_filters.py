@@ -7,7 +7,7 @@ import pytest
 
 from collector.policies.filters import eligible, free_of_load, why, without_room
 from collector.policies.interface import Constraint, Operator, Refused, Request
-from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Liveness
 from tests.collector.policies.clusters import amount
 from wire.resources import Quantities

@@ -4,7 +4,7 @@ import pytest
 
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 from collector.policies.outcome import watts
-from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from tests.collector.policies.clusters import CURVE, amount
 
 HALF = amount(2, 0)

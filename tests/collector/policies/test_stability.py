@@ -17,7 +17,7 @@ from collector.policies.stability import (
     may_wake,
     move_joules,
 )
-from collector.snapshot.assembling import NodeFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import NOWHERE, Liveness
 from tests.collector.policies.clusters import CURVE, amount
 from wire.errors import Complaint

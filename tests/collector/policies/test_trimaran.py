@@ -12,7 +12,7 @@ from collector.policies.trimaran import (
     risk_points,
     target_points,
 )
-from collector.snapshot.assembling import NodeFacts, assemble
+from collector.snapshot.assembly import NodeFacts, assemble
 from tests.collector.policies.clusters import amount
 from wire.resources import Quantities
 

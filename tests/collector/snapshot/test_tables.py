@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from collector.snapshot.assembling import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
 from collector.snapshot.tables import Region, Snapshot, region_of
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities

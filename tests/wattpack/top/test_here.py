@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent.config import AgentConfig, Docker
-from agent.picture import ContainerPicture, Picture
-from agent.sample import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerPicture, Picture
+from agent.sampling.rates import ContainerSample, Sample
 from agent.sources.docker import ContainerInfo
 from wattpack.top.here import scene_of, scenes_here
 from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure

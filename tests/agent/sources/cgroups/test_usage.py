@@ -7,7 +7,7 @@ import pytest
 from agent.sources.cgroups.layout import detect
 from agent.sources.cgroups.limits import LimitsReader
 from agent.sources.cgroups.usage import LIMITS_KEPT_SECONDS, UsageReader
-from agent.sources.kept import Allowance
+from agent.sources.open_files import Allowance
 from agent.sources.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
 from tests.agent.trees import (
     THE_CONTAINER,

@@ -1,6 +1,6 @@
 from agent.sources.docker.info import ContainerInfo, RuntimeEvent
+from agent.sources.docker.models import parse_event
 from agent.sources.docker.roster import Roster
-from agent.sources.docker.words import parse_event
 from tests.agent.sources.docker.events import ID, line
 
 

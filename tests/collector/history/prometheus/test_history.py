@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.outages import Part, Troubles
 from collector.config import CollectorConfig, Store
 from collector.history.interface import Unavailable, Waiting
-from collector.history.prometheus import shipping
+from collector.history.prometheus import shipper as shipping
 from collector.history.prometheus.client import connect
 from collector.history.prometheus.history import PrometheusHistory, open_prometheus
-from collector.history.prometheus.reading import PULLED
-from collector.trouble import Part, Troubles
+from collector.history.prometheus.reader import PULLED
+from tests.collector.builders import HEARTBEAT, START, collecting, container, report, said, settings
 from tests.collector.history.prometheus.fake import FakeStore, fake_store
 from tests.collector.history.prometheus.waiting import until
-from tests.collector.making import HEARTBEAT, START, collecting, container, report, said, settings
 from wire.errors import Complaint
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
@@ -88,7 +88,7 @@ async def test_a_repeat_is_recognised_after_a_restart(store: FakeStore, tmp_path
 async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_back(
     store: FakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "collector.trouble")
+    caplog.set_level(logging.INFO, "collector.common.outages")
     store.status = HTTPStatus.SERVICE_UNAVAILABLE
     async with opened(tmp_path / "db", store.url) as it:
         for sequence in range(1, 6):

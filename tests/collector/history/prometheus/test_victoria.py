@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from collector.analysis.usage import SLOT_SECONDS
 from collector.config import CollectorConfig, Pull, Store
-from collector.core import Core
+from collector.core.parts import Core
 from collector.history.interface import SubjectKind
-from collector.ingest import keep
+from collector.ingest.push import keep
 from collector.main import running
-from collector.usage import SLOT_SECONDS
+from tests.collector.builders import HEARTBEAT, container, said, settings, state
 from tests.collector.history.prometheus.waiting import until
-from tests.collector.making import HEARTBEAT, container, said, settings, state
 from tests.lab.victoria import VictoriaMetrics, victoria_metrics
 from tests.lab.waiting import eventually
 from wire.messages import ContainerUsage, Report
@@ -124,7 +124,7 @@ def unsent(core: Core) -> int:
 async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_the_store_was_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collector.pull.loop._VISIBLE_SECONDS", 1.0)
+    monkeypatch.setattr("collector.ingest.pull._VISIBLE_SECONDS", 1.0)
     clock = clock_within_a_slot()
     rounds = spoken(Random(7), clock())  # noqa: S311 - the same in every run
     async with AsyncExitStack() as stack:

@@ -1,0 +1,127 @@
+"""From a sample to watts: hands the load to `powermodels`, and keeps the joules."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent import config
+from agent.sampling.rates import Sample
+from powermodels.attribution.accounts import EnergyAccounts
+from powermodels.attribution.idle import IdlePolicy
+from powermodels.common.interface import Load, MeterState
+from powermodels.estimator import Estimator
+from powermodels.models.wire_curve import tell
+from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
+from wire.resources import Quantities, Resource, ratio
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSample:
+    """Watts and joules of the node and of each container."""
+
+    node: NodePower
+    containers: Mapping[str, ContainerPower]
+    meters: tuple[MeterState, ...]
+    """Every meter that the host has, whether it is the one that is believed or not."""
+    curve: PowerCurve
+    """What more load would draw."""
+
+
+def load_of(used: Quantities, capacity: Quantities) -> Load:
+    """Use as a share of what the host has; a CPU that could not be read counts as idle."""
+    return Load(
+        cpu_ratio=ratio(used, capacity, Resource.CPU) or 0.0,
+        memory_ratio=ratio(used, capacity, Resource.MEMORY),
+        disk_ratio=ratio(used, capacity, Resource.DISK),
+        network_ratio=ratio(used, capacity, Resource.NETWORK),
+    )
+
+
+class PowerMeter:
+    """Estimates each sample and integrates it over time."""
+
+    def __init__(self, settings: config.Power, proc: Path, sys: Path) -> None:
+        self._estimator = Estimator.for_host(
+            proc,
+            sys,
+            model_path=Path(settings.model) if settings.model else None,
+            idle_policy=IdlePolicy(settings.idle_policy),
+        )
+        self._max_hertz = _max_hertz(sys)
+        self._accounts = (
+            EnergyAccounts.restore(Path(settings.accounts), _kernel_boot(proc))
+            if settings.accounts
+            else EnergyAccounts()
+        )
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        kept = (self._accounts.gap,) if self._accounts.gap is not None else ()
+        return (*self._estimator.gaps, *kept)
+
+    def describe(self) -> list[str]:
+        return self._estimator.describe()
+
+    def begin(self, monotonic_seconds: float) -> None:
+        """Start the first interval."""
+        self._estimator.begin(monotonic_seconds)
+
+    def measure(self, sample: Sample, monotonic_seconds: float) -> PowerSample:
+        """Watts of the sample's interval, and all joules up to now."""
+        load = load_of(sample.used, sample.capacity)
+        if self._max_hertz is not None and sample.frequency_hertz is not None:
+            load = replace(load, frequency_ratio=sample.frequency_hertz / self._max_hertz)
+        estimate = self._estimator.estimate(
+            monotonic_seconds,
+            load,
+            {c.id: load_of(c.used, sample.capacity) for c in sample.containers},
+            reserved={c.id: load_of(c.limit, sample.capacity) for c in sample.containers},
+            capacity=sample.capacity,
+        )
+        self._accounts.add(estimate, sample.interval_seconds)
+        self._accounts.keep(estimate.containers)
+        self._accounts.save()
+        return PowerSample(
+            node=NodePower(
+                watts=estimate.watts,
+                idle_watts=estimate.idle_watts,
+                system_watts=estimate.system_watts,
+                source=estimate.source,
+                error_ratio=estimate.error_ratio,
+                joules_total=self._accounts.node_joules,
+            ),
+            containers={
+                container_id: ContainerPower(
+                    watts=share.watts,
+                    source=estimate.source,
+                    error_ratio=share.error_ratio,
+                    joules_total=self._accounts.container_joules(container_id),
+                    idle_watts=share.idle_watts,
+                )
+                for container_id, share in estimate.containers.items()
+            },
+            meters=self._estimator.meters(),
+            curve=tell(self._estimator.model),
+        )
+
+    def close(self) -> None:
+        """Keep what was learned and counted."""
+        self._estimator.close()
+        self._accounts.save(stopped=True)
+
+
+def _max_hertz(sys: Path) -> float | None:
+    """The highest clock rate of the first core; None where the kernel does not govern it, as in guests."""
+    try:
+        kilohertz = int((sys / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return kilohertz * 1000.0 if kilohertz > 0 else None
+
+
+def _kernel_boot(proc: Path) -> str:
+    """Names one run of the machine's kernel; the same for all where it cannot be read."""
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"

@@ -1,0 +1,154 @@
+"""One pass over the whole host: its own counters, and those of every container."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from agent.sources.attempts import Attempts
+from agent.sources.cgroups.find import Walk, find_containers
+from agent.sources.cgroups.layout import Layout, detect
+from agent.sources.cgroups.limits import LimitsReader
+from agent.sources.cgroups.usage import UsageReader
+from agent.sources.host import HostPass, HostReader, gaps_of
+from agent.sources.netns import NetworkPass, NetworkReader
+from agent.sources.open_files import usual_allowance
+from agent.sources.readings import NO_PRESSURE, ContainerReading, HostReading, Reading
+from agent.sources.subtree import Subtree
+from wire.messages import Gap
+
+_GIBIBYTE = 1 << 30
+
+
+class Reader:
+    """Reads everything that the kernel's files say; the roots and the clocks are given.
+
+    With a `subtree`, that cgroup is the host, and only containers below it are seen.
+    """
+
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        sys: Path = Path("/sys"),
+        monotonic: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] = time.time,
+        subtree: str = "",
+    ) -> None:
+        self._proc = proc
+        self._sys = sys
+        self._monotonic = monotonic
+        self._unix = unix
+        self._host = HostReader(proc, sys)
+        self._network = NetworkReader(proc)
+        self._allowance = usual_allowance()
+        self._layout = detect(proc, sys)
+        self._usage = UsageReader(self._layout, self._allowance)
+        self._subtree = Subtree(proc, self._layout, subtree) if subtree.strip("/") else None
+        self._subtree_path = self._subtree.path if self._subtree is not None else ""
+
+    def read(self) -> Reading:
+        """One pass. What cannot be seen is a gap: worded the same in every pass, and each one once."""
+        attempts = Attempts()
+        unix_seconds, monotonic_seconds = self._unix(), self._monotonic()
+        if self._layout.is_empty:
+            self._layout = detect(self._proc, self._sys)
+            self._usage = UsageReader(self._layout, self._allowance)
+        machine = self._host.read(monotonic_seconds)
+        limits = LimitsReader(self._layout, machine.reading.cores)
+        walk = attempts.read("containers", self._find, Walk())
+        network = attempts.read("container network", lambda: self._read_network(walk), NetworkPass())
+        containers = attempts.read(
+            "containers", lambda: tuple(self._read_containers(walk, machine, limits, network)), ()
+        )
+        host, host_gaps = attempts.read(
+            "host",
+            lambda: self._read_host(machine, limits, containers, monotonic_seconds),
+            (HostReading(), ()),
+        )
+        gaps = (
+            *host_gaps,
+            *_gaps_of_layout(self._layout),
+            *network.gaps,
+            *_gaps_of_containers(walk, containers),
+        )
+        failures = (*machine.failures, *attempts.failures)
+        failed = {gap.what for gap in failures}
+        return Reading(
+            unix_seconds=unix_seconds,
+            monotonic_seconds=monotonic_seconds,
+            host=host,
+            containers=containers,
+            gaps=tuple(dict.fromkeys((*failures, *(gap for gap in gaps if gap.what not in failed)))),
+        )
+
+    def describe(self) -> list[str]:
+        """What there is to read on this host, in plain words; what is missing is in the gaps."""
+        reading = self.read()
+        host = reading.host
+        runtimes = Counter(container.runtime for container in reading.containers)
+        by_runtime = ", ".join(f"{count} {runtime}" for runtime, count in runtimes.most_common())
+        containers = f"{len(reading.containers)} container{'' if len(reading.containers) == 1 else 's'}"
+        memory_gibibytes = (host.memory.total_bytes or 0) / _GIBIBYTE
+        size = f"{host.cores or 0:.4g} cores, {memory_gibibytes:.1f} GiB of memory"
+        return [
+            size if self._subtree is None else f"the cgroup /{self._subtree.path} as the host: {size}",
+            f"disks: {', '.join(host.disks) or 'none'}; links: {', '.join(sorted(host.links)) or 'none'}",
+            f"{self._layout.version}, {containers}{f' ({by_runtime})' if by_runtime else ''}",
+        ]
+
+    def _find(self) -> Walk:
+        root = self._layout.walk_root
+        return Walk() if root is None else find_containers(root, self._subtree_path)
+
+    def _read_network(self, walk: Walk) -> NetworkPass:
+        root = self._layout.walk_root
+        return self._network.read((found.container.id, f"{root}/{found.path}") for found in walk.found)
+
+    def _read_containers(
+        self, walk: Walk, machine: HostPass, limits: LimitsReader, network: NetworkPass
+    ) -> Iterator[ContainerReading]:
+        self._usage.keep_only([*(found.path for found in walk.found), self._subtree_path])
+        for found in walk.found:
+            monotonic_seconds = self._monotonic()
+            cgroup = self._usage.read(found.path, monotonic_seconds, limits, machine.skipped_devices)
+            if cgroup is not None:
+                yield ContainerReading(
+                    id=found.container.id,
+                    runtime=found.container.runtime,
+                    pod=found.container.pod_uid,
+                    monotonic_seconds=monotonic_seconds,
+                    cgroup=cgroup,
+                    network_bytes=network.bytes_by_id.get(found.container.id),
+                )
+
+    def _read_host(
+        self,
+        machine: HostPass,
+        limits: LimitsReader,
+        containers: tuple[ContainerReading, ...],
+        monotonic_seconds: float,
+    ) -> tuple[HostReading, Iterable[Gap]]:
+        if self._subtree is None:
+            return machine.reading, gaps_of(machine.reading)
+        cgroup = self._usage.read(self._subtree.path, monotonic_seconds, limits, machine.skipped_devices)
+        return self._subtree.as_host(machine.reading, cgroup, containers)
+
+
+def _gaps_of_layout(layout: Layout) -> Iterator[Gap]:
+    """What the mounted controllers leave out for every container."""
+    if layout.is_empty:
+        yield Gap("containers", "no cgroup file system is mounted; mount it at /sys/fs/cgroup")
+        return
+    if "cpuacct" not in layout.v1 and layout.v2 is None:
+        yield Gap("containers", "their CPU time is not accounted for; mount the cpuacct controller")
+    if "memory" not in layout.v1 and "memory" not in layout.v2_controllers:
+        yield Gap("container memory", "the memory controller is off; boot with cgroup_enable=memory")
+    if "blkio" not in layout.v1 and "io" not in layout.v2_controllers:
+        yield Gap("container disk", "the block I/O controller is off; mount blkio, or enable io in cgroup v2")
+
+
+def _gaps_of_containers(walk: Walk, containers: tuple[ContainerReading, ...]) -> Iterator[Gap]:
+    if walk.some_forbidden:
+        yield Gap("containers", "this user may not list all cgroups; run as root to see every one")
+    if containers and all(container.cgroup.pressure == NO_PRESSURE for container in containers):
+        yield Gap("container pressure", "the kernel measures it in cgroup v2 only, with psi=1")

@@ -1,0 +1,101 @@
+"""Load in the shape of load-watcher, which Kubernetes' Trimaran and PEAKS plugins read."""
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from collector.live.trend import SLOT_SECONDS
+from collector.snapshot.tables import Liveness, Snapshot
+from wire.resources import RESOURCES, Resource
+
+_WINDOW, _WINDOW_SECONDS = "15m", 900.0
+_SLOTS = round(_WINDOW_SECONDS / SLOT_SECONDS)
+_TYPES = {
+    Resource.CPU: "CPU",
+    Resource.MEMORY: "Memory",
+    Resource.DISK: "Storage",
+    Resource.NETWORK: "Bandwidth",
+}
+_PERCENT = 100.0
+
+
+class WatcherMetric(msgspec.Struct, frozen=True, kw_only=True):
+    """One number. Percent of what the node has; of the type Energy, watts."""
+
+    name: str
+    type: str
+    operator: str
+    rollup: str
+    value: float
+
+
+class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """All numbers of one node."""
+
+    metrics: list[WatcherMetric]
+    tags: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+
+
+class WatcherWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """The time that means are of."""
+
+    duration: str
+    start: int
+    end: int
+
+
+class WatcherData(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes by name."""
+
+    node_metrics_map: dict[str, NodeMetrics] = msgspec.field(name="NodeMetricsMap")
+
+
+class WatcherMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of nodes, as load-watcher tells it; one that is not heard of is left out."""
+
+    timestamp: int
+    window: WatcherWindow
+    source: str
+    data: WatcherData
+
+
+def load(snapshot: Snapshot, host: str | None = None) -> WatcherMetrics:
+    """The load of all nodes, or of one."""
+    nodes, end = snapshot.nodes, int(snapshot.at)
+    rows = np.flatnonzero(nodes.on & (nodes.liveness != Liveness.DOWN)).tolist()
+    if host is not None:
+        rows = [row for row in rows if nodes.names[row] == host]
+    return WatcherMetrics(
+        timestamp=end,
+        window=WatcherWindow(duration=_WINDOW, start=end - int(_WINDOW_SECONDS), end=end),
+        source="wattpack",
+        data=WatcherData(
+            node_metrics_map={
+                nodes.names[row]: NodeMetrics(metrics=list(_metrics(snapshot, row))) for row in rows
+            }
+        ),
+    )
+
+
+def _metrics(snapshot: Snapshot, row: int) -> Iterator[WatcherMetric]:
+    nodes = snapshot.nodes
+    past = nodes.history[row, -_SLOTS:] if nodes.history.shape[1] else np.empty((0, len(RESOURCES)))
+    for place, resource in enumerate(RESOURCES):
+        latest = float(nodes.used_ratio[row, place])
+        # The slot that lasts is not among those of the past: what holds now stands for it.
+        seen = [each for each in (*past[:, place].tolist(), latest) if not np.isnan(each)]
+        if not seen:
+            continue
+        for operator, ratio in (("AVG", float(np.mean(seen))), ("STD", float(np.std(seen)))):
+            yield _metric(resource, _TYPES[resource], operator, ratio * _PERCENT)
+        if not np.isnan(latest):
+            yield _metric(resource, _TYPES[resource], "Latest", latest * _PERCENT)
+    watts = float(nodes.watts[row])
+    if not np.isnan(watts):
+        yield _metric("power", "Energy", "Latest", watts)
+
+
+def _metric(name: str, kind: str, operator: str, value: float) -> WatcherMetric:
+    return WatcherMetric(name=f"wattpack_{name}", type=kind, operator=operator, rollup=_WINDOW, value=value)

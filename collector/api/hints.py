@@ -1,0 +1,206 @@
+"""What can be asked about decisions."""
+
+import asyncio
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from collector.analysis.usage import quantities
+from collector.common.errors import Refusal
+from collector.core.parts import Core
+from collector.placement.answers import (
+    PlacementHint,
+    PlanHint,
+    Policies,
+    Proposals,
+    Reservation,
+    Reservations,
+)
+from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
+from collector.placement.question import PlacementQuestion, chosen, understood
+from collector.placement.ranking import hint, rank
+from collector.placement.reservations import Placement
+from collector.placement.seeing import seen
+from collector.snapshot.tables import Snapshot
+from collector.web.bodies import JSON_TYPE, parse_body, read_body
+from collector.web.routes import (
+    REFUSED_BODY,
+    REFUSED_HOST,
+    REFUSED_QUERY,
+    Answer,
+    NoQuery,
+    Route,
+    get,
+    parse_query,
+    post,
+    refused,
+)
+from collector.web.scopes import CALLER, Scope
+from wire.errors import Complaint
+from wire.messages import encode
+
+_question = msgspec.json.Decoder(PlacementQuestion)
+
+
+async def place(core: Core, request: web.Request) -> web.Response:
+    """Rank nodes for what is asked, and keep the best one for it if that is asked too."""
+    parse_query(request, NoQuery)
+    question = parse_body(await read_body(core, request), _question.decode)
+    if question.reserve_seconds and not request[CALLER].may(Scope.ADMIN):
+        raise Refusal(
+            HTTPStatus.FORBIDDEN,
+            "a token to read may ask, but not keep places: leave out reserve_seconds, or show an admin's",
+            "$.reserve_seconds",
+        )
+    answer = answer_placement(core, await seen(core), question)
+    return web.Response(body=encode(answer), content_type=JSON_TYPE)
+
+
+def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
+    """Where something should go. The event loop waits for this: it takes some milliseconds at most."""
+    policy, settings = chosen(core.config, question.policy, question.settings)
+    if policy.place is None:
+        detail = f"{policy.name} makes plans but ranks no nodes: /v1/policies says which do"
+        raise Refusal(HTTPStatus.BAD_REQUEST, detail, "$.policy")
+    now = core.clock()
+    request, assumed = understood(question, snapshot, core.config.placement.default_class)
+    left = core.ledger.left_by([question.service], now) if question.service else frozenset[str]()
+    ranking = rank(snapshot, request, policy, settings, left)
+    core.sight.rehearse = partial(rank, request=request, policy=policy, settings=settings)
+    reservation = None
+    if question.reserve_seconds and ranking.best is not None:
+        best = snapshot.nodes.names[ranking.best]
+        try:
+            kept = core.ledger.place(snapshot, request, best, now=now, seconds=question.reserve_seconds)
+        except Complaint as complaint:
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, str(complaint), "$.reserve_seconds") from complaint
+        reservation = _reservation(kept)
+    return hint(
+        snapshot,
+        request,
+        ranking,
+        policy=policy.name,
+        assumed=assumed,
+        limit=question.limit,
+        name_all_refused=question.refused == "all",
+        reservation=reservation,
+    )
+
+
+async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
+    """What a policy would move now."""
+    given = question.settings if question.moves is None else question.settings | {"moves": question.moves}
+    policy, settings = chosen(core.config, question.policy, given)
+    if policy.rebalance is None:
+        detail = f"{policy.name} ranks nodes but makes no plans: /v1/policies says which do"
+        raise Refusal(HTTPStatus.BAD_REQUEST, detail, "$.policy")
+    # A plan over a large cluster takes seconds.
+    return await asyncio.to_thread(plan, await seen(core), policy, settings)
+
+
+async def propose(core: Core, _query: NoQuery) -> Proposals:
+    """What each open bottleneck asks for."""
+    return await asyncio.to_thread(proposals, await seen(core))
+
+
+async def list_policies(core: Core, _query: NoQuery) -> Policies:
+    """By what can be decided."""
+    return Policies(default=core.config.placement.policy, policies=policies())
+
+
+async def list_reservations(core: Core, _query: NoQuery) -> Reservations:
+    """The places that are kept."""
+    return Reservations([_reservation(each) for each in core.ledger.placements(core.clock())])
+
+
+class ReservationQuery(msgspec.Struct, frozen=True):
+    """Which place to let go."""
+
+    id: Annotated[str, Meta(description="As the hint told it.")]
+
+
+async def release(core: Core, request: web.Request) -> web.Response:
+    """Keep a place no longer."""
+    query = parse_query(request, ReservationQuery)
+    core.ledger.placements(core.clock())
+    found = core.ledger.release(query.id)
+    if found is None:
+        detail = f"there is no reservation {query.id}: it is over, or its container was seen"
+        raise Refusal(HTTPStatus.NOT_FOUND, detail, "id")
+    return web.Response(body=encode(_reservation(found)), content_type=JSON_TYPE)
+
+
+def _reservation(placement: Placement) -> Reservation:
+    return Reservation(
+        id=placement.id,
+        node=placement.sent.node,
+        service=placement.sent.service,
+        made_at=placement.made_at,
+        expires_at=placement.expires_at,
+        demand=quantities(placement.sent.envelope),
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/hints/placement",
+        summary="Where a container should go, and why; the best node can be kept for it for a while, which"
+        " needs an admin's token.",
+        serve=place,
+        body=PlacementQuestion,
+        needs=Scope.READ,
+        answers={
+            HTTPStatus.OK: Answer("Where a container should go, the best node first.", PlacementHint),
+            **refused(HTTPStatus.BAD_REQUEST, "Something in the body is wrong."),
+            **REFUSED_BODY,
+            **REFUSED_HOST,
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many places are kept already."),
+        },
+    ),
+    post(
+        "/v1/hints/rebalance",
+        "What should be moved, cut, started or switched now, and why.",
+        PlanHint,
+        rebalance,
+        body=RebalanceQuestion,
+    ),
+    get(
+        "/v1/hints/reservations",
+        "The places that are kept now.",
+        Reservations,
+        list_reservations,
+        query=NoQuery,
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/hints/reservations",
+        summary="Keep a place no longer.",
+        serve=release,
+        query=ReservationQuery,
+        answers={
+            HTTPStatus.OK: Answer("It was kept until now.", Reservation),
+            **REFUSED_QUERY,
+            **REFUSED_HOST,
+            **refused(HTTPStatus.NOT_FOUND, "There is no such reservation any more."),
+        },
+    ),
+    get(
+        "/v1/alerts/proposals",
+        "A migration for each bottleneck that nodes have now, or why there is none.",
+        Proposals,
+        propose,
+        query=NoQuery,
+    ),
+    get(
+        "/v1/policies",
+        "By what can be decided, and what can be chosen of it.",
+        Policies,
+        list_policies,
+        query=NoQuery,
+    ),
+)

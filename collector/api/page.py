@@ -1,0 +1,36 @@
+"""The page for people: one file, nothing from elsewhere, and a policy that makes the browser see to it."""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+
+from aiohttp import web
+
+from collector.core.parts import Core
+
+_INLINE = re.compile(r"<(?P<tag>script|style)>(?P<text>.*?)</(?P=tag)>", re.DOTALL)
+
+
+@cache
+def page_and_policy() -> tuple[str, str]:
+    """The page, and the Content-Security-Policy under which only its own script and style run."""
+    text = files("collector.api").joinpath("page.html").read_text(encoding="utf-8")
+    allowed = {found["tag"]: _hash(found["text"]) for found in _INLINE.finditer(text)}
+    policy = (
+        f"default-src 'none'; script-src {allowed['script']}; style-src {allowed['style']}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return text, policy
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+async def page(_core: Core, _request: web.Request) -> web.Response:
+    """Show the nodes and containers."""
+    text, policy = page_and_policy()
+    headers = {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
+    return web.Response(text=text, content_type="text/html", headers=headers)

@@ -1,0 +1,108 @@
+"""What more load would draw: each node's own power model, asked on top of what the node does now.
+
+The nodes tell their models as points with every heartbeat. How busy a node is comes from its last state, so
+a node that is down is not guessed at.
+"""
+
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from collector.api.answers import Node, NodePowerCurve, Ratios, State, Unanswered, WhatIfAnswer, WhatIfAnswers
+from collector.common.errors import Refusal
+from collector.core.parts import Core
+from powermodels.common.interface import Load
+from powermodels.models import what_if as whatif
+from powermodels.models.wire_curve import ToldModel
+from wire.messages import PowerCurve
+from wire.resources import RESOURCES, Quantities, ratio
+
+_NO_CURVE = "it has told no power curve yet; agents of this version do so with their heartbeats"
+_DOWN = "it is down: nobody knows what runs on it now"
+_NO_LOAD = "it has not said yet how busy its CPU is"
+
+
+class PowerCurveQuery(msgspec.Struct, frozen=True):
+    """How a power curve is asked for."""
+
+    node: Annotated[str, Meta(description="The name of the node.")]
+
+
+class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """More load, to be put in thought on one node, or on each in turn."""
+
+    envelope: Quantities
+    """What it would use; a resource that is left out is not used."""
+    node: str | None = None
+    """Null means every node."""
+
+
+async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
+    """What a node would draw from no CPU load to full."""
+    node = _node(core, query.node, "node")
+    curve = core.registry.power_curve(node.name)
+    if curve is None:
+        raise Refusal(HTTPStatus.CONFLICT, f"there is nothing to tell of {node.name}: {_NO_CURVE}", "node")
+    return NodePowerCurve(
+        node=node.name,
+        node_state=node.state,
+        source=curve.source,
+        error_ratio=curve.error_ratio,
+        sampled_at=node.sampled_at,
+        points=whatif.power_curve(ToldModel(curve), _load(node.used_ratio)),
+    )
+
+
+async def what_if(core: Core, question: WhatIf) -> WhatIfAnswers:
+    """What an envelope would add, per node, where that can be told."""
+    if question.node is None:
+        nodes = core.registry.nodes(core.clock())
+    else:
+        nodes = [_node(core, question.node, "$.node")]
+    answers, unknown = [], []
+    for node in nodes:
+        curve = core.registry.power_curve(node.name)
+        if node.state is State.DOWN:
+            unknown.append(Unanswered(node.name, _DOWN))
+        elif curve is None:
+            unknown.append(Unanswered(node.name, _NO_CURVE))
+        elif node.used_ratio.cpu_ratio is None:
+            unknown.append(Unanswered(node.name, _NO_LOAD))
+        else:
+            answers.append(_answer(node, curve, question.envelope))
+    answers.sort(key=lambda answer: (answer.added_watts, answer.node))
+    return WhatIfAnswers(answers, unknown)
+
+
+def _node(core: Core, name: str, field: str) -> Node:
+    found = core.registry.nodes(core.clock(), node=name)
+    if not found:
+        raise Refusal(
+            HTTPStatus.NOT_FOUND, f"there is no node {name}: /v1/nodes lists those there are", field
+        )
+    return found[0]
+
+
+def _answer(node: Node, curve: PowerCurve, envelope: Quantities) -> WhatIfAnswer:
+    shares = Ratios(*(ratio(envelope, node.capacity, resource) for resource in RESOURCES))
+    addition = whatif.add(ToldModel(curve), _load(node.used_ratio), _load(shares))
+    return WhatIfAnswer(
+        node=node.name,
+        before_watts=addition.before_watts,
+        after_watts=addition.after_watts,
+        added_watts=addition.added_watts,
+        error_watts=addition.error_watts,
+        exceeded=addition.exceeded,
+        not_counted=tuple(
+            resource
+            for resource in RESOURCES
+            if envelope.of(resource) and ratio(node.used, node.capacity, resource) is None
+        ),
+        source=curve.source,
+    )
+
+
+def _load(ratios: Ratios) -> Load:
+    return Load(ratios.cpu_ratio or 0.0, ratios.memory_ratio, ratios.disk_ratio, ratios.network_ratio)

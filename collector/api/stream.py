@@ -1,0 +1,172 @@
+"""News as it comes, as server-sent events; and the look, every second, for what nobody said in so many words.
+
+Events are told as reports bring them. That a node fell silent, or that an alert is over, follows from what
+was not said: it is found by comparing what holds now with what held a moment ago.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from collector.api.alerts import ClusterAlert, cluster_alerts
+from collector.api.answers import AlertState, State
+from collector.api.events import listed_event
+from collector.common.errors import Refusal
+from collector.core.parts import Core
+from collector.web.event_stream import News, Reader
+from collector.web.routes import REFUSED_HOST, REFUSED_QUERY, Answer, Route, parse_query, refused
+from wire.messages import Report, encode
+
+log = logging.getLogger(__name__)
+
+STREAM_TYPE = "text/event-stream"
+_LOOK_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 15.0
+"""A comment this often keeps proxies from hanging up, and shows who has gone."""
+_WRITE_SECONDS = 30.0
+"""A reader that takes nothing for so long is gone."""
+
+
+class NodeNews(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that is in another state, came, or is no longer listed."""
+
+    node: str
+    state: State | None
+    """Null if it is no longer listed."""
+    before: State | None
+    """Null if it was not listed."""
+
+
+class StreamQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What to listen to."""
+
+    last_event_id: Annotated[
+        str | None,
+        Meta(description="Go on after the message of this id; the header `Last-Event-ID` says the same."),
+    ] = None
+
+
+class Watch:
+    """Tells what changed since it last looked."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._states = self._states_now()
+        self._open = self._open_now()
+
+    def look(self) -> None:
+        """Compare, and tell."""
+        tell = self._core.stream.tell
+        states, open_now = self._states_now(), self._open_now()
+        for node in sorted(states.keys() | self._states.keys()):
+            before, now = self._states.get(node), states.get(node)
+            if before is not now:
+                tell(News.NODE, encode(NodeNews(node=node, state=now, before=before)))
+        for name, alert in open_now.items():
+            if name not in self._open:
+                tell(News.ALERT, encode(alert))
+        ended = self._open.keys() - open_now.keys()
+        if ended:
+            listed = {each.id: each for each in cluster_alerts(self._core, AlertState.CLOSED)}
+            for name in sorted(ended):
+                was = msgspec.structs.replace(self._open[name], state=AlertState.CLOSED)
+                tell(News.ALERT, encode(listed.get(name, was)))
+        self._states, self._open = states, open_now
+
+    def _states_now(self) -> Mapping[str, State]:
+        return {each.name: each.state for each in self._core.registry.known(self._core.clock())}
+
+    def _open_now(self) -> Mapping[str, ClusterAlert]:
+        return {each.id: each for each in cluster_alerts(self._core, AlertState.OPEN)}
+
+
+def tell_events(core: Core, report: Report) -> None:
+    """Tell of what happened, as a new report says it."""
+    for event in report.events:
+        core.stream.tell(News.EVENT, encode(listed_event(report.node, event)))
+
+
+@asynccontextmanager
+async def watching(core: Core) -> AsyncIterator[None]:
+    """Look every second while the block runs."""
+
+    async def look() -> None:
+        watch = Watch(core)
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                watch.look()
+            except Exception:
+                # Nobody waits for this, and the next look may go well; but it must be seen.
+                log.exception("what changed could not be told")
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+async def stream(core: Core, request: web.Request) -> web.StreamResponse:
+    """Tell news until the reader goes, does not keep up, or the collector stops."""
+    asked = parse_query(request, StreamQuery)
+    most = core.config.http.max_streams
+    if len(core.stream) >= most:
+        raise Refusal(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"{most} listen already, which is all that http.max_streams allows: come back later",
+            headers={"Retry-After": "30"},
+        )
+    response = web.StreamResponse(headers={"Content-Type": STREAM_TYPE, "Cache-Control": "no-store"})
+    response.headers["X-Accel-Buffering"] = "no"  # nginx would hold it back otherwise
+    last_id = asked.last_event_id or request.headers.get("Last-Event-ID")
+    with core.stream.reading(last_id) as reader, contextlib.suppress(ConnectionError, TimeoutError):
+        await response.prepare(request)
+        await _write(response, b": listening\n\n")
+        await _serve(response, reader)
+    return response
+
+
+async def _serve(response: web.StreamResponse, reader: Reader) -> None:
+    while not reader.why_it_ends:
+        messages = await reader.take(_HEARTBEAT_SECONDS)
+        if messages:
+            await _write(response, b"".join(message.encoded() for message in messages))
+        elif not reader.why_it_ends:
+            await _write(response, b": still here\n\n")
+    why = encode({"why": reader.why_it_ends})
+    # Without an id: who comes back goes on after the last message it has.
+    await _write(response, b"event: %b\ndata: %b\n\n" % (News.END.encode(), why))
+
+
+async def _write(response: web.StreamResponse, words: bytes) -> None:
+    async with asyncio.timeout(_WRITE_SECONDS):
+        await response.write(words)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v1/stream",
+        summary="News as it comes (server-sent events): `node` when one is in another state, `alert` when"
+        " trouble begins or ends, `event` when a node tells of one; `behind` when something was missed, `end`"
+        " with the reason before the collector hangs up.",
+        serve=stream,
+        query=StreamQuery,
+        answers={
+            HTTPStatus.OK: Answer("Messages, and comments in between.", content_type=STREAM_TYPE),
+            **REFUSED_QUERY,
+            **REFUSED_HOST,
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many listen already; come back after Retry-After."),
+        },
+    ),
+)

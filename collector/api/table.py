@@ -1,0 +1,131 @@
+"""Everything that can be asked of a collector: one table, joined from the rooms that answer."""
+
+from functools import cache
+from http import HTTPStatus
+
+from aiohttp import web
+
+from collector.api.alerts import ROUTES as ALERTS
+from collector.api.answers import (
+    NodePowerCurve,
+    WhatIfAnswers,
+)
+from collector.api.availability import ROUTES as AVAILABILITY
+from collector.api.cluster import ROUTES as CLUSTER
+from collector.api.containers import ROUTES as CONTAINERS
+from collector.api.decisions import ROUTES as ACTING
+from collector.api.energy import ROUTES as ENERGY
+from collector.api.envelopes import ROUTES as ENVELOPES
+from collector.api.events import ROUTES as EVENTS
+from collector.api.extender.routes import ROUTES as EXTENDER
+from collector.api.groups import ROUTES as GROUPS
+from collector.api.hints import ROUTES as HINTS
+from collector.api.metrics import scrape
+from collector.api.nodes import ROUTES as NODES
+from collector.api.page import page
+from collector.api.power import PowerCurveQuery, WhatIf, power_curve, what_if
+from collector.api.services import ROUTES as SERVICES
+from collector.api.stream import ROUTES as STREAM
+from collector.core.parts import Core
+from collector.ingest.push import TYPES, take_reports
+from collector.web.bodies import JSON_TYPE
+from collector.web.openapi import document
+from collector.web.routes import (
+    NO_HISTORY,
+    NO_NODE,
+    REFUSED_BODY,
+    REFUSED_HOST,
+    Answer,
+    Route,
+    get,
+    post,
+    refused,
+)
+from collector.web.scopes import Scope
+from wire.messages import Batch, Receipt, encode
+
+
+async def described(_core: Core, _request: web.Request) -> web.Response:
+    """This very table, for programs."""
+    return web.Response(body=_description(), content_type=JSON_TYPE)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/reports",
+        summary="Hand over reports of agents; one that is already here is acknowledged and changes nothing.",
+        serve=take_reports,
+        body=Batch,
+        body_types=TYPES,
+        needs=Scope.NODE,
+        answers={
+            HTTPStatus.OK: Answer("Every report is on disk.", Receipt),
+            **refused(HTTPStatus.BAD_REQUEST, "Something in the batch is wrong; none of it was kept."),
+            **REFUSED_BODY,
+            **refused(
+                HTTPStatus.FORBIDDEN,
+                "What was shown does not allow to speak for a node in the batch, or the Host header is not a"
+                " name of the collector.",
+            ),
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too much is waiting; come back after Retry-After."),
+            **NO_HISTORY,
+        },
+    ),
+    *CLUSTER,
+    *NODES,
+    *CONTAINERS,
+    *SERVICES,
+    *GROUPS,
+    *ENVELOPES,
+    *AVAILABILITY,
+    *ALERTS,
+    *EVENTS,
+    *ENERGY,
+    *STREAM,
+    get(
+        "/v1/power-curve",
+        "What a node would draw from no CPU load to full.",
+        NodePowerCurve,
+        power_curve,
+        query=PowerCurveQuery,
+        refusals={**NO_NODE, **refused(HTTPStatus.CONFLICT, "The node has told no power curve yet.")},
+    ),
+    post(
+        "/v1/what-if",
+        "What more load would add to the draw of one node, or of each.",
+        WhatIfAnswers,
+        what_if,
+        body=WhatIf,
+        refusals=NO_NODE,
+    ),
+    *HINTS,
+    *ACTING,
+    *EXTENDER,
+    Route(
+        method="GET",
+        path="/openapi.json",
+        summary="This description.",
+        serve=described,
+        answers={HTTPStatus.OK: Answer("An OpenAPI 3.1 document.", dict)} | REFUSED_HOST,
+    ),
+    Route(
+        method="GET",
+        path="/metrics",
+        summary="How the collector itself is doing, for Prometheus.",
+        serve=scrape,
+        answers={HTTPStatus.OK: Answer("Metrics.", content_type="text/plain")} | REFUSED_HOST,
+    ),
+    Route(
+        method="GET",
+        path="/",
+        summary="A page that shows the nodes and containers, for people.",
+        serve=page,
+        answers={HTTPStatus.OK: Answer("The page.", content_type="text/html")} | REFUSED_HOST,
+    ),
+)
+
+
+@cache
+def _description() -> bytes:
+    return encode(document(ROUTES))

@@ -1,0 +1,1 @@
+"""What all rooms share: errors, labels, quantities, liveness, periodic tasks, outages."""

@@ -1,0 +1,165 @@
+"""The rhythm of acting: hold the lease, see, look for bottlenecks, ask the timer's policy, follow up."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+
+from collector.common.outages import Part
+from collector.control.actor import Actor
+from collector.control.follow_up import follow_up
+from collector.control.journal import Journal
+from collector.control.lease import Lease, lease_path
+from collector.control.make_room import by_whom, keep, kept_seconds, room
+from collector.control.records import Decision, Trigger
+from collector.control.recovery import recover
+from collector.core.parts import Core
+from collector.drivers.interface import Driver
+from collector.drivers.table import open_driver
+from collector.history.interface import Unavailable
+from collector.placement.question import PlacementQuestion
+from collector.policies.resolve import Chosen, choose
+
+log = logging.getLogger(__name__)
+
+_RENEWALS = 3
+"""Times that a lease is renewed before it would expire."""
+
+
+class Loop:
+    """One collector's acting, while it runs."""
+
+    def __init__(self, core: Core, actor: Actor) -> None:
+        config = core.config
+        self._core, self._settings = core, config.acting
+        self._healer = choose(config, config.acting.policy, "acting.policy")
+        self._planner = choose(config, config.acting.timer_policy, "acting.timer_policy")
+        self._asked_at = core.clock()
+        self._seen_at = 0.0
+        self._recovered = False
+        self._deciding = asyncio.Lock()
+        """One decision at a time: the next is made from what the last one left."""
+        self.actor = actor
+
+    async def renew(self) -> None:
+        """Hold the lease."""
+        was = self.actor.situation.holder
+        await self.actor.situation.hold()
+        if self.actor.situation.holder != was and not self.actor.situation.is_dry:
+            log.info(
+                "%s",
+                "this collector acts"
+                if self.actor.situation.holder is None
+                else f"{self.actor.situation.holder} acts",
+            )
+
+    async def look(self) -> None:
+        """One turn."""
+        now = self._core.clock()
+        seen = now - self._seen_at >= self._settings.view_seconds and await self.actor.situation.see()
+        if seen:
+            self._seen_at = now
+        async with self._deciding:
+            if self.actor.situation.holder is not None and not self.actor.situation.is_dry:
+                # What another one does is its own record's business; what this one left is taken up later.
+                self._recovered = False
+                return
+            if not self._recovered:
+                await recover(self.actor)
+            if seen:
+                await self.actor.situation.release()
+            # Whatever goes wrong in between is made out before anything else is done.
+            self._recovered = False
+            await self._turn()
+            self._recovered = True
+
+    async def _turn(self) -> None:
+        if self._healer is not None:
+            decision = await self.actor.decider.answer_alerts(self._healer)
+            if decision is not None:
+                await self.actor.hands.carry_out(decision)
+        if self._planner is not None and self._core.clock() - self._asked_at >= self._settings.every_seconds:
+            self._asked_at = self._core.clock()
+            await self._ask(self._planner)
+        await follow_up(self.actor.situation)
+
+    async def make_room(self, question: PlacementQuestion) -> Decision:
+        """Do what a container needs first that fits nowhere as things are."""
+        config = self._core.config
+        async with self._deciding:
+            who = by_whom(question, config)
+            snapshot = await self.actor.situation.snapshot()
+            found = room(snapshot, question, who, config.placement.default_class)
+            told = msgspec.to_builtins(question)
+            decision = await self.actor.decider.record(Trigger.REQUEST, who, snapshot, found.plan, told)
+            assert decision is not None, "what somebody asks for is always answered"
+            decision = await self.actor.hands.carry_out(decision)
+            seconds = kept_seconds(question, decision.outcome, self._settings.room_seconds)
+            if seconds and found.node is not None:
+                keep(
+                    self._core.ledger,
+                    snapshot,
+                    question,
+                    found.node,
+                    default_class=config.placement.default_class,
+                    now=self._core.clock(),
+                    seconds=seconds,
+                )
+            return decision
+
+    async def _ask(self, chosen: Chosen) -> None:
+        decision = await self.actor.decider.decide(
+            Trigger.TIMER, chosen, await self.actor.situation.snapshot()
+        )
+        if decision is not None:
+            await self.actor.hands.carry_out(decision)
+
+
+@asynccontextmanager
+async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Loop]:
+    """Act while the block runs, as the settings say; raises `Complaint` when that cannot be."""
+    settings = core.config.acting
+    async with AsyncExitStack() as stack:
+        hands = driver
+        if hands is None:
+            hands = await stack.enter_async_context(open_driver(core.config.driver))
+        journal = Journal(
+            core.history, keep=settings.keep_decisions, keep_input_bytes=settings.keep_input_bytes
+        )
+        await journal.recollect()
+        lease = None
+        if not hands.dry:
+            holder = f"{socket.gethostname()} ({journal.identity})"
+            lease = Lease(lease_path(core.config), holder, settings.lease_seconds, core.clock)
+            core.troubles.watch(Part.DRIVER)
+        loop = Loop(core, Actor.of(core, hands, journal, lease))
+        core.acting.loop = loop
+        await loop.renew()
+        rhythms = [
+            asyncio.create_task(_every(settings.lease_seconds / _RENEWALS, loop.renew)),
+            asyncio.create_task(_every(settings.look_seconds, loop.look)),
+        ]
+        try:
+            yield loop
+        finally:
+            for rhythm in rhythms:
+                rhythm.cancel()
+            await asyncio.gather(*rhythms, return_exceptions=True)
+            if lease is not None:
+                await lease.give_back()
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await work()
+        except Unavailable as error:
+            # What cannot be written down is not done.
+            log.warning("nothing is done, as it cannot be put on record: %s", error)
+        except Exception:
+            # Nobody waits for this, and the next time may go well; but it must be seen.
+            log.exception("acting went wrong; it is tried again in %g s", seconds)
+        await asyncio.sleep(seconds)

@@ -1,0 +1,85 @@
+"""Room for a container that fits nowhere as things are: what a policy would do first, as a plan."""
+
+import logging
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from collector.common.errors import Refusal
+from collector.config import CollectorConfig
+from collector.control.records import Outcome
+from collector.placement.question import PlacementQuestion, chosen, understood
+from collector.placement.reservations import Ledger
+from collector.policies.interface import Plan
+from collector.policies.resolve import Chosen
+from collector.snapshot.tables import Snapshot
+from wire.errors import Complaint
+
+log = logging.getLogger(__name__)
+
+_DEFAULT = "energy4cloud"
+"""The policy that cuts what bears it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a container fits, and what must be done there first."""
+
+    plan: Plan
+    node: str | None = None
+    """None if it fits nowhere."""
+
+
+def by_whom(question: PlacementQuestion, config: CollectorConfig) -> Chosen:
+    """The policy that makes room; raises `Refusal` if it ranks no nodes."""
+    policy, settings = chosen(config, question.policy or _DEFAULT, question.settings)
+    if policy.place is None:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{policy.name} ranks no nodes: choose another", "$.policy")
+    return Chosen(policy, settings)
+
+
+def room(snapshot: Snapshot, question: PlacementQuestion, who: Chosen, default_class: int) -> Room:
+    """What must be done before the container fits on the best node."""
+    assert who.policy.place is not None
+    request, _ = understood(question, snapshot, default_class)
+    ranking = who.policy.place(snapshot, request, who.settings)
+    if ranking.best is None:
+        return Room(Plan(left=("it fits nowhere, whatever is cut, moved or ended",)))
+    best = snapshot.nodes.names[ranking.best]
+    first = ranking.needs(ranking.best)
+    reasons = (f"it then fits on {best}", *ranking.explain(ranking.best))
+    left = () if first else (f"it fits on {best} as things are",)
+    return Room(Plan(actions=first, reasons=reasons, left=left), best)
+
+
+def kept_seconds(question: PlacementQuestion, outcome: Outcome, room_seconds: float) -> float:
+    """How long a place is kept: as asked; and if room had to be made for it, not for nothing."""
+    if outcome is Outcome.DONE:
+        return question.reserve_seconds or room_seconds
+    return question.reserve_seconds if outcome is Outcome.NOTHING else 0.0
+
+
+def keep(  # noqa: PLR0913 - what, where, and for how long
+    ledger: Ledger,
+    snapshot: Snapshot,
+    question: PlacementQuestion,
+    node: str,
+    *,
+    default_class: int,
+    now: float,
+    seconds: float,
+) -> None:
+    """Count the container on a node, so that nobody takes its room meanwhile, nor gives back what was cut."""
+    request, _ = understood(question, snapshot, default_class)
+    try:
+        ledger.place(snapshot, request, node, now=now, seconds=seconds)
+    except Complaint as complaint:
+        # What was done is done, and on record.
+        log.warning("the room on %s is not kept: %s", node, complaint)
+
+
+def asked(told: dict[str, Any]) -> PlacementQuestion:
+    """The question that is on record."""
+    return msgspec.convert(told, PlacementQuestion)

@@ -1,0 +1,140 @@
+"""Decides: asks a policy, and puts on record what it answers with all that it was made from."""
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from collector.analysis.usage import quantities
+from collector.control.guards import refusal
+from collector.control.records import Decision, Step, Trigger, in_words, touched
+from collector.control.situation import Situation
+from collector.control.verification import alerts, load
+from collector.placement.ranking import act
+from collector.policies.interface import Action, Plan
+from collector.policies.resolve import Chosen
+from collector.snapshot.codec import pack
+from collector.snapshot.tables import NOWHERE, Snapshot
+
+log = logging.getLogger(__name__)
+
+_COUNT = re.compile(r"(?<=\s)\d+(?=\s)")
+"""Why nothing can be done is no news where only a number in it moved."""
+_MEMORY = 1
+
+
+class Decider:
+    """Makes decisions, and says the same only once."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._said: dict[Trigger, object] = {}
+        self.decided: Counter[tuple[Trigger, str]] = Counter()
+        """Decisions by what called for them and by policy, since the start."""
+
+    async def answer_alerts(self, chosen: Chosen) -> Decision | None:
+        """Decide what to do about the bottlenecks that are open; None if there is nothing new to say."""
+        snapshot = await self._situation.snapshot()
+        if not snapshot.nodes.short.any():
+            self._said.pop(Trigger.ALERT, None)
+            return None
+        return await self.decide(Trigger.ALERT, chosen, snapshot)
+
+    async def decide(self, trigger: Trigger, chosen: Chosen, snapshot: Snapshot) -> Decision | None:
+        """Ask a policy, and put on record what it answers; None if that was said before."""
+        plan = await asyncio.to_thread(chosen.rebalance, snapshot)
+        return await self.record(trigger, chosen, snapshot, plan)
+
+    async def record(
+        self,
+        trigger: Trigger,
+        chosen: Chosen,
+        snapshot: Snapshot,
+        plan: Plan,
+        request: dict[str, Any] | None = None,
+    ) -> Decision | None:
+        """Put a plan on record, with all that it was made from."""
+        steps = tuple(_step(action, snapshot) for action in plan.actions)
+        given = self._situation.circumstances(snapshot)
+        noes = [refusal(step, given) for step in steps]
+        if not self._is_news(trigger, plan, steps, tuple(no and no[0] for no in noes)):
+            return None
+        is_dry = self._situation.is_dry
+        if is_dry:
+            steps = tuple(
+                step if no is None else msgspec.structs.replace(step, guard=no[0], why=no[1])
+                for step, no in zip(steps, noes, strict=True)
+            )
+        open_alerts = alerts(snapshot)
+        nodes = frozenset[str]().union(
+            *(touched(step.act) for step in steps), (each.node for each in open_alerts)
+        )
+        decision = Decision(
+            id=self._situation.journal.new_id(),
+            at=given.now,
+            trigger=trigger,
+            policy=chosen.policy.name,
+            settings=msgspec.to_builtins(chosen.settings),
+            driver=self._situation.driver_name,
+            dry=is_dry,
+            alerts=open_alerts,
+            request=request,
+            trouble=self._situation.hearsay,
+            reasons=plan.reasons,
+            left=plan.left,
+            steps=steps,
+            watts_before=plan.watts_before,
+            watts_after=plan.watts_after,
+            before=load(snapshot, nodes),
+            ended_at=given.now if is_dry or not steps else None,
+        )
+        packed = await asyncio.to_thread(pack, snapshot)
+        decision = await self._situation.journal.add(decision, packed)
+        self.decided[trigger, chosen.policy.name] += 1
+        _say(decision)
+        return decision
+
+    def _is_news(
+        self, trigger: Trigger, plan: Plan, steps: tuple[Step, ...], guards: tuple[str | None, ...]
+    ) -> bool:
+        """Whether this was not what was said last; what somebody asks for is always answered."""
+        news = (
+            tuple((step.act.kind, step.act.task, step.act.node, step.act.target) for step in steps),
+            guards,
+            () if steps else tuple(_COUNT.sub("some", each) for each in plan.left),
+            # Nothing to be done by the word of one who is away is not the same as nothing to be done.
+            self._situation.trouble is not None,
+        )
+        if trigger is not Trigger.REQUEST and (self._said.get(trigger) == news or not (steps or plan.left)):
+            return False
+        self._said[trigger] = news
+        return True
+
+
+def _step(action: Action, snapshot: Snapshot) -> Step:
+    told, tasks = act(snapshot, action), snapshot.tasks
+    row = tasks.index.get(told.task or "", NOWHERE)
+    if row == NOWHERE:
+        return Step(act=told)
+    service = int(tasks.service[row])
+    requested = np.where(np.isnan(tasks.requested[row]), tasks.allocated[row], tasks.requested[row])
+    return Step(
+        act=told,
+        service=None if service == NOWHERE else snapshot.services.names[service],
+        memory_bytes=int(tasks.envelope[row, _MEMORY]),
+        requested=quantities(requested),
+    )
+
+
+def _say(decision: Decision) -> None:
+    would = "would " if decision.dry else ""
+    for step in decision.steps:
+        log.info("%s %s%s: %s", decision.id, would, in_words(step), "; ".join(step.act.reasons))
+    if not decision.steps:
+        log.info("%s: nothing can be done: %s", decision.id, "; ".join(decision.left))
+    if decision.trouble is not None:
+        log.info("%s was decided by hearsay: %s", decision.id, decision.trouble)

@@ -1,0 +1,205 @@
+"""What is on record of a decision."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from collector.placement.answers import Act
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from wire.resources import Quantities, Resource
+
+_NOTHING = Quantities()
+
+
+class StepState(StrEnum):
+    """How far an action has come."""
+
+    PLANNED = "planned"
+    """Nothing was done, or will be by a driver that only pretends."""
+    REFUSED = "refused"
+    """A guard said no."""
+    DROPPED = "dropped"
+    """It was not begun: something before it went wrong, or the collector was stopped."""
+    STARTED = "started"
+    """The driver was asked, and what became of it is not on record yet."""
+    DONE = "done"
+    """The driver says that it is done; the agents have not shown it yet."""
+    VERIFIED = "verified"
+    """The agents' own data show it."""
+    UNDOING = "undoing"
+    """It did not show in time, and is being put back."""
+    UNDONE = "undone"
+    FAILED = "failed"
+    """It was not done, and all is as before."""
+    UNCLEAR = "unclear"
+    """It was neither seen to be done nor to be undone: a person should look."""
+
+
+IN_MOTION = (StepState.STARTED, StepState.DONE, StepState.UNDOING)
+"""What is begun and not ended: after a restart these are taken up again."""
+CARRIED_OUT = (StepState.DONE, StepState.VERIFIED)
+
+
+class Trigger(StrEnum):
+    """Why something was thought about."""
+
+    ALERT = "alert"
+    TIMER = "timer"
+    REQUEST = "request"
+    """Somebody asked for room."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One action of a plan, and what became of it."""
+
+    act: Act
+    state: StepState = StepState.PLANNED
+    service: str | None = None
+    memory_bytes: int = 0
+    """What the container is reckoned to need: it is filled anew where it goes."""
+    requested: Quantities = _NOTHING
+    """Of a container that is cut: what it was promised at first."""
+    there_before: tuple[str, ...] = ()
+    """Containers of the service that the target had already."""
+    guard: str | None = None
+    """Which guard said no."""
+    why: str | None = None
+    """Why it was refused, dropped or undone, or failed."""
+    what: str | None = None
+    """What was asked of the orchestrator."""
+    containers: tuple[str, ...] = ()
+    """Those that run in place of the one that was moved."""
+    started_at: float | None = None
+    done_at: float | None = None
+    ended_at: float | None = None
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """A bottleneck that a decision answers."""
+
+    node: str
+    resource: Resource
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes that a decision touches, at one moment."""
+
+    at: float
+    watts: float | None
+    """What all nodes draw that are known to draw anything; null if none is."""
+    used_ratios: dict[str, float]
+    """The most used resource of each node that the decision touches, 0-1."""
+    alerts: tuple[Alert, ...]
+    """Those of the nodes that it touches."""
+
+
+class Outcome(StrEnum):
+    """What came of a decision."""
+
+    NOTHING = "nothing"
+    """There was nothing to do, or nothing that could be done."""
+    DRY = "dry"
+    RUNNING = "running"
+    DONE = "done"
+    PARTLY = "partly"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was decided: why, what, and what came of it."""
+
+    id: str
+    at: float
+    trigger: Trigger
+    policy: str
+    settings: dict[str, Any]
+    driver: str
+    dry: bool
+    """Whether nothing was asked of anybody."""
+    alerts: tuple[Alert, ...] = ()
+    """The bottlenecks that were open."""
+    request: dict[str, Any] | None = None
+    """What room was asked for."""
+    trouble: str | None = None
+    """That the orchestrator was away, and how old its word was that this is made from."""
+    reasons: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """What was thought of and left, and why."""
+    steps: tuple[Step, ...] = ()
+    watts_before: float | None = None
+    """As the plan reckons."""
+    watts_after: float | None = None
+    before: Load
+    after: Load | None = None
+    """When the bottleneck was over, or some time after the last step; null until then."""
+    outcome: Outcome = Outcome.NOTHING
+    ended_at: float | None = None
+    healed_seconds: float | None = None
+    """From the decision until the nodes that it relieved said that they are short of nothing."""
+    input_bytes: int = 0
+    """Size of the snapshot that it was made from, as it is kept; 0 once that is gone."""
+
+
+def outcome_of(decision: Decision) -> Outcome:
+    """What came of a decision, from its steps."""
+    states = {step.state for step in decision.steps}
+    if not states:
+        return Outcome.NOTHING
+    if decision.dry:
+        return Outcome.DRY
+    if states & {*IN_MOTION, StepState.PLANNED}:
+        return Outcome.RUNNING
+    if states == {StepState.VERIFIED}:
+        return Outcome.DONE
+    if StepState.VERIFIED in states:
+        return Outcome.PARTLY
+    return Outcome.REFUSED if states <= {StepState.REFUSED, StepState.DROPPED} else Outcome.FAILED
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """That nothing may be done, since when, and why."""
+
+    since: float
+    until: float | None = None
+    """Null means until somebody resumes."""
+    why: str = ""
+
+
+def action_of(act: Act) -> Action:
+    """The action that is on record."""
+    task, node, target = act.task or "", act.node or "", act.target or ""
+    match act.kind:
+        case "move":
+            return Move(
+                task=task,
+                source=node,
+                target=target,
+                reasons=act.reasons,
+                gain_watts=act.gain_watts,
+                cost_joules=act.cost_joules,
+            )
+        case "cut":
+            return Cut(task=task, node=node, allocated=act.allocated or _NOTHING, reasons=act.reasons)
+        case "kill":
+            return Kill(task=task, node=node, target=act.target, reasons=act.reasons)
+        case "start":
+            return Start(task=task, target=target, reasons=act.reasons)
+        case "power-on" | "power-off":
+            on = act.kind == "power-on"
+            return Power(node=node, on=on, reasons=act.reasons, gain_watts=act.gain_watts)
+
+
+def in_words(step: Step) -> str:
+    """A step in short, for a person."""
+    told = step.act
+    where = "".join(
+        f" {word} {node}" for word, node in (("on", told.node), ("to", told.target)) if node is not None
+    )
+    return f"{told.kind} {told.name or told.task or ''}".rstrip() + where
+
+
+def touched(act: Act) -> frozenset[str]:
+    """The nodes that an action is about."""
+    return frozenset(node for node in (act.node, act.target) if node)

@@ -1,0 +1,130 @@
+"""Whether something was done: from what the agents say, and after a crash from what the orchestrator does."""
+
+from enum import Enum, auto
+
+import numpy as np
+
+from collector.control.records import Alert, Load, Step
+from collector.drivers.interface import View
+from collector.snapshot.tables import NOWHERE, Liveness, Snapshot
+from wire.resources import RESOURCES, Quantities
+
+_MOST_OFF_RATIO = 0.02
+"""Limits are told in whole microseconds and pages, so that they come back slightly off."""
+
+
+def containers_of(snapshot: Snapshot, service: str | None, node: str) -> frozenset[str]:
+    """The containers of a service that a node runs."""
+    row, on = snapshot.services.index.get(service or "", NOWHERE), snapshot.nodes.index.get(node, NOWHERE)
+    if NOWHERE in {row, on}:
+        return frozenset()
+    rows = snapshot.tasks_of(row)
+    return frozenset(snapshot.tasks.ids[task] for task in rows[snapshot.tasks.node[rows] == on])
+
+
+def shown(step: Step, snapshot: Snapshot, limit: Quantities | None) -> frozenset[str] | None:
+    """The containers that show that a step was done, as agents tell; None while they do not.
+
+    `limit` is what the container's node sees as its limits now.
+    """
+    act, nodes = step.act, snapshot.nodes
+    match act.kind:
+        case "move" | "start" | "kill":
+            if act.kind == "kill" and act.target is None:
+                return None if act.task in snapshot.tasks.index else frozenset()
+            there = containers_of(snapshot, step.service, act.target or "")
+            new = there & frozenset(step.containers) if step.containers else there - set(step.there_before)
+            is_left = act.kind == "start" or act.task not in containers_of(
+                snapshot, step.service, act.node or ""
+            )
+            return new if new and is_left else None
+        case "cut":
+            return frozenset({act.task or ""}) if _is_about(limit, act.allocated) else None
+        case "power-off" | "power-on":
+            row = nodes.index.get(act.node or "", NOWHERE)
+            if row == NOWHERE:
+                return None
+            is_up = nodes.liveness[row] == Liveness.UP
+            # A node that was told to switch off falls silent in its own time: the hook's word counts.
+            return frozenset() if is_up or act.kind == "power-off" else None
+
+
+def _is_about(limit: Quantities | None, allocated: Quantities | None) -> bool:
+    if limit is None or allocated is None:
+        return False
+    for resource in RESOURCES[:2]:
+        wanted, has = allocated.of(resource), limit.of(resource)
+        if wanted is not None and (has is None or abs(has - wanted) > _MOST_OFF_RATIO * wanted):
+            return False
+    return True
+
+
+class Standing(Enum):
+    """How an action stands that may or may not have been carried out."""
+
+    DONE = auto()
+    NOT_DONE = auto()
+    UNDER_WAY = auto()
+    NEITHER = auto()
+
+
+def standing(step: Step, view: View) -> Standing:
+    """What the orchestrator's view says of an action whose outcome is not known."""
+    act = step.act
+    running = [each for each in view.tasks if each.service == step.service and each.state == "running"]
+    match act.kind:
+        case "move" | "kill" | "start":
+            at_source = any(each.container == act.task for each in running)
+            at_target = any(
+                each.node == act.target and each.container not in step.there_before for each in running
+            )
+            if at_target:
+                return Standing.UNDER_WAY if at_source else Standing.DONE
+            return Standing.NOT_DONE if at_source else Standing.NEITHER
+        case "power-off":
+            node = next((each for each in view.nodes if each.name == act.node), None)
+            if node is None or not node.ready:
+                return Standing.DONE
+            return Standing.NOT_DONE if node.accepts else Standing.UNDER_WAY
+        case "power-on":
+            node = next((each for each in view.nodes if each.name == act.node), None)
+            return Standing.DONE if node is not None and node.ready and node.accepts else Standing.NOT_DONE
+        case "cut":
+            # The orchestrator does not tell limits one by one; the agents do.
+            return Standing.UNDER_WAY
+
+
+def new_containers(step: Step, view: View) -> tuple[str, ...]:
+    """What runs on the target and did not before, as the orchestrator says."""
+    return tuple(
+        each.container
+        for each in view.tasks
+        if each.service == step.service
+        and each.node == step.act.target
+        and each.state == "running"
+        and each.container not in step.there_before
+    )
+
+
+def load(snapshot: Snapshot, names: frozenset[str]) -> Load:
+    """How the nodes that a decision touches are now, and what all nodes draw."""
+    nodes = snapshot.nodes
+    rows = [nodes.index[name] for name in sorted(names) if name in nodes.index]
+    watts = nodes.watts
+    highest = np.nan_to_num(nodes.used_ratio, nan=0.0).max(axis=1, initial=0.0)
+    return Load(
+        at=snapshot.at,
+        watts=None if np.isnan(watts).all() else float(np.nansum(watts)),
+        used_ratios={nodes.names[row]: round(float(highest[row]), 4) for row in rows},
+        alerts=alerts(snapshot, names),
+    )
+
+
+def alerts(snapshot: Snapshot, names: frozenset[str] | None = None) -> tuple[Alert, ...]:
+    """The bottlenecks that are open, of some nodes or of all."""
+    nodes = snapshot.nodes
+    return tuple(
+        Alert(node=nodes.names[row], resource=RESOURCES[place])
+        for row, place in np.argwhere(nodes.bottleneck).tolist()
+        if names is None or nodes.names[row] in names
+    )

@@ -1,0 +1,1 @@
+"""The parts of one running collector, and what it counts about itself."""

@@ -1,0 +1,274 @@
+"""What the API server says of nodes and pods, and what follows from it. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from collector.common.quantities import parse_quantity
+from collector.drivers.interface import Mode, NodeView, ServiceView, TaskView, View
+from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
+from wire.resources import Quantities
+
+DRAINED, OFF = "wattpack.drained", "wattpack.off"
+"""The annotations of a node that was cordoned by us, and of one that was then switched off."""
+_HOSTNAME = "kubernetes.io/hostname"
+_MIRROR = "kubernetes.io/config.mirror"
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+_LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
+_CLOSING = frozenset({"NoSchedule", "NoExecute"})
+
+
+class _Words(msgspec.Struct, rename="camel", frozen=True):
+    """As the API server spells it; what is not told is empty."""
+
+
+class Owner(_Words, frozen=True):
+    """Who makes a pod anew."""
+
+    kind: str
+    name: str
+    controller: bool = False
+
+
+class Meta(_Words, frozen=True):
+    """What every object has."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[Owner, ...] = ()
+    deletion_timestamp: str | None = None
+
+
+class Condition(_Words, frozen=True):
+    """A state of a node or pod, and whether it holds."""
+
+    type: str
+    status: str = "Unknown"
+
+
+class _Taint(_Words, frozen=True):
+    key: str
+    effect: str = ""
+
+
+class _NodeSpec(_Words, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[_Taint, ...] = ()
+
+
+class _NodeStatus(_Words, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(_Words, frozen=True):
+    """A node."""
+
+    metadata: Meta
+    spec: _NodeSpec = _NodeSpec()
+    status: _NodeStatus = _NodeStatus()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def ready(self) -> bool:
+        return _holds(self.status.conditions, "Ready")
+
+    @property
+    def accepts(self) -> bool:
+        """Whether just any pod may come: a taint keeps out those that do not tolerate it."""
+        return not self.spec.unschedulable and not any(taint.effect in _CLOSING for taint in self.spec.taints)
+
+    @property
+    def is_manager(self) -> bool:
+        return _CONTROL_PLANE in self.metadata.labels
+
+
+class _Resources(_Words, frozen=True):
+    requests: dict[str, str | int | float] = {}
+    limits: dict[str, str | int | float] = {}
+
+
+class _Container(_Words, frozen=True):
+    image: str = ""
+    resources: _Resources = _Resources()
+
+
+class _PodSpec(_Words, frozen=True):
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    volumes: tuple[dict[str, Any], ...] = ()
+    containers: tuple[_Container, ...] = ()
+
+
+class _ContainerStatus(_Words, frozen=True):
+    container_id: str = msgspec.field(name="containerID", default="")
+
+
+class _PodStatus(_Words, frozen=True):
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+
+
+class Pod(_Words, frozen=True):
+    """A pod."""
+
+    metadata: Meta
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+    @property
+    def name(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def owner(self) -> Owner | None:
+        return next((owner for owner in self.metadata.owner_references if owner.controller), None)
+
+    @property
+    def workload(self) -> str:
+        """What it is one of, `namespace/name`: of a Deployment its own name, not that of its ReplicaSet."""
+        if (owner := self.owner) is None:
+            return self.name
+        revision = self.metadata.labels.get("pod-template-hash")
+        name = owner.name.removesuffix(f"-{revision}") if owner.kind == "ReplicaSet" else owner.name
+        return f"{self.metadata.namespace}/{name}"
+
+    @property
+    def is_daemon(self) -> bool:
+        return self.owner is not None and self.owner.kind == "DaemonSet"
+
+    @property
+    def is_static(self) -> bool:
+        """The node's own agent keeps it; the API server shows an image of it."""
+        return _MIRROR in self.metadata.annotations
+
+    @property
+    def lives(self) -> bool:
+        return self.metadata.deletion_timestamp is None and self.status.phase in {"Pending", "Running"}
+
+    @property
+    def is_ready(self) -> bool:
+        return self.lives and _holds(self.status.conditions, "Ready")
+
+    @property
+    def containers(self) -> tuple[str, ...]:
+        """Ids as the runtime knows them: without `containerd://`."""
+        told = (status.container_id.rpartition("://")[2] for status in self.status.container_statuses)
+        return tuple(container for container in told if container)
+
+
+class Nodes(_Words, frozen=True):
+    """A list of nodes."""
+
+    items: tuple[Node, ...] = ()
+
+
+class Pods(_Words, frozen=True):
+    """A list of pods."""
+
+    items: tuple[Pod, ...] = ()
+
+
+def view_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> View:
+    """All of it as every driver tells it."""
+    living = [pod for pod in pods if pod.lives]
+    workloads: dict[str, list[Pod]] = {}
+    for pod in living:
+        workloads.setdefault(pod.workload, []).append(pod)
+    return View(
+        nodes=tuple(
+            NodeView(
+                name=node.name,
+                ready=node.ready,
+                accepts=node.accepts,
+                labels=node.metadata.labels,
+                is_manager=node.is_manager,
+            )
+            for node in nodes
+        ),
+        services=tuple(service_view(name, members) for name, members in workloads.items()),
+        tasks=tuple(
+            TaskView(
+                container=container,
+                service=pod.workload,
+                node=pod.spec.node_name,
+                state=pod.status.phase.lower(),
+            )
+            for pod in living
+            if pod.spec.node_name
+            for container in pod.containers
+        ),
+    )
+
+
+def service_view(name: str, pods: list[Pod]) -> ServiceView:
+    """A workload, by its pods; they are alike."""
+    pod = pods[0]
+    containers = pod.spec.containers
+    mode = Mode.GLOBAL if pod.is_daemon else Mode.ALONE if pod.owner is None else Mode.REPLICATED
+    return ServiceView(
+        name=name,
+        mode=mode,
+        replicas=len(pods),
+        reserve=_sum(container.resources.requests for container in containers),
+        limit=_sum(container.resources.limits for container in containers),
+        constraints=tuple(f"{label}=={value}" for label, value in pod.spec.node_selector.items()),
+        image=containers[0].image if containers else "",
+        labels=pod.metadata.labels,
+        stays=next(_reasons(pod, len(pods)), None),
+    )
+
+
+def _reasons(pod: Pod, replicas: int) -> Iterator[str]:
+    """Why a pod may not be moved, the weightiest first."""
+    leave = pod.metadata.labels.get(MOVE)
+    if leave == NEVER:
+        yield f"its label {MOVE} says {NEVER}"
+    yield from _of_its_kind(pod)
+    if leave == ALLOWED:
+        return
+    for volume in pod.spec.volumes:
+        if any(kind in volume for kind in _LOCAL_VOLUMES):
+            yield f"it uses the volume {volume.get('name')}, which stays behind {NO_LEAVE}"
+    if replicas <= 1:
+        yield f"it has one replica {NO_LEAVE}"
+
+
+def _of_its_kind(pod: Pod) -> Iterator[str]:
+    """What no leave can change."""
+    if pod.is_daemon:
+        yield "it runs on every node"
+    if pod.is_static:
+        yield "its node keeps it, not the API server"
+    if pod.owner is None:
+        yield "nobody would make it anew"
+    elif pod.owner.kind == "Job":
+        yield "it is a job, which would begin anew"
+    if _HOSTNAME in pod.spec.node_selector:
+        yield f"its own selector pins it to {pod.spec.node_selector[_HOSTNAME]}"
+
+
+def _amount(told: str | float) -> float:
+    return float(parse_quantity(str(told)))
+
+
+def _sum(told: Iterable[Mapping[str, str | int | float]]) -> Quantities:
+    """What the containers of a pod come to; not known unless each says."""
+    listed = list(told)
+    cpus = [_amount(each["cpu"]) for each in listed if "cpu" in each]
+    memory = [_amount(each["memory"]) for each in listed if "memory" in each]
+    return Quantities(
+        sum(cpus) if cpus and len(cpus) == len(listed) else None,
+        round(sum(memory)) if memory and len(memory) == len(listed) else None,
+    )
+
+
+def _holds(conditions: Iterable[Condition], kind: str) -> bool:
+    return any(condition.type == kind and condition.status == "True" for condition in conditions)

@@ -1,0 +1,279 @@
+"""What a manager says of nodes, services and tasks, and what follows from it. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from collector.drivers.docker.client import Json
+from collector.drivers.interface import CannotAct, Mode, NodeView, ServiceView, TaskView, View
+from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
+from collector.drivers.swarm.specs import as_written, constraints_of
+from wire.resources import Quantities
+
+_NANOCPUS = 1e9
+_NANOSECONDS = 1e9
+_STOP_NANOSECONDS = 10e9
+"""What Swarm takes where nothing is told."""
+_PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
+_UPDATING = frozenset({"updating", "rollback_started"})
+DRAINED, OFF = "wattpack.drained", "wattpack.off"
+"""The labels of a node that was drained by us, with what it was before, and of one that was then switched
+off: nobody else's drained node is ever taken for ours."""
+
+
+class Version(msgspec.Struct, rename="pascal", frozen=True):
+    """Counts the changes of an object; an update must name the last one it knows."""
+
+    index: int = 0
+
+
+class _Description(msgspec.Struct, rename="pascal", frozen=True):
+    hostname: str = ""
+
+
+class _NodeStatus(msgspec.Struct, rename="pascal", frozen=True):
+    state: str = "unknown"
+
+
+class Node(msgspec.Struct, rename="pascal", frozen=True):
+    """One of `GET /nodes`."""
+
+    id: str = msgspec.field(name="ID")
+    version: Version = Version()
+    spec: Json = {}
+    description: _Description = _Description()
+    status: _NodeStatus = _NodeStatus()
+
+    @property
+    def name(self) -> str:
+        return self.description.hostname or self.id
+
+    @property
+    def ready(self) -> bool:
+        return self.status.state == "ready"
+
+    @property
+    def active(self) -> bool:
+        return str(self.spec.get("Availability", "active")) == "active"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.spec.get("Labels") or {}
+
+    @property
+    def is_manager(self) -> bool:
+        return self.spec.get("Role") == "manager"
+
+
+class _UpdateStatus(msgspec.Struct, rename="pascal", frozen=True):
+    state: str = ""
+    message: str = ""
+
+
+class Service(msgspec.Struct, rename="pascal", frozen=True):
+    """One of `GET /services`."""
+
+    id: str = msgspec.field(name="ID")
+    version: Version = Version()
+    spec: Json = {}
+    update_status: _UpdateStatus | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.spec.get("Name") or self.id)
+
+    @property
+    def update(self) -> _UpdateStatus:
+        return self.update_status or _UpdateStatus()
+
+    @property
+    def is_updating(self) -> bool:
+        return self.update.state in _UPDATING
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True):
+    container_id: str = msgspec.field(name="ContainerID", default="")
+
+
+class _TaskStatus(msgspec.Struct, rename="pascal", frozen=True):
+    state: str = ""
+    message: str = ""
+    err: str = ""
+    container_status: _ContainerStatus | None = None
+
+
+class Task(msgspec.Struct, rename="pascal", frozen=True):
+    """One of `GET /tasks`."""
+
+    id: str = msgspec.field(name="ID")
+    service_id: str = msgspec.field(name="ServiceID", default="")
+    node_id: str = msgspec.field(name="NodeID", default="")
+    desired_state: str = ""
+    status: _TaskStatus = _TaskStatus()
+
+    @property
+    def container(self) -> str:
+        return self.status.container_status.container_id if self.status.container_status else ""
+
+    @property
+    def wanted(self) -> bool:
+        return self.desired_state == "running"
+
+    @property
+    def runs(self) -> bool:
+        """Runs, and is healthy if it says how to tell: until then Swarm calls it `starting`."""
+        return self.status.state == "running"
+
+    @property
+    def has_no_place(self) -> bool:
+        """Fits on none of the nodes that it may go to: too little room, a port that is taken."""
+        return self.status.state == "pending" and self.status.err.startswith("no suitable node")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Swarm at one moment. The service of each task is here too, and so is its node, if it has one."""
+
+    nodes: tuple[Node, ...]
+    services: tuple[Service, ...]
+    tasks: tuple[Task, ...]
+
+    @classmethod
+    def of(cls, nodes: tuple[Node, ...], services: tuple[Service, ...], tasks: tuple[Task, ...]) -> "Cluster":
+        """What three questions gave; what came or went between them is left out."""
+        known = {service.id for service in services}
+        places = {"", *(node.id for node in nodes)}
+        return cls(
+            nodes,
+            services,
+            tuple(task for task in tasks if task.service_id in known and task.node_id in places),
+        )
+
+    @cached_property
+    def service_of(self) -> Mapping[str, Service]:
+        return {service.id: service for service in self.services}
+
+    @cached_property
+    def node_of(self) -> Mapping[str, Node]:
+        return {node.id: node for node in self.nodes}
+
+    def node(self, name: str) -> Node:
+        """The node of a name; names are the hosts', which Swarm does not keep apart."""
+        match [node for node in self.nodes if node.name == name]:
+            case [node]:
+                return node
+            case []:
+                raise CannotAct(f"Swarm knows no node {name}")
+            case _:
+                raise CannotAct(f"Swarm knows several nodes called {name}: give each host a name of its own")
+
+    def task(self, container: str) -> Task | None:
+        return next((task for task in self.tasks if task.wanted and task.container == container), None)
+
+    def view(self) -> View:
+        """All of it as every driver tells it."""
+        names = {node.id: node.name for node in self.nodes}
+        return View(
+            nodes=tuple(
+                NodeView(
+                    name=node.name,
+                    ready=node.ready,
+                    accepts=node.active,
+                    labels=node.labels,
+                    is_manager=node.is_manager,
+                )
+                for node in self.nodes
+            ),
+            services=tuple(service_view(service) for service in self.services),
+            tasks=tuple(
+                TaskView(
+                    container=task.container,
+                    service=self.service_of[task.service_id].name,
+                    node=names[task.node_id],
+                    state=task.status.state,
+                )
+                for task in self.tasks
+                if task.wanted and task.container and task.node_id
+            ),
+        )
+
+
+def service_view(service: Service) -> ServiceView:
+    """A service as its user described it."""
+    spec = as_written(service.spec)
+    template: Json = spec.get("TaskTemplate") or {}
+    container: Json = template.get("ContainerSpec") or {}
+    resources: Json = template.get("Resources") or {}
+    labels: dict[str, str] = {**(container.get("Labels") or {}), **(spec.get("Labels") or {})}
+    mode, replicas, is_job = _mode(spec.get("Mode") or {})
+    return ServiceView(
+        name=service.name,
+        mode=mode,
+        replicas=replicas,
+        reserve=_quantities(resources.get("Reservations") or {}),
+        limit=_quantities(resources.get("Limits") or {}),
+        constraints=tuple(constraints_of(spec)),
+        image=str(container.get("Image", "")),
+        labels=labels,
+        stays=next(_reasons(spec, labels, mode, replicas, is_job=is_job), None),
+    )
+
+
+def _reasons(
+    spec: Json, labels: Mapping[str, str], mode: Mode, replicas: int, *, is_job: bool
+) -> Iterator[str]:
+    """Why a service may not be moved, the weightiest first."""
+    leave = labels.get(MOVE)
+    if leave == NEVER:
+        yield f"its label {MOVE} says {NEVER}"
+    if is_job:
+        yield "it is a job, which would begin anew"
+    if mode is Mode.GLOBAL:
+        yield "it runs on every node"
+    for constraint in constraints_of(spec):
+        if pin := _PIN.match(constraint):
+            yield f"its own constraint pins it to {pin['value']}"
+    if leave == ALLOWED:
+        return
+    for place in local_data(spec, writable_only=False):
+        yield f"it uses {place}, which stays behind {NO_LEAVE}"
+    if replicas <= 1:
+        yield f"it has one replica {NO_LEAVE}"
+
+
+def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:
+    """What of a service's data lives on a node: bind mounts, and volumes of the engine's own driver."""
+    container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
+    mounts: Iterable[Json] = container.get("Mounts") or ()
+    for mount in mounts:
+        if writable_only and mount.get("ReadOnly"):
+            continue
+        driver = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name")
+        match mount.get("Type", "volume"):
+            case "bind":
+                yield f"the folder {mount.get('Source')}"
+            case "volume" if driver in {None, "", "local"}:
+                yield f"the local volume {mount.get('Source') or mount.get('Target')}"
+
+
+def stop_seconds(spec: Json) -> float:
+    """How long a task of a service is given to end."""
+    container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
+    return float(container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
+
+
+def _mode(mode: Json) -> tuple[Mode, int, bool]:
+    if "Global" in mode or "GlobalJob" in mode:
+        return Mode.GLOBAL, 1, "GlobalJob" in mode
+    if "ReplicatedJob" in mode:
+        return Mode.REPLICATED, int((mode["ReplicatedJob"] or {}).get("MaxConcurrent") or 1), True
+    return Mode.REPLICATED, int((mode.get("Replicated") or {}).get("Replicas", 1)), False
+
+
+def _quantities(told: Mapping[str, Any]) -> Quantities:
+    cpus, memory = told.get("NanoCPUs"), told.get("MemoryBytes")
+    return Quantities(cpus / _NANOCPUS if cpus else None, memory or None)

@@ -1,0 +1,164 @@
+"""Everything that is asked of the SQLite history: synchronous, on one connection, in one thread."""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from collector.history.interface import (
+    ContainerKey,
+    EventPlace,
+    Happened,
+    Mean,
+    Received,
+    Recollection,
+    Standing,
+    UsageWord,
+    Used,
+)
+from collector.history.sqlite.means import CONTAINER_SAMPLES, NODE_SAMPLES, means_of, parameters
+from collector.history.sqlite.rows import (
+    CONTAINER_VALUES,
+    NODE_VALUES,
+    alert_of,
+    container_of,
+    event_of,
+    heartbeat_of,
+    node_of,
+    sums_of,
+    usage_of,
+)
+from collector.reports.alerts import AlertSaid
+from wire.messages import ContainerState, Report
+
+_NODES_AT_ONCE = 20
+"""Whose samples are weighed in one go, in which nobody else has a turn."""
+
+_SINCE_HEARTBEAT = """
+FROM boots b
+JOIN nodes n ON n.id = b.node_id
+JOIN reports r ON r.boot_id = b.id AND r.sequence >= coalesce(
+    (SELECT max(sequence) FROM reports h WHERE h.boot_id = b.id AND h.heartbeat IS NOT NULL), 0
+)
+"""
+
+_REPORTS = f"""
+SELECT r.id, r.received_at, n.name, b.name, r.sequence, r.at, r.heartbeat, f.body,
+       {", ".join(f"s.{name}" for name in NODE_VALUES)}
+{_SINCE_HEARTBEAT}
+LEFT JOIN node_samples s ON s.report_id = r.id
+LEFT JOIN facts f ON f.id = s.facts_id
+ORDER BY r.received_at, r.id
+"""
+
+_CONTAINERS = f"""
+SELECT s.report_id, c.runtime_id, f.body, {", ".join(f"s.{name}" for name in CONTAINER_VALUES)}
+{_SINCE_HEARTBEAT}
+JOIN container_samples s ON s.report_id = r.id
+JOIN containers c ON c.id = s.container_id
+LEFT JOIN facts f ON f.id = s.facts_id
+ORDER BY s.report_id, c.runtime_id
+"""
+
+_ALERTS = """
+SELECT n.name, b.name, a.sequence, a.body
+FROM alerts a JOIN boots b ON b.id = a.boot_id JOIN nodes n ON n.id = b.node_id
+"""
+
+_USAGE = "SELECT n.name, u.slot, u.body FROM usage u JOIN nodes n ON n.id = u.node_id"
+
+_USAGE_WORDS = """
+SELECT n.name, w.boot, w.sequence, w.slot, w.body FROM usage_words w JOIN nodes n ON n.id = w.node_id
+"""
+
+_RUNTIME_IDS = "SELECT c.id, c.runtime_id FROM json_each(?) each JOIN containers c ON c.id = each.value"
+
+_EVENTS = """
+SELECT n.name, e.body, e.at, e.report_id, e.number
+FROM events e JOIN reports r ON r.id = e.report_id JOIN boots b ON b.id = r.boot_id
+JOIN nodes n ON n.id = b.node_id
+WHERE (:node IS NULL OR n.name = :node)
+AND (:at IS NULL OR (e.at, e.report_id, e.number) < (:at, :report_id, :number))
+ORDER BY e.at DESC, e.report_id DESC, e.number DESC LIMIT :limit
+"""
+
+
+class Reader:
+    """Answers questions about what is stored."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> dict[str, Mean]:
+        found = self._means(NODE_SAMPLES, window_seconds, standings)
+        return {node: mean for node, _, mean in found}
+
+    def container_means(
+        self, window_seconds: float, standings: Sequence[Standing]
+    ) -> dict[ContainerKey, Mean]:
+        found = list(self._means(CONTAINER_SAMPLES, window_seconds, standings))
+        numbers = msgspec.json.encode([number for _, number, _ in found]).decode()
+        ids = dict(self._connection.execute(_RUNTIME_IDS, (numbers,)))
+        return {(node, ids[number]): mean for node, number, mean in found if number in ids}
+
+    def _means(
+        self, samples: str, window_seconds: float, standings: Sequence[Standing]
+    ) -> Iterator[tuple[str, int, Mean]]:
+        for start in range(0, len(standings), _NODES_AT_ONCE):
+            given = parameters(window_seconds, standings[start : start + _NODES_AT_ONCE])
+            yield from means_of(self._connection.execute(samples, given).fetchall())
+
+    def events(self, limit: int, node: str | None, before: EventPlace | None = None) -> list[Happened]:
+        at, report_id, number = (None, None, None) if before is None else before
+        given = {"limit": limit, "node": node, "at": at, "report_id": report_id, "number": number}
+        rows = self._connection.execute(_EVENTS, given)
+        return [Happened(row[0], event_of(row[1]), row[2:]) for row in rows]
+
+    def recollect(self, kind: str) -> dict[str, bytes]:
+        return dict(self._connection.execute("SELECT key, payload FROM memories WHERE kind = ?", (kind,)))
+
+    def recall(self) -> Recollection:
+        # One read transaction, so that all queries speak of the same reports.
+        self._connection.execute("BEGIN")
+        try:
+            return Recollection(
+                reports=self._reports(),
+                alerts=[
+                    AlertSaid(node, boot, sequence, alert_of(body))
+                    for node, boot, sequence, body in self._connection.execute(_ALERTS)
+                ],
+                usage=[
+                    Used(node, slot, sums_of(body)) for node, slot, body in self._connection.execute(_USAGE)
+                ],
+                usage_words=[
+                    (UsageWord(node, boot, sequence, slot), usage_of(body))
+                    for node, boot, sequence, slot, body in self._connection.execute(_USAGE_WORDS)
+                ],
+            )
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    def _reports(self) -> list[Received]:
+        containers: defaultdict[int, list[ContainerState]] = defaultdict(list)
+        gone: defaultdict[int, list[str]] = defaultdict(list)
+        for report_id, runtime_id, facts, *values in self._connection.execute(_CONTAINERS):
+            if facts is None:
+                gone[report_id].append(runtime_id)
+            else:
+                containers[report_id].append(container_of(runtime_id, facts, tuple(values)))
+        found = []
+        for row in self._connection.execute(_REPORTS):
+            report_id, received_at, node, boot, sequence, at, heartbeat, facts, *values = row
+            report = Report(
+                node=node,
+                boot=boot,
+                sequence=sequence,
+                at=at,
+                state=None if facts is None else node_of(facts, tuple(values)),
+                containers=tuple(containers[report_id]),
+                gone=tuple(gone[report_id]),
+                heartbeat=heartbeat_of(heartbeat),
+            )
+            found.append(Received(report, received_at))
+        return found

@@ -1,0 +1,23 @@
+"""The history that the settings ask for."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from collector.common.outages import Troubles
+from collector.config import CollectorConfig
+from collector.history.interface import History
+from collector.history.prometheus.history import open_prometheus
+from collector.history.sqlite.history import open_sqlite
+
+
+@asynccontextmanager
+async def open_history(
+    config: CollectorConfig, troubles: Troubles, clock: Callable[[], float]
+) -> AsyncIterator[History]:
+    """Open the history; raises `Complaint` when it cannot be had."""
+    if config.history.store == "prometheus":
+        async with open_prometheus(config, troubles, clock) as history:
+            yield history
+    else:
+        async with open_sqlite(config.history) as file:
+            yield file

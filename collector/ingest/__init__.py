@@ -1,0 +1,1 @@
+"""Reports in: pushed by agents, or pulled from a Prometheus that scrapes them. Parsed once."""

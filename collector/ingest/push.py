@@ -1,0 +1,133 @@
+"""The way in: reports are parsed once, kept, and only then acknowledged.
+
+Clocks are the nodes' own and may be wrong; no report is refused for the time it bears. Its `at` is kept
+as it is and used against other times of the same node; whether a node is alive, and when a sample is too old
+to keep, goes by the collector's clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from aiohttp import web
+
+from collector.analysis.usage import slot_of
+from collector.api.stream import tell_events
+from collector.common.errors import Refusal
+from collector.core.parts import Core, Kind, Outcome
+from collector.history.interface import Unavailable, UsageWord
+from collector.history.prometheus.reader import is_pulled
+from collector.web.backpressure import WAITING
+from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
+from collector.web.scopes import CALLER, Caller
+from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch, parse_packed_batch
+
+log = logging.getLogger(__name__)
+
+TYPES = (JSON_TYPE, MSGPACK_TYPE)
+
+_SUMS_AT_ONCE = 8
+"""Nodes whose usage is written down in one commit: few enough that reports hardly wait for it."""
+_SUMS_SECONDS = 0.25
+
+
+async def take_reports(core: Core, request: web.Request) -> web.Response:
+    """Keep a batch of reports for good, then say how many of them were new."""
+    with core.tally.ingest_duration.time():
+        try:
+            receipt = await _take(core, request)
+        except Refusal as refusal:
+            core.tally.reports[_outcome(refusal)] += 1
+            raise
+        return web.Response(body=encode(receipt), content_type=JSON_TYPE)
+
+
+async def _take(core: Core, request: web.Request) -> Receipt:
+    caller, waiting = request[CALLER], request.app[WAITING]
+    with waiting.request(caller) as grown:
+        body = await read_body(core, request, types=TYPES, grown=grown)
+        reports = parse_reports(body, request.content_type)
+        check_speaker(reports, caller)
+        with waiting.room_for(reports):
+            return await keep(core, reports)
+
+
+def _outcome(refusal: Refusal) -> Outcome:
+    delayed = refusal.problem.status == HTTPStatus.TOO_MANY_REQUESTS
+    return Outcome.DELAYED if delayed else Outcome.REFUSED
+
+
+async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
+    """Keep reports for good, then know them."""
+    received_at = core.clock()
+    new = await core.history.add(reports, received_at)
+    for report, is_new in zip(reports, new, strict=True):
+        core.tally.reports[Outcome.TAKEN if is_new else Outcome.KNOWN] += 1
+        if is_new:
+            core.tally.taken[_kind(report)] += 1
+            is_ahead = core.registry.apply(report, received_at)
+            # What is read from a store is numbered by its time, so there is no telling what lies between.
+            core.tally.sequence_gaps += is_ahead and not is_pulled(report)
+            tell_events(core, report)
+            if report.heartbeat is not None and report.heartbeat.usage:
+                word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+                await _count_usage(core, word, report.heartbeat.usage)
+    return Receipt(taken=sum(new), known=len(new) - sum(new), refused=0, server_time=core.clock())
+
+
+async def _count_usage(core: Core, word: UsageWord, usage: Sequence[ContainerUsage]) -> None:
+    """Add up the histograms of a heartbeat, in bites that nobody else has to wait for."""
+    for _ in core.registry.hear_usage(word, usage):
+        await asyncio.sleep(0)
+
+
+async def keep_sums(core: Core) -> None:
+    """Let the history hold what usage adds up to, in place of many words, again and again."""
+    while True:
+        words, sums = core.registry.sums_due(_SUMS_AT_ONCE)
+        if words:
+            try:
+                await core.history.add_up(words, sums)
+            except Unavailable as error:
+                # The words are there as before; those that come will be added up with them.
+                core.registry.put_back(words)
+                log.warning("what containers used is not added up, to be tried again: %s", error)
+        await asyncio.sleep(_SUMS_SECONDS)
+
+
+def _kind(report: Report) -> Kind:
+    if report.heartbeat is not None:
+        return Kind.HEARTBEAT
+    parts = (report.state, report.containers, report.gone, report.events, report.alerts)
+    return Kind.NEWS if any(parts) else Kind.BEACON
+
+
+def check_speaker(reports: Sequence[Report], caller: Caller) -> None:
+    """Refuse a batch in which somebody speaks for a node that is not theirs."""
+    for number, report in enumerate(reports):
+        if not caller.may_speak_for(report.node):
+            where = f"$[{number}].node"
+            raise Refusal(
+                HTTPStatus.FORBIDDEN,
+                f"what was shown does not allow to speak for {report.node!r} - at `{where}`",
+                where,
+            )
+
+
+def parse_reports(body: bytes, content_type: str = JSON_TYPE) -> Sequence[Report]:
+    """The reports of a request; raises `Refusal` naming the field that is wrong."""
+    if content_type == MSGPACK_TYPE:
+        reports = parse_body(body, parse_packed_batch, "MessagePack")
+    else:
+        reports = parse_body(body, parse_batch)
+    for number, report in enumerate(reports):
+        seen: set[str] = set()
+        for place, container in enumerate(report.containers):
+            if container.id in seen:
+                where = f"$[{number}].containers[{place}].id"
+                raise Refusal(
+                    HTTPStatus.BAD_REQUEST, f"this container stands in the report twice - at `{where}`", where
+                )
+            seen.add(container.id)
+    return reports

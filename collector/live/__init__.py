@@ -1,0 +1,1 @@
+"""The cluster now: registry, columns, and how a snapshot is taken."""

@@ -1,0 +1,237 @@
+"""Ranks nodes for a request by a policy, and says all that a person needs to believe it."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import erf, isfinite, isnan, sqrt
+
+import numpy as np
+
+from collector.api.answers import Ratios, State
+from collector.placement.answers import (
+    Act,
+    Assumed,
+    Basis,
+    PlacementHint,
+    RankedNode,
+    RefusedFor,
+    RefusedNode,
+    Reservation,
+)
+from collector.policies.filters import why
+from collector.policies.interface import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    Policy,
+    Power,
+    Ranking,
+    Refused,
+    Request,
+    Settings,
+    Start,
+)
+from collector.policies.scoring import share
+from collector.snapshot.assembly import best_guess, four, square
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import Flags, Liveness, Snapshot
+
+_SOME = 10
+"""Refused nodes that are named without being asked for."""
+_STATES: Mapping[int, State] = {
+    Liveness.UP: State.UP,
+    Liveness.SUSPECT: State.SUSPECT,
+    Liveness.DOWN: State.DOWN,
+}
+_NO_CURVE = "it has told no power curve yet"
+
+
+def rank(
+    snapshot: Snapshot,
+    request: Request,
+    policy: Policy,
+    settings: Settings,
+    left: frozenset[str] = frozenset(),
+) -> Ranking:
+    """The policy's ranking; nodes that were just `left` are refused, and what is not known comes last."""
+    assert policy.place is not None
+    asked = replace(request, exclude=request.exclude | left) if left else request
+    ranking = policy.place(snapshot, asked, settings)
+    refused = ranking.refused
+    just_left = [
+        snapshot.nodes.index[name] for name in left - request.exclude if name in snapshot.nodes.index
+    ]
+    if just_left:
+        refused = refused.copy()
+        rows = np.array(just_left, dtype=np.intp)
+        refused[rows[refused[rows] == Refused.EXCLUDED]] = Refused.CAME_FROM
+    in_doubt = doubtful(snapshot)[ranking.rows]
+    order = np.concatenate((np.flatnonzero(~in_doubt), np.flatnonzero(in_doubt)))
+    return replace(ranking, rows=ranking.rows[order], scores=ranking.scores[order], refused=refused)
+
+
+def doubtful(snapshot: Snapshot) -> Flags:
+    """The nodes that are on, and of which nobody can say how busy they are now."""
+
+    def find() -> Flags:
+        nodes = snapshot.nodes
+        untold: Flags = np.isnan(nodes.used[:, 0]) | np.isnan(nodes.used[:, 1])
+        return nodes.on & (np.not_equal(nodes.liveness, Liveness.UP) | untold)
+
+    # Something sent to a node does not tell what else it uses.
+    return snapshot.once("doubtful", find)
+
+
+def hint(  # noqa: PLR0913 - what was asked, and what came of it
+    snapshot: Snapshot,
+    request: Request,
+    ranking: Ranking,
+    *,
+    policy: str,
+    assumed: Assumed,
+    limit: int,
+    name_all_refused: bool = False,
+    reservation: Reservation | None = None,
+) -> PlacementHint:
+    """A ranking in words and numbers."""
+    turned_away = np.flatnonzero(ranking.refused != Refused.NOT)
+    counts = np.bincount(ranking.refused[turned_away], minlength=1)
+    named = turned_away if name_all_refused else turned_away[:_SOME]
+    names = snapshot.nodes.names
+    return PlacementHint(
+        policy=policy,
+        score_is=ranking.score_is,
+        at=snapshot.at,
+        turn=snapshot.turn,
+        assumed=assumed,
+        nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed),
+        fitting=int(ranking.rows.size),
+        refused=tuple(RefusedNode(names[row], why(int(ranking.refused[row]))) for row in named.tolist()),
+        refused_for=tuple(
+            RefusedFor(why(code), int(counts[code])) for code in np.flatnonzero(counts).tolist()
+        ),
+        reservation=reservation,
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Prediction:
+    """What becomes of some nodes with a request; a row each."""
+
+    used_ratio: Floats
+    added_watts: Floats
+    """NaN without a power curve."""
+    confidence: Floats
+
+
+def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
+    """What nodes would use and draw with a request, and how likely they have enough for it."""
+    nodes = snapshot.nodes
+    capacity, on = nodes.capacity[rows], nodes.on[rows]
+    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
+    more = best_guess(mean, demand, reserve)
+    load = np.where(on[:, None], np.fmax(nodes.used[rows], nodes.mean[rows]), 0.0)
+    after = share(load + more, capacity)
+    draws = np.where(on, nodes.power.watts(share(load, capacity), rows), 0.0)
+    # A need that is guessed may be off by as much as it is.
+    strays = np.array(request.variance) if request.known else square(more)
+    deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + strays, 0.0))
+    return Prediction(
+        used_ratio=after,
+        added_watts=nodes.power.watts(after, rows) - draws,
+        confidence=_suffices(capacity - load - more, deviation),
+    )
+
+
+def _suffices(left: Floats, deviation: Floats) -> Floats:
+    """How likely nothing strays by more than is left of it, of all resources together."""
+    likely = np.ones(len(left))
+    for row, (lefts, deviations) in enumerate(zip(left.tolist(), deviation.tolist(), strict=True)):
+        for free, strays in zip(lefts, deviations, strict=True):
+            if isnan(free):
+                continue  # Nobody knows what there is of it.
+            likely[row] *= 0.5 * (1 + erf(free / strays / sqrt(2))) if strays > 0 else float(free >= 0)
+    return likely
+
+
+def _ranked(
+    snapshot: Snapshot, request: Request, ranking: Ranking, rows: Rows, assumed: Assumed
+) -> tuple[RankedNode, ...]:
+    nodes, predicted = snapshot.nodes, predict(snapshot, request, rows)
+    sent = (snapshot.sent[0][:, None] == rows).sum(axis=0).tolist()
+    in_doubt = doubtful(snapshot)[rows].tolist()
+    used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
+    found = []
+    for place, row in enumerate(rows.tolist()):
+        added, score = watts[place], float(ranking.scores[place])
+        known = isfinite(added)
+        found.append(
+            RankedNode(
+                node=nodes.names[row],
+                score=score if isfinite(score) else None,
+                state=_STATES[int(nodes.liveness[row])],
+                heard_seconds_ago=float(nodes.heard_seconds_ago[row]) if nodes.on[row] else None,
+                predicted_ratio=ratios(used_ratios[place]),
+                added_watts=added if known else None,
+                error_watts=abs(added) * float(nodes.power.error_ratio[row]) if known else None,
+                watts_unknown=None if known else _NO_CURVE,
+                confidence=None if assumed.basis is Basis.NOTHING else float(predicted.confidence[place]),
+                reasons=(
+                    *ranking.explain(row),
+                    *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place]),
+                ),
+                needs=tuple(act(snapshot, each) for each in ranking.needs(row)),
+                gets=ranking.gets(row),
+            )
+        )
+    return tuple(found)
+
+
+def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool) -> Iterator[str]:
+    """What a node's rank, or its numbers, are due to besides the policy."""
+    if sent:
+        yield f"counted with {sent} that {'was' if sent == 1 else 'were'} sent there and not seen yet"
+    if in_doubt and snapshot.nodes.liveness[row] != Liveness.UP:
+        ago = f"{snapshot.nodes.heard_seconds_ago[row]:.0f} s"
+        yield f"it comes after all that are heard of: its last word is {ago} old"
+    elif in_doubt:
+        yield "it comes after all that tell their use: it has not said how busy it is"
+
+
+def ratios(row: Sequence[float]) -> Ratios:
+    """Shares of the four resources; those that are not known are left out."""
+    return Ratios(*(None if isnan(each) else each for each in row))
+
+
+def act(snapshot: Snapshot, action: Action) -> Act:
+    """An action, in the words of the API."""
+    if isinstance(action, Power):
+        return Act(
+            kind="power-on" if action.on else "power-off",
+            node=action.node,
+            reasons=action.reasons,
+            gain_watts=action.gain_watts,
+        )
+    with_task = partial(Act, task=action.task, name=_name(snapshot, action.task), reasons=action.reasons)
+    match action:
+        case Move():
+            return with_task(
+                kind="move",
+                node=action.source,
+                target=action.target,
+                gain_watts=action.gain_watts,
+                cost_joules=action.cost_joules,
+            )
+        case Cut():
+            return with_task(kind="cut", node=action.node, allocated=action.allocated)
+        case Kill():
+            return with_task(kind="kill", node=action.node, target=action.target)
+        case Start():
+            return with_task(kind="start", target=action.target)
+
+
+def _name(snapshot: Snapshot, task: str) -> str:
+    # Ids are in order: a search costs nothing, where a table of all of them costs a few milliseconds.
+    return snapshot.tasks.names[bisect_left(snapshot.tasks.ids, task)]

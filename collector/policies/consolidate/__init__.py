@@ -1,0 +1,1 @@
+"""Beloglazov's consolidation: relieve overloaded hosts, empty and switch off underused ones."""

@@ -1,0 +1,357 @@
+"""Beloglazov's consolidation: relieve the overloaded, empty what is hardly used, switch off what is empty.
+
+Who leaves an overloaded host is the container that is moved soonest (minimum migration time); it goes where
+power rises least (power-aware best fit decreasing). True to CloudSim 3.0.3, which the published figures come
+from, in what shapes them: the watts of an idle host do not count when a container is placed, so that an empty
+host is woken readily for what an overloaded one must give up; and a host once looked at for emptying takes
+nothing more in that round.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+import numpy as np
+from msgspec import Meta
+
+from collector.policies.consolidate.overload import LOOK_BACK, PUBLISHED, Overload, overloaded
+from collector.policies.filters import eligible, free_of_load, without_room
+from collector.policies.interface import (
+    Action,
+    Move,
+    Plan,
+    Policy,
+    Power,
+    Ranking,
+    Request,
+    Stability,
+    ranked,
+)
+from collector.policies.least_watts.cost import UNKNOWN_WATTS
+from collector.policies.outlook import amounts
+from collector.policies.scoring import share
+from collector.policies.stability import Moves, keeps_awake, may_sleep, move_joules
+from collector.snapshot.assembly import best_guess, four, sum_by_node
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from wire.resources import RESOURCES, Resource
+
+_CPU, _MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
+_NOTHING = 1e-9
+"""A share of a host: so little is what rounding leaves of nothing."""
+_YEAR_SECONDS = 365 * 86_400.0
+
+
+class Settings(Stability, frozen=True):
+    """What can be chosen of `consolidate`."""
+
+    overload: Annotated[
+        Overload,
+        Meta(
+            description="How overload is told: thr (a fixed share), mad, iqr (by its variation), lr (ahead)."
+        ),
+    ] = Overload.REGRESSION
+    safety: Annotated[
+        float | None,
+        Meta(
+            description="The rule's own parameter; absent: as published (thr 0.8, mad 2.5, iqr 1.5, lr 1.2)."
+        ),
+    ] = None
+    fallback_ratio: Annotated[
+        float,
+        Meta(
+            gt=0, le=1, description="The share of CPU that is overload while too little is known of a host."
+        ),
+    ] = 0.7
+    sends_on: Annotated[
+        bool,
+        Meta(
+            description="Whether a container may be moved twice in a plan, as in CloudSim: off an overloaded "
+            "host, and on from where it was sent, when that host is emptied."
+        ),
+    ] = False
+
+    @property
+    def parameter(self) -> float:
+        """The rule's parameter, chosen or published."""
+        return PUBLISHED[self.overload] if self.safety is None else self.safety
+
+
+REFERENCE: Final = Settings(
+    moves=1_000_000,
+    cool_down_seconds=0.0,
+    no_return_seconds=0.0,
+    payback_seconds=_YEAR_SECONDS,
+    sends_on=True,
+)
+"""Without anything that keeps plans calm: what CloudSim does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    node: int
+    added_watts: float
+    of: int
+
+    def why(self) -> str:
+        """Why this one."""
+        if self.added_watts >= UNKNOWN_WATTS:
+            return f"the first of {self.of} nodes with room, none of which has told what it draws"
+        return f"adds {self.added_watts:.1f} W there, the least of {self.of} nodes with room"
+
+
+class _Cluster:
+    """The hosts while a plan is made: containers leave and come, nothing is carried out yet."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
+        self.snapshot, self.settings = snapshot, settings
+        self.moves = Moves(snapshot, settings)
+        nodes, tasks = snapshot.nodes, snapshot.tasks
+        self.need = best_guess(tasks.used, tasks.mean)
+        self.copy_bytes = np.where(
+            tasks.used[:, _MEMORY] > 0, tasks.used[:, _MEMORY], np.nan_to_num(tasks.requested[:, _MEMORY])
+        )
+        self.where = tasks.node.copy()
+        self.counts = keeps_awake(snapshot)
+        self.capacity = np.where(nodes.capacity > 0, nodes.capacity, np.inf)
+        self.load = sum_by_node(tasks.node, self.need, len(nodes.names))
+        self.began = self.load.copy()
+        self.awake: Flags = self.load[:, _CPU] > 0
+        self.receives: Flags = self.moves.may_receive | (
+            ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, _CPU])
+        )
+        self.watts = nodes.power.watts(self.load / self.capacity)
+        self.task_history, self.history = _histories(snapshot, self.need)
+
+    def over(self, rows: Rows, more: Floats | None = None, history: Floats | None = None) -> Flags:
+        """Which hosts are overloaded, with something more on each or as they are."""
+        load, past = self.load[rows, _CPU], self.history[rows]
+        if more is not None and history is not None:
+            load, past = load + more[_CPU], past + history
+        whole = self.capacity[rows, _CPU]
+        begun = np.logical_or.accumulate(past > _NOTHING * whole[:, None], axis=1)
+        settings = self.settings
+        return overloaded(
+            load / whole,
+            np.where(begun, past / whole[:, None], np.nan),
+            rule=settings.overload,
+            safety=settings.parameter,
+            fallback=settings.fallback_ratio,
+        )
+
+    def put(self, task: int, node: int) -> None:
+        """Think of a task as being elsewhere."""
+        old = self.where[task]
+        for row, sign in ((old, -1.0), (node, 1.0)):
+            if row != NOWHERE:
+                self.load[row] += sign * self.need[task]
+                self.history[row] += sign * self.task_history[task]
+        self.where[task] = node
+
+    def best(self, task: int, excluded: Flags) -> "_Choice | None":
+        """Where a task adds the fewest watts without overload; of equals the first by name."""
+        open_to = self.receives & ~excluded
+        open_to[self.moves.barred[task]] &= self.moves.barred[task] == NOWHERE
+        need = self.need[task]
+        rows = np.flatnonzero(open_to & np.all(self.capacity - self.load >= need, axis=1))
+        rows = rows[~(self.awake[rows] & self.over(rows, need, self.task_history[task]))]
+        if not rows.size:
+            return None
+        after = self.snapshot.nodes.power.watts((self.load[rows] + need) / self.capacity[rows], rows)
+        added = np.nan_to_num(after - self.watts[rows], nan=UNKNOWN_WATTS)
+        least = int(np.argmin(added))
+        return _Choice(int(rows[least]), float(added[least]), rows.size)
+
+    def tasks_on(self, node: int) -> Rows:
+        """Those that are thought of as there and may leave."""
+        return np.flatnonzero((self.where == node) & self.moves.may_leave)
+
+
+def rebalance(snapshot: Snapshot, settings: Settings) -> Plan:
+    """Relieve the overloaded, then empty the least used that can be emptied, one after the other."""
+    cluster = _Cluster(snapshot, settings)
+    over = cluster.awake.copy()
+    over[over] = cluster.over(np.flatnonzero(over))
+    legs = [*_relieve(cluster, over), *_empty(cluster, over)]
+    return _plan(cluster, legs if settings.sends_on else _last_legs(legs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Leg:
+    """A task goes to a node."""
+
+    task: int
+    node: int
+    reasons: tuple[str, ...]
+
+
+def _last_legs(legs: Sequence[_Leg]) -> list[_Leg]:
+    """Where each task ends up, with the reasons of its whole way."""
+    last: dict[int, _Leg] = {}
+    for leg in legs:
+        before = last.get(leg.task)
+        last[leg.task] = leg if before is None else replace(leg, reasons=(*before.reasons, *leg.reasons))
+    return list(last.values())
+
+
+def _relieve(cluster: _Cluster, over: Flags) -> list[_Leg]:
+    """Take from each overloaded host what is moved soonest, until it is not any more."""
+    why: dict[int, tuple[str, ...]] = {}
+    for node in np.flatnonzero(over):
+        said = _overload(cluster, int(node))
+        while (tasks := cluster.tasks_on(int(node))).size:
+            task = int(tasks[np.argmin(cluster.copy_bytes[tasks])])
+            cluster.put(task, NOWHERE)
+            size = cluster.copy_bytes[task] / 1e6
+            why[task] = said, f"of what runs there, its {size:.0f} MB are moved soonest"
+            if not cluster.over(np.array([node]))[0]:
+                break
+    legs: list[_Leg] = []
+    for task in sorted(why, key=lambda each: (-cluster.need[each, _CPU], each)):
+        choice = cluster.best(task, over) if len(legs) < cluster.settings.moves else None
+        cluster.put(task, int(cluster.snapshot.tasks.node[task]) if choice is None else choice.node)
+        if choice is not None:
+            legs.append(_Leg(task, choice.node, (*why[task], choice.why())))
+    return legs
+
+
+def _overload(cluster: _Cluster, node: int) -> str:
+    share = cluster.load[node, _CPU] / cluster.capacity[node, _CPU]
+    settings, name = cluster.settings, cluster.snapshot.nodes.names[node]
+    rule = f"{settings.overload} {settings.parameter:g}"
+    return f"{name} is overloaded: CPU is at {share:.0%} now, judged by {rule}"
+
+
+def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
+    """Empty whole hosts, the least used first; one that cannot be emptied is left as it is."""
+    legs: list[_Leg] = []
+    tasks, settings = cluster.snapshot.tasks, cluster.settings
+    used = cluster.began[:, _CPU] / cluster.capacity[:, _CPU]
+    source = cluster.awake & ~over & (used < 1) & may_sleep(cluster.snapshot)
+    closed = over | ~cluster.awake
+    while source.any():
+        node = int(np.flatnonzero(source)[np.argmin(used[source])])
+        source[node], closed[node] = False, True
+        rows = cluster.tasks_on(node)
+        moved = np.count_nonzero(cluster.where != tasks.node)
+        if not rows.size or np.count_nonzero((cluster.where == node) & cluster.counts) != rows.size:
+            continue
+        if moved + np.count_nonzero(tasks.node[rows] == node) > settings.moves:
+            continue
+        freed = float(np.nan_to_num(cluster.watts[node]))
+        name = cluster.snapshot.nodes.names[node]
+        said = f"{name} is hardly used: CPU at {used[node]:.0%}, and can be emptied"
+        found = _elsewhere(cluster, rows, closed)
+        added = sum(choice.added_watts for choice in found.values())
+        cost = float(move_joules(cluster.snapshot, rows).sum())
+        if len(found) < rows.size or not (added >= UNKNOWN_WATTS or cluster.moves.pays(freed - added, cost)):
+            for task in found:
+                cluster.put(task, node)
+            continue
+        for task, choice in found.items():
+            legs.append(_Leg(task, choice.node, (said, choice.why())))
+            source[choice.node] = False
+    return legs
+
+
+def _elsewhere(cluster: _Cluster, rows: Rows, closed: Flags) -> dict[int, _Choice]:
+    """A place for each of these, the largest first; ends at the first that has none."""
+    found: dict[int, _Choice] = {}
+    for task in rows[np.argsort(-cluster.need[rows, _CPU], kind="stable")]:
+        choice = cluster.best(int(task), closed)
+        if choice is None:
+            break
+        cluster.put(int(task), choice.node)
+        found[int(task)] = choice
+    return found
+
+
+def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
+    snapshot = cluster.snapshot
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    count = len(nodes.names)
+    had = np.bincount(tasks.node[cluster.counts], minlength=count) > 0
+    has = np.bincount(cluster.where[cluster.counts & (cluster.where != NOWHERE)], minlength=count) > 0
+    joules = move_joules(snapshot, np.array([leg.task for leg in legs], dtype=np.intp))
+    at, moves = tasks.node.copy(), []
+    for leg, cost in zip(legs, joules, strict=True):
+        moves.append(
+            Move(
+                task=tasks.ids[leg.task],
+                source=nodes.names[at[leg.task]],
+                target=nodes.names[leg.node],
+                reasons=leg.reasons,
+                cost_joules=float(cost),
+            )
+        )
+        at[leg.task] = leg.node
+    watts = np.nan_to_num(nodes.power.watts(cluster.load / cluster.capacity))
+    wake = [
+        Power(node=nodes.names[row], on=True, reasons=("containers of overloaded nodes go there",))
+        for row in np.flatnonzero(has & ~nodes.on)
+    ]
+    sleep = [
+        Power(
+            node=nodes.names[row],
+            on=False,
+            reasons=("nothing runs there any more" if had[row] else "nothing runs there",),
+            gain_watts=float(np.nan_to_num(cluster.watts[row])),
+        )
+        for row in np.flatnonzero(~has & nodes.on & cluster.receives & may_sleep(snapshot))
+    ]
+    return Plan(
+        actions=(*wake, *moves, *sleep),
+        watts_before=float(np.nan_to_num(cluster.watts)[nodes.on].sum()),
+        watts_after=float(watts[has].sum()),
+    )
+
+
+def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
+    """Where power rises least, by what is asked for."""
+    nodes = snapshot.nodes
+    asked = best_guess(np.array(four(request.reserve)), np.array(four(request.demand)))
+    refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
+    refused = without_room(refused, free_of_load(snapshot), amounts(asked))
+    load = np.fmax(nodes.used, nodes.mean)
+    added = nodes.power.watts(share(load + asked, nodes.capacity)) - nodes.power.watts(nodes.used_ratio)
+    scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)
+    rows = ranked(scores, refused)
+
+    def explain(row: int) -> tuple[str, ...]:
+        return (_Choice(row, -float(scores[row]), rows.size).why(),)
+
+    def needs(row: int) -> tuple[Action, ...]:
+        if nodes.on[row]:
+            return ()
+        return (Power(node=nodes.names[row], on=True, reasons=("it is switched off",)),)
+
+    return Ranking(
+        rows=rows,
+        scores=scores[rows],
+        score_is="watts that it adds, times -1",
+        refused=refused,
+        explain=explain,
+        needs=needs,
+    )
+
+
+def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:
+    """CPU of each task and of each node of late.
+
+    What a node's present tasks used tells more of what is to come than what the node did: that comes first.
+    """
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    if tasks.history.shape[1]:
+        of_tasks = np.nan_to_num(tasks.history[:, -LOOK_BACK:, _CPU], nan=0.0)
+        return of_tasks, sum_by_node(tasks.node, of_tasks, len(nodes.names))
+    of_nodes = np.nan_to_num(nodes.history[:, -LOOK_BACK:, _CPU] * nodes.capacity[:, _CPU, None], nan=0.0)
+    return np.repeat(need[:, _CPU, None], of_nodes.shape[1], axis=1), of_nodes
+
+
+CONSOLIDATE = Policy(
+    name="consolidate",
+    summary="Beloglazov: relieve the overloaded, empty the underused, place where power rises least",
+    settings=Settings,
+    place=place,
+    rebalance=rebalance,
+)

@@ -1,0 +1,1 @@
+"""Energy4Cloud: overbooking by class, cuts, and kills as the last resort."""

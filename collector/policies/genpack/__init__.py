@@ -1,0 +1,1 @@
+"""GenPack: generations of nodes, and containers packed by what they need."""

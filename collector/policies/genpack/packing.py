@@ -1,0 +1,199 @@
+"""GenPack's packing: classes of containers blended, each put on the least available node that has room.
+
+Pure arithmetic on envelopes and rooms; what may move, and why, is said elsewhere.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import hypot
+
+import numpy as np
+
+from collector.policies.scoring import availability, share
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Codes, Flags
+from wire.resources import RESOURCES
+
+_ROUNDING = 1e-9
+_NOTHING: Floats = np.zeros(len(RESOURCES))
+
+
+def scores(envelopes: Floats) -> Floats:
+    """How much each takes of what all take together; a resource that nobody uses counts as nothing."""
+    shares = _shares_of_all(envelopes)
+    length: Floats = np.sqrt(np.einsum("ij,ij->i", shares, shares))
+    return length
+
+
+def dominant(envelopes: Floats) -> Codes:
+    """The resource of which each takes the largest share of what all take: a class, where none was learnt."""
+    most: Codes = _shares_of_all(envelopes).argmax(axis=1).astype(np.int8)
+    return most
+
+
+def _shares_of_all(envelopes: Floats) -> Floats:
+    totals = envelopes.sum(axis=0)
+    shares: Floats = np.divide(envelopes, totals, out=np.zeros_like(envelopes), where=totals > 0)
+    return shares
+
+
+def blend(groups: Codes, score: Floats) -> Rows:
+    """One of each class in turn, the highest score of each first, until all classes are empty."""
+    by_class = np.lexsort((np.arange(groups.size), -score, groups))
+    ordered = groups[by_class]
+    firsts = np.searchsorted(ordered, ordered)
+    turn = np.arange(groups.size) - firsts
+    return by_class[np.argsort(turn, kind="stable")]
+
+
+class Room:
+    """What some nodes have left, while containers are put there.
+
+    Nodes are open (on), or closed (off) until one is woken because nothing else has room. All that is asked
+    of a fit is one pass over columns: no list is kept in order, the least available of those that fit is
+    found by looking.
+    """
+
+    def __init__(self, rows: Rows, capacity: Floats, taken: Floats, *, fill: float, is_open: Flags) -> None:
+        self.rows = rows
+        """Which nodes of the snapshot these are. All that is asked and answered is in those rows."""
+        self._place = {int(row): place for place, row in enumerate(rows)}
+        self._capacity = capacity
+        # What is not known of a node does not stand in the way; a rounding error must not, either.
+        left = np.where(np.isnan(capacity), np.inf, capacity * (fill + _ROUNDING) - taken)
+        self._free = np.ascontiguousarray(left.T)
+        self._availability = availability(share(left, capacity))
+        self._open = is_open.copy()
+        self._hidden = np.zeros_like(is_open)
+        self._order = np.where(is_open, self._availability, np.inf)
+
+    def first_fit(self, envelope: Floats, barred: int = NOWHERE) -> int:
+        """The least available open node with room for it, the first by name of equals; or `NOWHERE`."""
+        fits = self._fits(envelope, barred)
+        order = np.where(fits, self._order, np.inf)
+        place = int(order.argmin()) if order.size else 0
+        return int(self.rows[place]) if order.size and order[place] < np.inf else NOWHERE
+
+    def closed_fit(self, envelope: Floats, preference: Floats, barred: int = NOWHERE) -> int:
+        """The closed node with room for it that is preferred (the lowest number, one per node of these)."""
+        fits = self._fits(envelope, barred) & ~self._open
+        places = np.flatnonzero(fits)
+        return int(self.rows[places[preference[places].argmin()]]) if places.size else NOWHERE
+
+    def take(self, row: int, envelope: Floats) -> None:
+        """Put a container on a node; a closed one is open from then on."""
+        place = self._place[row]
+        self._open[place] = True
+        self._change(place, -envelope)
+
+    def give_back(self, row: int, envelope: Floats) -> None:
+        """Take a container off a node, if it is one of these."""
+        place = self._place.get(row)
+        if place is not None:
+            self._change(place, envelope)
+
+    def hide(self, row: int) -> None:
+        """Offer an open node no more."""
+        self._hidden[self._place[row]] = True
+        self._order[self._place[row]] = np.inf
+
+    def show(self, row: int) -> None:
+        """Offer it again."""
+        self._hidden[self._place[row]] = False
+        self._change(self._place[row], _NOTHING)
+
+    @contextmanager
+    def without(self, row: int) -> Iterator[None]:
+        """Offer a node, if it is one of these, only afterwards."""
+        if row not in self._place:
+            yield
+            return
+        self.hide(row)
+        yield
+        self.show(row)
+
+    def availability_of(self, row: int) -> float:
+        """How available a node is now."""
+        return float(self._availability[self._place[row]])
+
+    def _fits(self, envelope: Floats, barred: int) -> Flags:
+        fits: Flags = self._free[0] >= envelope[0]
+        for place in range(1, envelope.size):
+            if envelope[place] > 0:
+                fits &= self._free[place] >= envelope[place]
+        if barred in self._place:
+            fits[self._place[barred]] = False
+        return fits
+
+    def _change(self, place: int, amounts: Floats) -> None:
+        self._free[:, place] += amounts
+        # Four numbers are reckoned faster one by one than as an array, and this is done for every container.
+        pairs = zip(self._free[:, place].tolist(), self._capacity[place].tolist(), strict=True)
+        length = hypot(*(max(free / capacity, 0.0) for free, capacity in pairs if capacity > 0))
+        self._availability[place] = length
+        if self._open[place] and not self._hidden[place]:
+            self._order[place] = length
+
+
+def empty(room: Room, row: int, envelopes: Floats, barred: Rows) -> Rows | None:
+    """Where the containers of an open node go when it is emptied; None unless all find a place elsewhere.
+
+    Where they do, they are there, and the node is offered no more.
+    """
+    targets = np.full(len(envelopes), NOWHERE, dtype=np.intp)
+    room.hide(row)
+    for container in np.argsort(-scores(envelopes), kind="stable"):
+        target = room.first_fit(envelopes[container], int(barred[container]))
+        if target == NOWHERE:
+            for moved in np.flatnonzero(targets != NOWHERE):
+                room.give_back(int(targets[moved]), envelopes[moved])
+            room.show(row)
+            return None
+        room.take(target, envelopes[container])
+        targets[container] = target
+    room.give_back(row, envelopes.sum(axis=0))
+    return targets
+
+
+def pack(envelopes: Floats, capacity: Floats, groups: Codes | None = None, *, fill: float = 1.0) -> Rows:
+    """The node for each of these containers when all nodes are empty; `NOWHERE` for those that find none.
+
+    First the schedule, then the consolidation: nodes are emptied as long as all that one has fits elsewhere,
+    and may then have room for what had none.
+    """
+    nodes = np.arange(len(capacity))
+    room = Room(
+        nodes, capacity, np.zeros_like(capacity), fill=fill, is_open=np.ones(nodes.size, dtype=np.bool_)
+    )
+    order = blend(dominant(envelopes) if groups is None else groups, scores(envelopes))
+    targets = np.full(len(envelopes), NOWHERE, dtype=np.intp)
+    _put(room, envelopes, targets, order)
+    for row in np.setdiff1d(nodes, targets):
+        room.hide(int(row))
+    while _empty_some(room, envelopes, targets):
+        pass
+    for row in np.setdiff1d(nodes, targets):
+        room.show(int(row))
+    _put(room, envelopes, targets, order[targets[order] == NOWHERE])
+    return targets
+
+
+def _put(room: Room, envelopes: Floats, targets: Rows, order: Rows) -> None:
+    for container in order:
+        row = room.first_fit(envelopes[container])
+        if row != NOWHERE:
+            room.take(row, envelopes[container])
+        targets[container] = row
+
+
+def _empty_some(room: Room, envelopes: Floats, targets: Rows) -> bool:
+    """Try each node that is used, the most available first; changes `targets`."""
+    used = sorted({*targets.tolist()} - {NOWHERE}, key=lambda row: (-room.availability_of(row), row))
+    emptied = False
+    for row in used:
+        there = np.flatnonzero(targets == row)
+        found = empty(room, row, envelopes[there], np.full(there.size, NOWHERE))
+        if found is not None:
+            targets[there] = found
+            emptied = True
+    return emptied

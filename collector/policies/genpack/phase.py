@@ -1,0 +1,192 @@
+"""One phase of GenPack: who moves on, where to, and which nodes have nothing left to do."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from collector.policies.genpack.generations import GenPackSettings, generations, watts_per_core
+from collector.policies.genpack.packing import Room, blend, dominant, empty, scores
+from collector.policies.interface import Action, Power
+from collector.policies.scoring import each_percent, share
+from collector.policies.stability import Moves, above, heard, may_wake, move_joules
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Flags, Generation, Snapshot
+from wire.resources import RESOURCES
+
+_PACKED = (Generation.OLD, Generation.YOUNG)
+"""What is packed, in this order: what moves on to the old leaves its room to the young."""
+
+
+class Phase:
+    """A plan while it is made. The snapshot stays as it is; what the plan changes is kept here."""
+
+    def __init__(self, snapshot: Snapshot, settings: GenPackSettings) -> None:
+        self._snapshot, self._settings = snapshot, settings
+        self.moves = Moves(snapshot, settings)
+        self.woken: list[Action] = []
+        self.reasons: list[str] = []
+        self._generation = generations(snapshot, settings)
+        self._preference = watts_per_core(snapshot)
+        self._rooms = {generation: self._room(generation) for generation in _PACKED}
+        self._reserved = snapshot.nodes.reserved.copy()
+        self._tasks = snapshot.nodes.tasks.astype(np.int64)
+        self._received = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
+
+    def promote(self) -> None:
+        """Those who lived long enough in their generation move on."""
+        settings, tasks = self._settings, self._snapshot.tasks
+        everybody = np.ones(tasks.age_seconds.size, dtype=np.bool_)
+        both = settings.nursery_seconds + settings.young_seconds
+        self._advance(everybody, both, Generation.YOUNG, Generation.OLD)
+        self._advance(tasks.samples > 0, settings.nursery_seconds, Generation.NURSERY, Generation.YOUNG)
+
+    def relieve(self) -> None:
+        """Nodes that envelopes outgrew give the containers away that take the most, until the rest fits."""
+        settings, nodes = self._settings, self._snapshot.nodes
+        ratio = share(self._reserved, nodes.capacity)
+        for row in np.flatnonzero(above(ratio, settings.relieve_ratio)):
+            generation = Generation(self._generation[row])
+            if generation not in self._rooms:
+                continue
+            leaving, most = self._excess(int(row))
+            too_much = f"{nodes.names[row]} holds envelopes of {each_percent(ratio[row])}"
+            with self._rooms[generation].without(int(row)):
+                self._schedule(leaving, generation, f"{too_much}: those that take the most {most} leave")
+
+    def consolidate(self) -> None:
+        """Empty what fits elsewhere in its generation, the most available node first."""
+        for generation, room in self._rooms.items():
+            used = room.rows[(self._tasks[room.rows] > 0) & self._snapshot.nodes.on[room.rows]]
+            for row in np.setdiff1d(room.rows, used):
+                room.hide(int(row))
+            for row in sorted(used.tolist(), key=lambda each: (-room.availability_of(each), each)):
+                self._try_to_empty(row, generation, room)
+
+    def idle(self) -> Iterable[Action]:
+        """The nodes of the young and the old on which nothing runs any more; the nursery stays on."""
+        nodes = self._snapshot.nodes
+        packed = np.isin(self._generation, _PACKED) & heard(self._snapshot, self._settings) & nodes.accepts
+        for row in np.flatnonzero(packed & (self._tasks == 0)):
+            idle_watts = nodes.power.idle_watts[row]
+            generation = Generation(self._generation[row]).name.lower()
+            yield Power(
+                node=nodes.names[row],
+                on=False,
+                reasons=(f"nothing runs there, and it is for the {generation}, not the nursery",),
+                gain_watts=0.0 if np.isnan(idle_watts) else float(idle_watts),
+            )
+
+    def _room(self, generation: Generation) -> Room:
+        nodes = self._snapshot.nodes
+        # Envelopes are percentiles: a node may have room by them, and a bottleneck all the same.
+        is_open = self.moves.may_receive & ~nodes.short
+        rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
+        return Room(
+            rows,
+            nodes.capacity[rows],
+            nodes.reserved[rows],
+            fill=self._settings.fill_ratio,
+            is_open=is_open[rows],
+        )
+
+    def _advance(self, ready: Flags, seconds: float, source: Generation, target: Generation) -> None:
+        tasks, name = self._snapshot.tasks, target.name.lower()
+        # A task that waits has row -1, whose generation is somebody's: it may not leave, which rules it out.
+        there = self._generation[tasks.node] == source if self._generation.size else np.zeros_like(ready)
+        due = ready & there & (tasks.age_seconds >= seconds)
+        leaving = np.flatnonzero(due & self.moves.may_leave)
+        if leaving.size and not self._rooms[target].rows.size:
+            self.moves.left.append(f"{leaving.size} containers stay: no node is for the {name}")
+        elif leaving.size:
+            ran = f"ran for {seconds:g} s or more"
+            moved = self._schedule(leaving, target, f"it {ran}")
+            went = f"{moved} of {leaving.size} containers move from the {source.name.lower()} to the {name}"
+            self.reasons.append(f"{went}: they {ran}")
+
+    def _schedule(self, leaving: Rows, generation: Generation, why: str) -> int:
+        """The paper's algorithm 1, with its escape; returns how many found a place."""
+        tasks, room, name = self._snapshot.tasks, self._rooms[generation], generation.name.lower()
+        envelopes = tasks.envelope[leaving]
+        learnt = tasks.group[leaving]
+        groups = np.where(learnt == NOWHERE, dominant(envelopes), learnt).astype(np.int8)
+        costs = move_joules(self._snapshot, leaving)
+        moved = without_place = 0
+        for place in blend(groups, scores(envelopes)):
+            if self.moves.room == 0:
+                break
+            task, envelope = int(leaving[place]), envelopes[place]
+            target = self._find(room, task, envelope, name)
+            if target == NOWHERE:
+                without_place += 1
+                continue
+            reason = (
+                f"{self._snapshot.nodes.names[target]} is the least available of the {name} with room for it"
+            )
+            self._move(task, target, (why, reason), cost=float(costs[place]))
+            for each in self._rooms.values():
+                each.give_back(int(tasks.node[task]), envelope)
+            moved += 1
+        if without_place:
+            self.moves.left.append(
+                f"{without_place} containers stay: no node for the {name} has room for them"
+            )
+        if waiting := leaving.size - moved - without_place:
+            self.moves.left.append(f"{waiting} more moves wait: a plan has {self._settings.moves} at most")
+        return moved
+
+    def _find(self, room: Room, task: int, envelope: Floats, name: str) -> int:
+        barred = int(self.moves.barred[task])
+        target = room.first_fit(envelope, barred)
+        if target == NOWHERE:
+            target = room.closed_fit(envelope, self._preference[room.rows], barred)
+            if target != NOWHERE:
+                node, reason = self._snapshot.nodes.names[target], f"no {name} node that is on has room"
+                self.woken.append(Power(node=node, on=True, reasons=(reason,)))
+        if target != NOWHERE:
+            room.take(target, envelope)
+        return target
+
+    def _move(
+        self, task: int, target: int, reasons: tuple[str, ...], *, cost: float, gain: float = 0.0
+    ) -> None:
+        source, envelope = int(self._snapshot.tasks.node[task]), self._snapshot.tasks.envelope[task]
+        self.moves.add(task, target, reasons, gain_watts=gain, cost_joules=cost)
+        self._reserved[source] -= envelope
+        self._reserved[target] += envelope
+        self._tasks[source] -= 1
+        self._tasks[target] += 1
+        self._received[target] = True
+
+    def _excess(self, row: int) -> tuple[Rows, str]:
+        """The containers to give away, and the resource that is short the most."""
+        tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
+        capacity = np.where(np.isnan(nodes.capacity[row]), np.inf, nodes.capacity[row])
+        short = int(np.argmax(np.nan_to_num(share(self._reserved[row], capacity), nan=0.0)))
+        there = self._snapshot.tasks_on(row)
+        there = there[self.moves.may_leave[there]]
+        biggest_first = there[np.argsort(-tasks.envelope[there, short], kind="stable")]
+        over = self._reserved[row] - capacity * self._settings.fill_ratio
+        freed = np.cumsum(tasks.envelope[biggest_first], axis=0) - tasks.envelope[biggest_first]
+        still_over = ((over - freed) > 0).any(axis=1)
+        return biggest_first[still_over], RESOURCES[short].value
+
+    def _try_to_empty(self, row: int, generation: Generation, room: Room) -> None:
+        snapshot, moves = self._snapshot, self.moves
+        there = snapshot.tasks_on(row)
+        # What has left in this plan already may not leave again; what came in this plan is not among these.
+        staying = int(self._tasks[row])
+        leaving = there[moves.may_leave[there]]
+        if self._received[row] or leaving.size != staying or staying > moves.room:
+            return
+        costs = move_joules(snapshot, leaving)
+        idle_watts = float(snapshot.nodes.power.idle_watts[row])
+        if not np.isnan(idle_watts) and not moves.pays(idle_watts, float(costs.sum())):
+            return
+        targets = empty(room, row, snapshot.tasks.envelope[leaving], moves.barred[leaving])
+        if targets is None:
+            return
+        gain = 0.0 if np.isnan(idle_watts) else idle_watts / staying
+        why = f"all {staying} containers of {snapshot.nodes.names[row]} fit on other nodes of its generation"
+        for task, target, cost in zip(leaving.tolist(), targets.tolist(), costs.tolist(), strict=True):
+            self._move(task, target, (why, "it can then be switched off"), cost=cost, gain=gain)
+        self.reasons.append(f"{snapshot.nodes.names[row]} of the {generation.name.lower()} is emptied")

@@ -1,0 +1,247 @@
+"""From facts to a snapshot: rows in order, names to row numbers, and what the tasks come to on each node."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from collector.snapshot.power_curves import Floats, PowerCurves, Rows
+from collector.snapshot.tables import (
+    NOWHERE,
+    Generation,
+    Kind,
+    Liveness,
+    Nodes,
+    Services,
+    Snapshot,
+    Tasks,
+)
+from wire.messages import PowerCurve
+from wire.resources import RESOURCES, Quantities
+
+Four = tuple[float, float, float, float]
+"""A number per resource; NaN is not known."""
+_UNKNOWN = float("nan")
+_LARGEST_ROOT = 1e150
+_NONE_TOLD = Quantities()
+
+
+def four(quantities: Quantities, missing: float = _UNKNOWN) -> Four:
+    """Quantities as a row of a column."""
+    values = [quantities.of(resource) for resource in RESOURCES]
+    cpu, memory, disk, network = (missing if value is None else float(value) for value in values)
+    return cpu, memory, disk, network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """One host."""
+
+    name: str
+    capacity: Quantities
+    used: Quantities = _NONE_TOLD
+    liveness: Liveness = Liveness.UP
+    on: bool = True
+    accepts: bool = True
+    heard_seconds_ago: float = 0.0
+    generation: Generation = Generation.ANY
+    failures: int = 0
+    bottleneck: tuple[bool, bool, bool, bool] = (False, False, False, False)
+    domain: str | None = None
+    history: Sequence[Four] = ()
+    curve: PowerCurve | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """One container."""
+
+    id: str
+    node: str | None
+    name: str = ""
+    service: str | None = None
+    used: Quantities = _NONE_TOLD
+    mean: Quantities = _NONE_TOLD
+    variance: Four = (0.0, 0.0, 0.0, 0.0)
+    envelope: Quantities | None = None
+    samples: int = 0
+    requested: Quantities = _NONE_TOLD
+    allocated: Quantities | None = None
+    """None means as requested."""
+    task_class: int = 1
+    kind: Kind = Kind.SERVICE
+    group: int = NOWHERE
+    age_seconds: float = inf
+    settled_seconds: float = inf
+    came_from: str | None = None
+    movable: bool = True
+    history: Sequence[Four] = ()
+    """Amounts, the newest last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceFacts:
+    """One service."""
+
+    name: str
+    known: bool = False
+    dominant: int = NOWHERE
+    confidence: float = 0.0
+    envelope: Quantities = _NONE_TOLD
+    mean: Quantities = _NONE_TOLD
+    variance: Four = (0.0, 0.0, 0.0, 0.0)
+    image: str = ""
+
+
+def assemble(  # noqa: PLR0913 - three tables and the moment
+    nodes: Sequence[NodeFacts],
+    tasks: Sequence[TaskFacts] = (),
+    services: Sequence[ServiceFacts] = (),
+    *,
+    at: float = 0.0,
+    turn: int = 0,
+    seed: int = 0,
+) -> Snapshot:
+    """A snapshot of these, in whatever order they are given.
+
+    A service that only tasks name is there too, as not known; a task on a node that is not there waits.
+    """
+    nodes = sorted(nodes, key=lambda each: each.name)
+    tasks = sorted(tasks, key=lambda each: each.id)
+    named = {each.service: ServiceFacts(name=each.service) for each in tasks if each.service is not None}
+    named |= {each.name: each for each in services}
+    node_row = {each.name: row for row, each in enumerate(nodes)}
+    service_row = {name: row for row, name in enumerate(sorted(named))}
+    domain_names = tuple(sorted({each.domain for each in nodes if each.domain is not None}))
+    task_table = _tasks(tasks, node_row, service_row)
+    return Snapshot(
+        at=at,
+        nodes=_nodes(nodes, task_table, domain_names),
+        tasks=task_table,
+        services=service_table([named[name] for name in sorted(named)]),
+        turn=turn,
+        seed=seed,
+        domain_names=domain_names,
+    )
+
+
+def _columns(rows: Sequence[Sequence[float]]) -> Floats:
+    return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
+
+
+def _histories(histories: Sequence[Sequence[Four]]) -> Floats:
+    longest = max((len(each) for each in histories), default=0)
+    planes = np.full((len(histories), longest, len(RESOURCES)), np.nan)
+    for row, each in enumerate(histories):
+        if each:
+            planes[row, longest - len(each) :] = each
+    return planes
+
+
+def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row: Mapping[str, int]) -> Tasks:
+    def row_of(name: str | None, rows: Mapping[str, int]) -> int:
+        return NOWHERE if name is None else rows.get(name, NOWHERE)
+
+    used = _columns([four(each.used) for each in tasks])
+    requested = _columns([four(each.requested) for each in tasks])
+    mean = _columns([four(each.mean) for each in tasks])
+    told = _columns([four(_NONE_TOLD if each.envelope is None else each.envelope) for each in tasks])
+    allocated = [four(each.requested if each.allocated is None else each.allocated) for each in tasks]
+    return Tasks(
+        ids=tuple(each.id for each in tasks),
+        names=tuple(each.name or each.id for each in tasks),
+        node=np.array([row_of(each.node, node_row) for each in tasks], dtype=np.intp),
+        service=np.array([row_of(each.service, service_row) for each in tasks], dtype=np.intp),
+        used=used,
+        mean=np.where(np.isnan(mean), best_guess(used, requested), mean),
+        variance=_columns([each.variance for each in tasks]),
+        envelope=best_guess(told, used, requested),
+        samples=np.array([each.samples for each in tasks], dtype=np.int64),
+        requested=requested,
+        allocated=_columns(allocated),
+        task_class=np.array([each.task_class for each in tasks], dtype=np.int8),
+        kind=np.array([each.kind for each in tasks], dtype=np.int8),
+        group=np.array([each.group for each in tasks], dtype=np.int8),
+        age_seconds=np.array([each.age_seconds for each in tasks], dtype=np.float64),
+        settled_seconds=np.array([each.settled_seconds for each in tasks], dtype=np.float64),
+        came_from=np.array([row_of(each.came_from, node_row) for each in tasks], dtype=np.intp),
+        movable=np.array([each.movable for each in tasks], dtype=np.bool_),
+        history=_histories([each.history for each in tasks]),
+    )
+
+
+def square(amounts: Floats) -> Floats:
+    """As a variance; what no machine has is not squared beyond what a number can hold."""
+    return np.square(np.minimum(amounts, _LARGEST_ROOT))
+
+
+def best_guess(*columns: Floats) -> Floats:
+    """The first of these that is known, place by place; nothing where none is."""
+    guess = columns[0]
+    for column in columns[1:]:
+        guess = np.where(np.isnan(guess), column, guess)
+    return np.where(np.isnan(guess), 0.0, guess)
+
+
+def service_table(services: Sequence[ServiceFacts]) -> Services:
+    """Services in the order in which they are given, which is that of their names."""
+    return Services(
+        names=tuple(each.name for each in services),
+        known=np.array([each.known for each in services], dtype=np.bool_),
+        dominant=np.array([each.dominant for each in services], dtype=np.int8),
+        confidence=np.array([each.confidence for each in services], dtype=np.float64),
+        envelope=_columns([four(each.envelope) for each in services]),
+        mean=_columns([four(each.mean) for each in services]),
+        variance=_columns([each.variance for each in services]),
+        images=tuple(each.image for each in services),
+    )
+
+
+def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]) -> Nodes:
+    count = len(nodes)
+    domain_row = {name: row for row, name in enumerate(domain_names)}
+    return Nodes(
+        names=tuple(each.name for each in nodes),
+        capacity=_columns([four(each.capacity) for each in nodes]),
+        used=_columns([four(each.used) for each in nodes]),
+        liveness=np.array([each.liveness for each in nodes], dtype=np.int8),
+        on=np.array([each.on for each in nodes], dtype=np.bool_),
+        accepts=np.array([each.accepts for each in nodes], dtype=np.bool_),
+        heard_seconds_ago=np.array([each.heard_seconds_ago for each in nodes], dtype=np.float64),
+        generation=np.array([each.generation for each in nodes], dtype=np.int8),
+        failures=np.array([each.failures for each in nodes], dtype=np.int32),
+        bottleneck=np.array([each.bottleneck for each in nodes], dtype=np.bool_).reshape(count, 4),
+        domain=np.array(
+            [NOWHERE if each.domain is None else domain_row[each.domain] for each in nodes], dtype=np.int32
+        ),
+        history=_histories([each.history for each in nodes]),
+        power=PowerCurves.of([each.curve for each in nodes]),
+        labels=tuple(each.labels for each in nodes),
+        tasks=np.bincount(tasks.node[tasks.node != NOWHERE], minlength=count).astype(np.int32),
+        allocated=sum_by_node(tasks.node, tasks.allocated, count),
+        reserved=sum_by_node(tasks.node, tasks.envelope, count),
+        mean=sum_by_node(tasks.node, tasks.mean, count),
+        variance=sum_by_node(tasks.node, tasks.variance, count),
+        strictest_class=strictest_by_node(tasks, count),
+    )
+
+
+def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:
+    """What tasks come to on each node; unknown counts as nothing."""
+    placed = node != NOWHERE
+    on, amounts = node[placed], np.nan_to_num(column[placed], nan=0.0)
+    sums = [np.bincount(on, weights=amounts[:, place], minlength=nodes) for place in range(column.shape[1])]
+    # Of no tasks at all, numpy counts in whole numbers.
+    return np.column_stack(sums).astype(np.float64, copy=False) if sums else np.empty((nodes, 0))
+
+
+def strictest_by_node(tasks: Tasks, nodes: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    """The lowest class among the tasks of each node; 0 without any."""
+    none = np.iinfo(np.int8).max
+    lowest = np.full(nodes, none, dtype=np.int8)
+    placed = tasks.node != NOWHERE
+    np.minimum.at(lowest, tasks.node[placed], tasks.task_class[placed])
+    lowest[lowest == none] = 0
+    return lowest

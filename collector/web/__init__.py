@@ -1,0 +1,1 @@
+"""HTTP without the cluster: middleware, auth, bodies, routes, OpenAPI, backpressure, event stream."""

@@ -1,0 +1,123 @@
+"""The OpenAPI 3.1 document, made from the table of routes and the types that travel."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from inspect import cleandoc
+from typing import Any
+
+import msgspec
+
+from collector.web.routes import NO_TOKEN, Answer, Route
+from collector.web.scopes import Scope
+from wire.version import __version__
+
+Json = dict[str, Any]
+
+
+def document(routes: Sequence[Route]) -> Json:
+    """Describe `routes` for programs."""
+    paths: Json = {}
+    schema_of, schemas = _schemas(routes)
+    for route in routes:
+        operation: Json = {
+            "operationId": _operation_id(route),
+            "summary": route.summary,
+            "parameters": list(_parameters(route)),
+            "responses": {
+                str(status.value): {
+                    "description": answer.description,
+                    "content": {answer.content_type: {"schema": schema_of[answer.type]}},
+                }
+                for status, answer in _answers(route).items()
+            },
+            "security": _security(route),
+        }
+        if route.body is not None:
+            body = {kind: {"schema": schema_of[route.body]} for kind in route.body_types}
+            operation["requestBody"] = {"required": True, "content": body}
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Wattpack collector",
+            "version": __version__,
+            "summary": "What the hosts and containers of a cluster use and draw.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES},
+    }
+
+
+_SECURITY_SCHEMES: Json = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token of `wattpack token add`."},
+    "password": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The same token as the password of any user, which is how a browser can send it.",
+    },
+    "certificate": {
+        "type": "mutualTLS",
+        "description": "A certificate with the node's name in it, by the authority in `tls.client_ca`.",
+    },
+}
+
+
+def _answers(route: Route) -> Mapping[HTTPStatus, Answer]:
+    return route.answers if route.scope is Scope.OPEN else {**route.answers, **NO_TOKEN}
+
+
+def _security(route: Route) -> list[Json]:
+    """What opens a route; a collector on loopback may have no tokens, and then nothing is needed."""
+    if route.scope is Scope.OPEN:
+        return []
+    tokens: list[Json] = [{"token": [route.scope.value]}, {"password": [route.scope.value]}]
+    return [*tokens, *([{"certificate": []}] if route.scope is Scope.NODE else []), {}]
+
+
+def _operation_id(route: Route) -> str:
+    name = re.sub(r"\W+", "_", route.path).strip("_") or "page"
+    return f"{route.method.lower()}_{name}"
+
+
+def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
+    """The schema of each type that travels, and those that they refer to.
+
+    All at once, as two types of one name are then told apart by where they live.
+    """
+    answers = [answer.type for route in routes for answer in _answers(route).values()]
+    kinds = list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
+    found, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    return dict(zip(kinds, _tidy(found), strict=True)), _tidy(components)
+
+
+def _parameters(route: Route) -> Iterator[Json]:
+    (_,), components = msgspec.json.schema_components([route.query], ref_template="{name}")
+    asked = components[route.query.__name__]
+    for name, schema in asked["properties"].items():
+        described = dict(schema)
+        # Not given is not the same as null, which a query string cannot say.
+        kinds = [kind for kind in described.pop("anyOf", []) if kind != {"type": "null"}]
+        kinds = [components[kind["$ref"]] if "$ref" in kind else kind for kind in kinds]
+        if described.get("default", ...) is None:
+            described.pop("default")
+        yield {
+            "name": name,
+            "in": "path" if f"{{{name}}}" in route.path else "query",
+            "required": name in asked.get("required", ()),
+            "description": described.pop("description", ""),
+            "schema": (kinds[0] if kinds else {}) | described,
+        }
+
+
+def _tidy(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
+    """Descriptions without their indentation; and sets as the lists they are told in, where twice is once."""
+    if isinstance(schema, list | tuple):
+        return [_tidy(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _tidy(each) for name, each in schema.items() if name != "uniqueItems"}
+    if isinstance(text := schema.get("description"), str):
+        kept["description"] = cleandoc(text)
+    return kept

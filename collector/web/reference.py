@@ -1,0 +1,79 @@
+"""The API's reference for people, made from the same document that programs read."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from collector.api.table import ROUTES
+from collector.web.openapi import document
+
+_HEAD = """# The collector's API
+
+Served in JSON; `GET /openapi.json` says the same to programs. A refusal is a problem document (RFC 9457) of
+type `application/problem+json`. Times are Unix seconds; a quantity that is not known is left out or null,
+never zero. Where the collector has tokens, `Authorization: Bearer TOKEN` shows one; an admin's opens
+everything.
+"""
+
+
+def api_markdown() -> str:
+    """The page `docs/api.md`."""
+    described = document(ROUTES)
+    return "\n".join([_HEAD, *_routes(described), "## Types\n", *_types(described)])
+
+
+def _routes(described: dict[str, Any]) -> Iterator[str]:
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            yield f"## `{method.upper()} {path}`\n"
+            yield f"{operation['summary']}{_needs(operation['security'])}\n"
+            if body := operation.get("requestBody"):
+                yield f"Takes {_kind(body['content']['application/json']['schema'])}.\n"
+            if parameters := operation["parameters"]:
+                yield "| parameter | type | default | |\n|---|---|---|---|"
+                for each in parameters:
+                    schema = each["schema"]
+                    default = schema.get("default", "")
+                    yield f"| `{each['name']}` | {_kind(schema)} | {default} | {each['description']} |"
+                yield ""
+            yield "| status | type | |\n|---|---|---|"
+            for status, response in operation["responses"].items():
+                ((content_type, content),) = response["content"].items()
+                kind = _kind(content["schema"])
+                shown = kind if content_type.endswith("json") else f"`{content_type}`"
+                yield f"| {status} | {shown} | {response['description']} |"
+            yield ""
+
+
+def _needs(security: list[dict[str, list[str]]]) -> str:
+    scopes = [scope for way in security for scope in way.get("token", ())]
+    return f" Needs a token for {scopes[0]}." if scopes else ""
+
+
+def _types(described: dict[str, Any]) -> Iterator[str]:
+    for name, schema in sorted(described["components"]["schemas"].items()):
+        yield f"### {name}\n"
+        if text := schema.get("description"):
+            yield f"{text}\n"
+        if values := schema.get("enum"):
+            yield f"One of {', '.join(f'`{value}`' for value in values)}.\n"
+        if properties := schema.get("properties"):
+            required = schema.get("required", [])
+            yield "| field | type | always there |\n|---|---|---|"
+            for field, kind in properties.items():
+                yield f"| `{field}` | {_kind(kind)} | {'yes' if field in required else 'no'} |"
+            yield ""
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if reference := schema.get("$ref"):
+        name = reference.rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if choices := schema.get("anyOf"):
+        return " or ".join(_kind(choice) for choice in choices)
+    if values := schema.get("enum"):
+        return " or ".join(f"`{value}`" for value in values)
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    if values := schema.get("additionalProperties"):
+        return f"object of {_kind(values)}"
+    return str(schema.get("type", "any"))

@@ -1,0 +1,1 @@
+"""What everything in powermodels agrees on: the interface of meters and models, host facts, scaling."""

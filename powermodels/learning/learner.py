@@ -1,0 +1,152 @@
+"""Learning from a meter: feeds the adaptive model, has it fitted anew when it asks, and keeps it on disk.
+
+A meter's value stands for some time (`Meter.period_seconds`); what ran in that time is averaged before the
+two are put together. What is learned from a meter tells of what that meter sees, and of nothing else.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import sqrt
+from pathlib import Path
+from typing import cast
+
+from powermodels.common.interface import HostFacts, Load, Model, Scope
+from powermodels.common.scaling import ASSUMED
+from powermodels.learning.refit import Refit
+from powermodels.learning.tracker import Tracker
+from powermodels.models.basis import cpu, row, weighted_terms
+from powermodels.models.fitted import Origin, Range, ScopeName, Training, fingerprint
+from powermodels.models.regression import CurveModel
+from powermodels.models.samples import FitRequest
+from powermodels.models.stored import save
+from wire.errors import Complaint
+from wire.messages import Gap
+
+# A curve that was fitted to one load only tells nothing of others; as the root of CPU use, as curves bend.
+_LEAST_SPREAD = 0.3
+_SAVED_EVERY_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class _MeanLoad:
+    """Loads since the last reading that counted, each weighed by its time."""
+
+    seconds: float = 0.0
+    sums: dict[str, float] = field(default_factory=dict)
+    known: dict[str, float] = field(default_factory=dict)
+
+    def add(self, load: Load, seconds: float) -> None:
+        self.seconds += seconds
+        for name in Load.__slots__:
+            ratio = getattr(load, name)
+            if ratio is not None:
+                self.sums[name] = self.sums.get(name, 0.0) + ratio * seconds
+                self.known[name] = self.known.get(name, 0.0) + seconds
+
+    def take(self) -> Load:
+        mean = Load(**{"cpu_ratio": 0.0, **{name: self.sums[name] / self.known[name] for name in self.sums}})
+        self.seconds = 0.0
+        self.sums.clear()
+        self.known.clear()
+        return mean
+
+
+class Learner:
+    """A tracker, and what it needs from the outside."""
+
+    def __init__(self, curve: CurveModel, path: Path | None = None, refit: Refit | None = None) -> None:
+        self._now_seconds = 0.0
+        self.tracker = Tracker(curve, lambda: self._now_seconds)
+        self.scaling = curve.origin.scaling
+        self.gap: Gap | None = None
+        """Why the last fit failed, or the model cannot be kept."""
+        self._path = path
+        self._refit = refit or Refit()
+        self._load = _MeanLoad()
+        self._saved_seconds: float | None = None
+        self._learned = False
+
+    def pass_time(self, monotonic_seconds: float, load: Load, interval_seconds: float) -> None:
+        """An interval went by with this load."""
+        self._now_seconds = monotonic_seconds
+        if interval_seconds > 0:
+            self._load.add(load, interval_seconds)
+        self._attend()
+
+    def learn(self, watts: float, period_seconds: float) -> None:
+        """The meter's value for the time until now; the same value again is no news."""
+        if self._load.seconds <= 0 or self._load.seconds < period_seconds:
+            return
+        self.tracker.observe(self._load.take(), watts)
+        self._learned = True
+
+    def close(self) -> None:
+        """End a fit that is under way, and keep what was learned."""
+        self._refit.close()
+        self._save()
+
+    def _attend(self) -> None:
+        """Take a fit's answer, ask for another, write things down: whatever is due."""
+        fitted = self._refit.poll(self._now_seconds)
+        if fitted is None and self.tracker.refit_due and not self._refit.is_running:
+            request = self.tracker.request()
+            if _spread(request) >= _LEAST_SPREAD:
+                fitted = self._refit.start(request, self._now_seconds)
+        if fitted is not None:
+            self.gap = None if fitted.model is not None else Gap("power model", fitted.why)
+            if isinstance(fitted.model, CurveModel) and self.tracker.offer(fitted.model):
+                self._save()
+        if self._saved_seconds is None:
+            self._saved_seconds = self._now_seconds
+        elif self._now_seconds - self._saved_seconds >= _SAVED_EVERY_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        if self._path is None or not self._learned:
+            return
+        self._learned, self._saved_seconds = False, self._now_seconds
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            save(self.tracker.snapshot(datetime.now(UTC)), self._path)
+        except (Complaint, OSError) as error:
+            self.gap = Gap("power model", f"what is learned cannot be kept over a restart: {error}")
+
+
+def _spread(request: FitRequest) -> float:
+    roots = [sqrt(cpu(sample.load)) for sample in request.samples]
+    return max(roots, default=0.0) - min(roots, default=0.0)
+
+
+def first_curve(model: Model, facts: HostFacts, scope: Scope, load: Load, metered_watts: float) -> CurveModel:
+    """A curve with the shape of a model that was never metered here, and the level of a first reading."""
+    quarter, full = (model.terms(Load(cpu_ratio)) for cpu_ratio in (0.25, 1.0))
+    busy = model.terms(Load(0.0, 1.0, 1.0, 1.0))
+    # a*u + b*sqrt(u) through both points.
+    root_watts = max(0.0, min(full.cpu_watts, 4 * quarter.cpu_watts - full.cpu_watts))
+    shape = {"cpu": full.cpu_watts - root_watts, "cpu_sqrt": root_watts}
+    if scope is not Scope.CPU:
+        shape["memory"] = busy.memory_watts
+    if scope is Scope.NODE:
+        shape |= {"disk": busy.disk_watts, "network": busy.network_watts}
+    told_watts = weighted_terms(full.idle_watts, shape, load).watts
+    scale = metered_watts / told_watts if told_watts > 0 else 1.0
+    idle_watts = scale * full.idle_watts
+    coefficients = {name: scale * watts for name, watts in shape.items()}
+    origin = Origin(
+        features=tuple(coefficients),
+        scaling=ASSUMED,
+        training=Training(
+            samples=1,
+            watts=Range(idle_watts, idle_watts + sum(coefficients.values())),
+            features=dict(zip(shape, map(_at, row(shape, load)), strict=True)),
+        ),
+        error_ratio=min(1.0, model.error_ratio),
+        made=datetime.now(UTC),
+        host=fingerprint(facts),
+        metered=cast("ScopeName", scope.name),
+    )
+    return CurveModel(origin=origin, idle_watts=idle_watts, coefficients_watts=coefficients)
+
+
+def _at(value: float) -> Range:
+    return Range(value, value)

@@ -1,0 +1,153 @@
+"""A fit in a child of its own: started, left alone, and looked at now and then. Never waited for.
+
+Fitting takes a numeric library of a hundred megabytes that a small process does not want to hold. So it is
+given to `python -m powermodels.fit`, by way of this module's own `main`, which first takes from the child
+what it does not need: memory beyond a bound, CPU time beyond a bound, and any claim against what else runs
+on the host. It ends by itself; one that does not is killed.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from powermodels.models.samples import FitRequest
+from powermodels.models.stored import Stored, decode
+from wire.errors import Complaint
+
+_MEMORY_BYTES = 1 << 30
+"""Of addresses: what the libraries map is several times what they touch."""
+_CPU_SECONDS = 60
+_PATIENCE_SECONDS = 120.0
+_LONGEST_COMPLAINT = 300
+
+# Isolated: neither the folder it is started in nor the environment decides what is imported.
+COMMAND = (sys.executable, "-I", "-m", "powermodels.learning.refit")
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """How a fit ended: with a model, or with the reason why there is none."""
+
+    model: Stored | None
+    why: str = ""
+
+
+class Refit:
+    """At most one fit at a time."""
+
+    def __init__(self, command: tuple[str, ...] = COMMAND) -> None:
+        self._command = command
+        self._running: _Running | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
+        """Begin a fit; an answer comes at once only where none can be begun."""
+        answer, errors = os.memfd_create("model"), os.memfd_create("errors")
+        question = os.memfd_create("request")
+        try:
+            with os.fdopen(os.dup(question), "wb") as file:
+                file.write(msgspec.json.encode(request))
+            os.lseek(question, 0, os.SEEK_SET)
+            process = subprocess.Popen(self._command, stdin=question, stdout=answer, stderr=errors)  # noqa: S603 - ours
+        except OSError as error:
+            os.close(answer)
+            os.close(errors)
+            return Fitted(None, f"a fit cannot be started: {error}")
+        finally:
+            os.close(question)
+        self._running = _Running(process, answer, errors, monotonic_seconds)
+        return None
+
+    def poll(self, monotonic_seconds: float) -> Fitted | None:
+        """How the fit ended; None while it goes on, or where there is none."""
+        running = self._running
+        if running is None:
+            return None
+        if running.process.poll() is not None:
+            self._running = None
+            return running.result()
+        if monotonic_seconds - running.began_seconds > _PATIENCE_SECONDS:
+            self.close()
+            return Fitted(None, f"a fit took more than {_PATIENCE_SECONDS:.0f} s and was ended")
+        return None
+
+    def wait(self) -> None:
+        """Let a fit that is under way come to its end, or to the end of patience."""
+        if self._running is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._running.process.wait(_PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        """End a fit that is under way."""
+        if self._running is not None:
+            self._running.process.kill()
+            self._running.process.wait()
+            self._running.result()
+            self._running = None
+
+
+def fit_and_wait(request: FitRequest) -> Stored:
+    """A fit for someone who has the time; raises a `Complaint` where there is no model to be had."""
+    refit = Refit()
+    fitted = refit.start(request, 0.0)
+    refit.wait()
+    fitted = fitted or refit.poll(2 * _PATIENCE_SECONDS)
+    if fitted is None or fitted.model is None:
+        raise Complaint(f"no model could be fitted: {'' if fitted is None else fitted.why}")
+    return fitted.model
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    process: subprocess.Popen[bytes]
+    answer: int
+    errors: int
+    began_seconds: float
+
+    def result(self) -> Fitted:
+        said = _whole(self.answer)
+        complaint = _whole(self.errors).decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
+        if self.process.returncode != 0:
+            return Fitted(None, complaint or f"a fit ended with status {self.process.returncode}")
+        try:
+            return Fitted(decode(said))
+        except msgspec.MsgspecError as error:
+            return Fitted(None, f"a fit gave no model: {error}")
+
+
+def _whole(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read()
+
+
+def main() -> NoReturn:
+    """Limit this process, then become the fit."""
+    steps: tuple[Callable[[], object], ...] = (
+        lambda: resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES)),
+        lambda: resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS)),
+        lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+        lambda: os.nice(19),
+        # Where memory runs out it is this one that may go.
+        lambda: Path("/proc/self/oom_score_adj").write_text("1000"),
+    )
+    for step in steps:
+        # A sandbox may forbid all of this; then it is the sandbox that sets the limits.
+        with suppress(OSError, ValueError):
+            step()
+    os.execv(sys.executable, (sys.executable, "-I", "-m", "powermodels.fit", *sys.argv[1:]))  # noqa: S606 - ours
+
+
+if __name__ == "__main__":
+    main()

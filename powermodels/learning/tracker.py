@@ -1,0 +1,207 @@
+"""The adaptive model at work: tracks its error against the meter, and knows when it needs a new fit.
+
+Every reading moves a small correction (`correction`). When the curve beneath it errs by more
+than max(2 W, 2 %), a refit is due: the caller has one made from `request()` in another process, since that
+takes a numeric library, and hands it to `offer()`, which takes it only if it beats the current curve on
+samples that no fit has seen. Between refits the wait doubles, as long as none is better. Readings that the
+curve misses one after the other are a change of the machine: what was learned before it is then doubted.
+
+Without a meter the last correction stays; the expected error grows with the time since the last reading.
+Nothing here ever leaves the bounds of what the meter has shown.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from math import exp
+from statistics import fmean, median
+
+import msgspec
+
+from powermodels.common.interface import Load, Scope, Terms
+from powermodels.learning.memory import NOW, NOW_SECONDS, StratifiedMemory
+from powermodels.models.adaptive import AdaptiveModel, corrected_terms
+from powermodels.models.correction import Correction, CorrectionSums
+from powermodels.models.fitted import Range
+from powermodels.models.regression import CurveModel
+from powermodels.models.samples import FitRequest, Sample
+from wire.messages import PowerSource
+
+REFIT_WATTS = 2.0
+REFIT_RATIO = 0.02
+_WINDOW = 30
+_LEAST_IN_WINDOW = 12
+_READINGS_BETWEEN_REFITS = 30
+_MOST_READINGS_BETWEEN_REFITS = 1000
+_MISSES_FOR_A_CHANGE = 6
+_READINGS_AFTER_A_CHANGE = 12
+# What is older than a change still tells of loads that have not come back; not more than that.
+_WEIGHT_AFTER_A_CHANGE = 4.0
+
+# How much of a change in the model's watts the next reading of a meter shows; most meters average over time.
+_FOLLOWED = 0.3
+# No model knows better than this how a machine behaves, whatever the last readings said.
+_LEAST_ERROR_RATIO = 0.01
+_STALE_SECONDS = 3600.0
+
+
+class Tracker:
+    """A curve that follows a meter while there is one; a `Model` like any other."""
+
+    def __init__(self, curve: CurveModel, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._curve = curve
+        self._training = curve.origin.training
+        self._sums = CorrectionSums()
+        self._correction = Correction()
+        self._memory = StratifiedMemory()
+        self._last: Sample | None = None
+        self._curve_errors: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
+        self._error_ratios: deque[float] = deque(maxlen=_WINDOW)
+        self._readings_to_refit = _LEAST_IN_WINDOW
+        self._patience = _READINGS_BETWEEN_REFITS
+        self._missed = 0
+        self._missed_since_seconds = 0.0
+
+    @property
+    def source(self) -> PowerSource:
+        return PowerSource.MODEL
+
+    @property
+    def scope(self) -> Scope:
+        return self._curve.scope
+
+    @property
+    def stale_seconds(self) -> float | None:
+        """How long ago the meter was last there; None if it never was."""
+        return None if self._last is None else max(0.0, self._clock() - self._last.seconds)
+
+    @property
+    def error_ratio(self) -> float:
+        """What it was off by lately, on its way back to what the curve alone is off by."""
+        stale_seconds = self.stale_seconds
+        if stale_seconds is None or not self._error_ratios:
+            return self._curve.error_ratio
+        lately = max(_LEAST_ERROR_RATIO, fmean(self._error_ratios))
+        return lately + max(0.0, self._curve.error_ratio - lately) * (
+            1 - exp(-stale_seconds / _STALE_SECONDS)
+        )
+
+    def terms(self, load: Load) -> Terms:
+        return corrected_terms(self._curve, self._correction, self._training, load)
+
+    def expected_watts(self, load: Load) -> float:
+        """What the meter would say next: its last word, moved by what the model says has changed."""
+        watts = self.terms(load).watts
+        if self._last is not None:
+            watts = self._last.watts + _FOLLOWED * (watts - self.terms(self._last.load).watts)
+        return min(max(watts, self._training.floor_watts), self._training.ceiling_watts)
+
+    def describe(self) -> str:
+        stale_seconds = self.stale_seconds
+        if stale_seconds is None:
+            seen = "not yet compared with a meter"
+        else:
+            seen = f"compared with a meter {timedelta(seconds=round(stale_seconds))} ago"
+        return f"{self._curve.describe()}; {seen}, now ±{self.error_ratio:.0%}"
+
+    def observe(self, load: Load, watts: float) -> None:
+        """Learn from one reading of the meter, taken now."""
+        sample = Sample(self._clock(), watts, load)
+        self._error_ratios.append(abs(self.terms(load).watts - watts) / max(1.0, watts))
+        curve_error_watts = abs(self._curve.terms(load).watts - watts)
+        self._curve_errors.append((curve_error_watts, watts))
+        self._memory.add(sample)
+        self._last = sample
+        self._readings_to_refit -= 1
+        seen = self._training.watts
+        self._training = msgspec.structs.replace(
+            self._training, watts=Range(min(seen.low, watts), max(seen.high, watts))
+        )
+        if self._notice_change(sample.seconds, missed=curve_error_watts > _allowed_watts(watts)):
+            self._memory.doubt_before(self._missed_since_seconds)
+            self._relearn(self._missed_since_seconds)
+            self._patience = self._readings_to_refit = _READINGS_AFTER_A_CHANGE
+        else:
+            self._learn(sample)
+            self._correction = self._sums.correction.rising(self._curve.watts_per_root)
+
+    @property
+    def refit_due(self) -> bool:
+        """Whether the curve errs too much, and enough was seen to ask for another one."""
+        if self._readings_to_refit > 0 or len(self._curve_errors) < _LEAST_IN_WINDOW:
+            return False
+        error_watts = median(error for error, _ in self._curve_errors)
+        return error_watts > _allowed_watts(median(watts for _, watts in self._curve_errors))
+
+    def request(self) -> FitRequest:
+        """What to fit; until an answer is offered, or enough more was seen, no other is due."""
+        self._readings_to_refit = self._patience
+        origin = self._curve.origin
+        return FitRequest(
+            samples=self._memory.samples(),
+            kind="curve",
+            host=origin.host,
+            scaling=origin.scaling,
+            metered=origin.metered,
+            cap_watts=self._training.cap_watts,
+            current_group=NOW,
+            current_weight=_WEIGHT_AFTER_A_CHANGE if self._memory.is_mixed else 1.0,
+        )
+
+    def offer(self, candidate: CurveModel) -> bool:
+        """Take a new curve if it does better on what was held back; says whether it did."""
+        error_ratio = self._memory.error_ratio(candidate)
+        current_error_ratio = self._memory.error_ratio(self._curve)
+        if error_ratio is None or current_error_ratio is None:
+            self._readings_to_refit = _READINGS_AFTER_A_CHANGE
+            return False
+        if error_ratio >= current_error_ratio:
+            self._patience = min(2 * self._patience, _MOST_READINGS_BETWEEN_REFITS)
+            self._readings_to_refit = self._patience
+            return False
+        self._curve = candidate
+        self._patience = self._readings_to_refit = _READINGS_BETWEEN_REFITS
+        self._curve_errors.clear()
+        self._missed = 0
+        assert self._last is not None, "without a reading nothing was held back"
+        self._relearn(max(self._missed_since_seconds, self._last.seconds - NOW_SECONDS))
+        return True
+
+    def snapshot(self, now: datetime) -> AdaptiveModel:
+        """All that is needed to go on without a meter, here or elsewhere."""
+        origin = msgspec.structs.replace(
+            self._curve.origin, training=self._training, error_ratio=min(1.0, self.error_ratio)
+        )
+        return AdaptiveModel(
+            origin=origin,
+            curve=self._curve,
+            correction=self._correction,
+            read=now - timedelta(seconds=self.stale_seconds or 0.0),
+        )
+
+    def _notice_change(self, seconds: float, *, missed: bool) -> bool:
+        """Whether this reading makes it certain that the machine is not what it was."""
+        if not missed:
+            self._missed = max(0, self._missed - 1)
+            return False
+        if self._missed == 0:
+            self._missed_since_seconds = seconds
+        self._missed += 1
+        return self._missed == _MISSES_FOR_A_CHANGE
+
+    def _relearn(self, since_seconds: float) -> None:
+        """Forget the correction, and make it anew from what was read since then."""
+        self._sums = CorrectionSums()
+        for sample in self._memory.since(since_seconds):
+            self._learn(sample)
+        self._correction = self._sums.correction.rising(self._curve.watts_per_root)
+
+    def _learn(self, sample: Sample) -> None:
+        residual_watts = sample.watts - self._curve.free_terms(sample.load).watts
+        self._sums.add(sample.seconds, self._curve.root(sample.load), residual_watts)
+
+
+def _allowed_watts(watts: float) -> float:
+    """How far off the curve may be."""
+    return max(REFIT_WATTS, REFIT_RATIO * watts)

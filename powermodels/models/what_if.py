@@ -1,0 +1,73 @@
+"""What if: the watts that more load would add to a node, and a node's power curve. Pure functions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from powermodels.common.interface import Load, Model
+from wire.resources import Resource
+
+_RATIOS: tuple[tuple[Resource, Callable[[Load], float | None]], ...] = (
+    (Resource.CPU, attrgetter("cpu_ratio")),
+    (Resource.MEMORY, attrgetter("memory_ratio")),
+    (Resource.DISK, attrgetter("disk_ratio")),
+    (Resource.NETWORK, attrgetter("network_ratio")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What an envelope would cost on a node."""
+
+    before_watts: float
+    after_watts: float
+    error_watts: float
+    """How far off the difference may be: a wrong level is wrong before and after."""
+    exceeded: tuple[Resource, ...]
+    """What the node would have too little of; its watts are then those of full use."""
+
+    @property
+    def added_watts(self) -> float:
+        return self.after_watts - self.before_watts
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A node's watts at one CPU load."""
+
+    cpu_ratio: float
+    watts: float
+
+
+def add(model: Model, load: Load, envelope: Load) -> Addition:
+    """Put an envelope, as shares of the node's capacity, on top of what the node does already."""
+    together = _sum(load, envelope)
+    before_watts = model.terms(load).watts
+    after_watts = max(before_watts, model.terms(together).watts)
+    return Addition(
+        before_watts=before_watts,
+        after_watts=after_watts,
+        error_watts=model.error_ratio * (after_watts - before_watts),
+        exceeded=tuple(resource for resource, of in _RATIOS if (of(together) or 0.0) > 1),
+    )
+
+
+def power_curve(model: Model, load: Load, points: int = 11) -> tuple[CurvePoint, ...]:
+    """A node's watts from no CPU load to full, with all else as it is."""
+    ratios = [index / (points - 1) for index in range(points)]
+    return tuple(CurvePoint(ratio, model.terms(replace(load, cpu_ratio=ratio)).watts) for ratio in ratios)
+
+
+def _sum(load: Load, envelope: Load) -> Load:
+    return Load(
+        cpu_ratio=load.cpu_ratio + envelope.cpu_ratio,
+        memory_ratio=_known_sum(load.memory_ratio, envelope.memory_ratio),
+        disk_ratio=_known_sum(load.disk_ratio, envelope.disk_ratio),
+        network_ratio=_known_sum(load.network_ratio, envelope.network_ratio),
+        frequency_ratio=load.frequency_ratio,
+    )
+
+
+def _known_sum(of_node: float | None, of_envelope: float | None) -> float | None:
+    """What the node does not tell stays unknown: the envelope alone would look like a change from nothing."""
+    return None if of_node is None else of_node + (of_envelope or 0.0)

@@ -1,0 +1,127 @@
+"""The results as one page that can be sent around: numbers in a table, and charts of what happened when."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from html import escape
+
+from replay.reporting.charts import Line, chart
+from replay.setup.scenario import Scenario
+from replay.simulation.compare import Comparison
+from replay.simulation.results import HEADER, Point, rows_of
+from wire.resources import RESOURCES, Resource
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a00", "#666666")
+"""Okabe and Ito's: told apart by those who do not see all colours, too."""
+_PERCENT = 100.0
+
+_STYLE = """
+:root { color-scheme: light dark;
+  --ink: #1b1f24; --faint: #6b7280; --rule: #e3e6ea; --paper: #fff; --card: #f8f9fb; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8eb; --faint: #9aa3ad; --rule: #2c323a; --paper: #14171b; --card: #1b1f25; }
+}
+body { margin: 0 auto; max-width: 84rem; padding: 2rem 1.25rem; color: var(--ink); background: var(--paper);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1rem; margin: 0 0 .5rem; }
+p { margin: .25rem 0 1rem; max-width: 60rem; color: var(--faint); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .8rem; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid var(--rule); }
+th { font-weight: 600; color: var(--faint); } th:first-child, td:first-child { text-align: left; }
+.charts { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); }
+.card { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .9rem 1rem; }
+.unit { color: var(--faint); font-weight: 400; }
+svg { width: 100%; height: auto; display: block; }
+.grid { stroke: var(--rule); } .tick { fill: var(--faint); font-size: 11px; }
+.line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
+.swatch { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .5rem;
+  vertical-align: -1px; }
+""".strip()
+
+
+def page(comparison: Comparison, scenario: Scenario) -> str:
+    """The whole page."""
+    title = scenario.title or "Replay"
+    names = list(comparison.points)
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>\n<style>\n{_STYLE}",
+            *(f".c{place} {{ stroke: {_colour(place)}; }}" for place in range(len(names))),
+            "</style>\n</head>\n<body>",
+            f"<h1>{escape(title)}</h1>",
+            f"<p>{escape(scenario.about)}</p>" if scenario.about else "",
+            _table(comparison),
+            *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in comparison.notes.items()),
+            '<div class="charts">',
+            *_charts(comparison),
+            "</div>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _colour(place: int) -> str:
+    return _COLOURS[place % len(_COLOURS)]
+
+
+def _table(comparison: Comparison) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
+    body = []
+    for place, (name, *cells) in enumerate(rows_of(comparison.results)):
+        swatch = f'<span class="swatch" style="background:{_colour(place)}"></span>'
+        numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        body.append(f"<tr><td>{swatch}{escape(name)}</td>{numbers}</tr>")
+    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+
+
+def _charts(comparison: Comparison) -> Iterator[str]:
+    points = comparison.points
+    yield _card("Power", "kW", points, lambda point: point.watts / 1000)
+    yield _card("Nodes on", "nodes", points, lambda point: point.nodes_on)
+    for resource in _seen(points, lambda point: point.utilisation):
+        yield _card(
+            f"Use of {resource}",
+            "% of what nodes that are on have",
+            points,
+            partial(_used_percent, resource),
+        )
+    for resource in _seen(points, lambda point: point.overloaded_nodes):
+        yield _card(
+            f"Overload of {resource}",
+            "nodes that are asked for more than they have",
+            points,
+            partial(_overloaded, resource),
+        )
+    if any(point.moves for series in points.values() for point in series):
+        yield _card("Moves", "per window", points, lambda point: float(point.moves))
+    if any(point.waiting for series in points.values() for point in series):
+        yield _card("Waiting", "containers without a node", points, lambda point: float(point.waiting))
+
+
+def _used_percent(resource: Resource, point: Point) -> float:
+    return point.utilisation[resource] * _PERCENT
+
+
+def _overloaded(resource: Resource, point: Point) -> float:
+    return point.overloaded_nodes[resource]
+
+
+def _seen(points: dict[str, list[Point]], of: Callable[[Point], dict[Resource, float]]) -> Sequence[Resource]:
+    """The resources that there is anything to show of."""
+    return [
+        resource
+        for resource in RESOURCES
+        if any(of(point)[resource] > 0 for series in points.values() for point in series)
+    ]
+
+
+def _card(title: str, unit: str, points: dict[str, list[Point]], value: Callable[[Point], float]) -> str:
+    lines = [
+        Line(name, place, [point.hours for point in series], [value(point) for point in series])
+        for place, (name, series) in enumerate(points.items())
+    ]
+    heading = f'<h2>{escape(title)} <span class="unit">{escape(unit)}</span></h2>'
+    return f'<section class="card">{heading}\n{chart(title, unit, lines)}</section>'

@@ -1,0 +1,109 @@
+"""What a paper or a peer has, beside ours: what is asked of ours, and what explains a difference."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from replay.setup.scenario import Expected
+from replay.simulation.results import PolicyResult, Results
+from wire.errors import Complaint
+
+HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "ASKED")
+_FEW = 10
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of theirs and ours."""
+
+    policy: str
+    figure: str
+    relative_to: str | None
+    theirs: float | None
+    ours: float
+    at_least: float | None
+    at_most: float | None
+    source: str
+    note: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether ours is as asked."""
+        return (self.at_least is None or self.ours >= self.at_least) and (
+            self.at_most is None or self.ours <= self.at_most
+        )
+
+
+def beside(results: Results, expected: Sequence[Expected]) -> list[Beside]:
+    """Every figure that is told of a policy that was run."""
+    return [_held(results, each) for each in expected if _ran(results, each)]
+
+
+def _ran(results: Results, each: Expected) -> bool:
+    return each.policy in results.policies and each.relative_to in {None, *results.policies}
+
+
+def _held(results: Results, each: Expected) -> Beside:
+    ours = figure(results.policies[each.policy], each.figure)
+    if each.relative_to is not None:
+        ours = ours / figure(results.policies[each.relative_to], each.figure) - 1
+    return Beside(
+        policy=each.policy,
+        figure=each.figure,
+        relative_to=each.relative_to,
+        theirs=each.value,
+        ours=ours,
+        at_least=each.at_least,
+        at_most=each.at_most,
+        source=each.source,
+        note=each.note,
+    )
+
+
+def figure(result: PolicyResult, name: str) -> float:
+    """A number of a result, by its name."""
+    found = msgspec.to_builtins(result)
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    if not isinstance(found, int | float):
+        raise Complaint(f"[[expected]] names {name!r}, which no result has: --json shows those there are")
+    return float(found)
+
+
+def rows(held: Sequence[Beside]) -> Iterator[tuple[str, ...]]:
+    """A row per figure, for a table."""
+    for each in held:
+        theirs = "-" if each.theirs is None else shown(each, each.theirs)
+        yield name_of(each), each.policy, theirs, shown(each, each.ours), asked(each)
+
+
+def notes(held: Sequence[Beside]) -> Iterator[str]:
+    """What explains differences, each once, with where the figures are from."""
+    yield from dict.fromkeys(each.note for each in held if each.note)
+    if sources := dict.fromkeys(each.source for each in held if each.source):
+        yield f"Theirs: {'; '.join(sources)}."
+
+
+def name_of(each: Beside) -> str:
+    """The figure in words."""
+    words = each.figure.replace("_ratio", "").replace("_", " ").replace(".", " ")
+    return words if each.relative_to is None else f"{words} against {each.relative_to}"
+
+
+def asked(each: Beside) -> str:
+    """What ours must be, and whether it is."""
+    bounds = ((">=", each.at_least), ("<=", each.at_most))
+    said = " ".join(f"{sign} {shown(each, bound)}" for sign, bound in bounds if bound is not None)
+    if not said:
+        return ""
+    return said if each.ok else f"{said}: missed"
+
+
+def shown(each: Beside, value: float) -> str:
+    """A number of this figure."""
+    if each.relative_to is not None:
+        return f"{100 * value:+.1f} %"
+    if "_ratio" in each.figure:
+        return f"{100 * value:.1f} %"
+    if float(value).is_integer():
+        return f"{value:.0f}"
+    return f"{value:.2f}" if abs(value) < _FEW else f"{value:.1f}"

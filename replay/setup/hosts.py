@@ -1,0 +1,103 @@
+"""The hosts of a scenario, one row each, as the simulation and the policies' snapshots hold them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+
+import numpy as np
+
+from collector.snapshot.power_curves import Floats, PowerCurves
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Generation
+from replay.setup.scenario import MIPS_PER_CORE, Host
+from wire.messages import PowerCurve, PowerSource
+
+MEGABYTE = 1e6
+MEBIBYTE = float(1 << 20)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Hosts:
+    """Columns, in the order of the names."""
+
+    names: tuple[str, ...]
+    capacity: Floats
+    """NaN where a host's disk or network has no limit that matters."""
+    system: Floats
+    """What a host needs for itself."""
+    power: PowerCurves
+    boot_seconds: Floats
+    boot_joules: Floats
+    on: Flags
+    generation: Codes
+    domain: np.ndarray[tuple[int], np.dtype[np.int32]]
+    domain_names: tuple[str, ...]
+    labels: tuple[Mapping[str, str], ...]
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.names)
+
+
+def build_hosts(kinds: Sequence[Host], *, interleave: bool = False) -> Hosts:
+    """Every host of every kind. Names are such that their order is the order in which they stand here."""
+    named = sorted(_named(kinds, interleave=interleave), key=lambda each: each[0])
+    each_kind = [kind for _, kind in named]
+    domain_names = tuple(sorted({kind.domain for kind in kinds if kind.domain is not None}))
+    return Hosts(
+        names=tuple(name for name, _ in named),
+        capacity=np.array([_capacity(kind) for kind in each_kind]),
+        system=np.array(
+            [[kind.system_cores, kind.system_memory_mb * MEBIBYTE, 0.0, 0.0] for kind in each_kind]
+        ),
+        power=PowerCurves.of([_curve(kind) for kind in each_kind]),
+        boot_seconds=np.array([kind.boot_seconds for kind in each_kind]),
+        boot_joules=np.array([kind.boot_joules for kind in each_kind]),
+        on=np.array([kind.on for kind in each_kind], dtype=np.bool_),
+        generation=np.array([Generation[kind.generation.upper()] for kind in each_kind], dtype=np.int8),
+        domain=np.array(
+            [NOWHERE if kind.domain is None else domain_names.index(kind.domain) for kind in each_kind],
+            dtype=np.int32,
+        ),
+        domain_names=domain_names,
+        labels=tuple(kind.labels for kind in each_kind),
+    )
+
+
+def _named(kinds: Sequence[Host], *, interleave: bool) -> Iterator[tuple[str, Host]]:
+    if interleave:
+        turns = zip_longest(*([kind] * kind.count for kind in kinds))
+        dealt = [kind for kind in chain.from_iterable(turns) if kind is not None]
+        width = len(str(len(dealt)))
+        yield from ((f"{number:0{width}}-{kind.name}", kind) for number, kind in enumerate(dealt, start=1))
+        return
+    for kind in kinds:
+        width = len(str(kind.count))
+        for number in range(1, kind.count + 1):
+            yield (kind.name if kind.count == 1 else f"{kind.name}-{number:0{width}}"), kind
+
+
+def _capacity(kind: Host) -> tuple[float, float, float, float]:
+    cores = kind.cpu_cores if kind.cpu_cores is not None else (kind.cpu_mips or 0.0) / MIPS_PER_CORE
+    unlimited = float("nan")
+    return (
+        cores,
+        kind.memory_mb * MEBIBYTE,
+        unlimited if kind.disk_mb_per_second is None else kind.disk_mb_per_second * MEGABYTE,
+        unlimited if kind.network_mb_per_second is None else kind.network_mb_per_second * MEGABYTE,
+    )
+
+
+def _curve(kind: Host) -> PowerCurve:
+    idle = kind.watts[0]
+    ratios = np.linspace(0.0, 1.0, len(kind.watts))
+    return PowerCurve(
+        source=PowerSource.MODEL,
+        error_ratio=0.0,
+        idle_watts=idle,
+        cpu_ratios=tuple(float(ratio) for ratio in ratios),
+        cpu_watts=tuple(max(0.0, watts - idle) for watts in kind.watts),
+        memory_watts=kind.memory_watts,
+        disk_watts=kind.disk_watts,
+        network_watts=kind.network_watts,
+    )

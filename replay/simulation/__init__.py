@@ -1,0 +1,1 @@
+"""Runs one policy through one workload, event by event; compares several."""

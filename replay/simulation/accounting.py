@@ -1,0 +1,129 @@
+"""What a run comes to: energy, node hours, overload, counts; and the same over time, for the charts."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from collector.snapshot.power_curves import GRID, Floats
+from collector.snapshot.tables import NOWHERE, Flags
+from replay.setup.hosts import Hosts
+from replay.simulation.cluster import Cluster, Load
+from wire.resources import RESOURCES
+
+JOULES_PER_KWH = 3.6e6
+SECONDS_PER_HOUR = 3600.0
+_WIDTH = len(RESOURCES)
+_ROUNDING = 1 + 1e-9
+
+
+@dataclass(slots=True)
+class Moment:
+    """What happened from one observation to the next."""
+
+    at: float = 0.0
+    seconds: float = 0.0
+    joules: float = 0.0
+    least_joules: float = 0.0
+    """What the same work would have drawn on hosts of the best kind, used at their best point."""
+    node_seconds: float = 0.0
+    used: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
+    """Integrals over the time: what was wanted and could be served, and what there was of it."""
+    there: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
+    overloaded_seconds: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
+    short_seconds: float = 0.0
+    """As CloudSim counts: hosts where a container gets less CPU than it wants, or one is received."""
+    moves: int = 0
+    running: int = 0
+    waiting: int = 0
+
+
+class Account:
+    """Adds up. Power is taken to move in a straight line between two events, as use does."""
+
+    def __init__(self, cluster: Cluster, *, idle_is_off: bool, warm_up_seconds: float) -> None:
+        self._cluster = cluster
+        self._idle_is_off, self._warm_up_seconds = idle_is_off, warm_up_seconds
+        self.total = Moment()
+        self.counts: Counter[str] = Counter()
+        self.waited_seconds: list[float] = []
+        """Of each container that was placed: how long after it came."""
+        self.moments: list[Moment] = []
+        self._now = Moment()
+        self._least_watts = least_watts_per_unit(cluster.hosts)
+
+    def drawing(self, load: Load) -> Flags:
+        """The hosts that count as on during an interval that begins with this load."""
+        if not self._idle_is_off:
+            return self._cluster.on
+        used: Flags = np.nan_to_num(load.by_node[:, 0], nan=0.0) > 0
+        return used & self._cluster.on
+
+    def spend(self, start: float, before: Load, end: float, after: Load) -> None:
+        """Account for an interval in which nobody came, went or moved.
+
+        As CloudSim has it: half the sum of the watts at both ends, times the time; overloaded is a host that
+        begins the interval with more wanted of it than it has.
+        """
+        seconds = end - max(start, self._warm_up_seconds)
+        if seconds <= 0:
+            return
+        cluster = self._cluster
+        hosts = cluster.hosts
+        drawing = self.drawing(before)
+        rows = np.flatnonzero(drawing)
+        capacity = hosts.capacity[rows]
+        ratios = before.by_node[rows] / capacity
+        watts = hosts.power.watts(ratios, rows) + hosts.power.watts(after.by_node[rows] / capacity, rows)
+        joules = float(watts.sum()) / 2 * seconds
+        booting = cluster.booting
+        if booting.any():
+            joules += float((hosts.boot_joules[booting] / hosts.boot_seconds[booting]).sum()) * seconds
+        least = float(np.max(cluster.served(before).sum(axis=0) * self._least_watts)) * seconds
+        over = ratios > _ROUNDING
+        receiving = np.zeros(hosts.size, dtype=np.bool_)
+        receiving[cluster.target[cluster.target != NOWHERE]] = True
+        short = int((over[:, 0] | receiving[rows]).sum())
+        served = np.fmin(before.by_node[rows], capacity)
+        for each in (self.total, self._now):
+            each.seconds += seconds
+            each.joules += joules
+            each.least_joules += least
+            each.node_seconds += (rows.size + int(booting.sum())) * seconds
+            each.used += np.nansum(served, axis=0) * seconds
+            each.there += np.nansum(capacity, axis=0) * seconds
+            each.overloaded_seconds += over.sum(axis=0) * seconds
+            each.short_seconds += short * seconds
+
+    def count(self, what: str, many: int = 1) -> None:
+        """Something was done."""
+        self.counts[what] += many
+        if what == "migrations":
+            self._now.moves += many
+
+    def placed_after(self, seconds: float) -> None:
+        """A container was placed for the first time, so long after it came."""
+        self.count("placed_later" if seconds > 0 else "placed")
+        self.waited_seconds.append(seconds)
+
+    def mark(self, seconds: float, running: int, waiting: int) -> None:
+        """An observation: what happened since the last one becomes a point of the charts."""
+        self._now.at, self._now.running, self._now.waiting = seconds, running, waiting
+        self.moments.append(self._now)
+        self._now = Moment()
+
+
+def least_watts_per_unit(hosts: Hosts) -> Floats:
+    """The fewest watts that one unit of each resource costs on any host.
+
+    Of CPU: at the point of its curve where a host does most per watt. Of the others: what a host draws when
+    idle, shared by all that it has. No way to place containers draws less than the largest of these demands.
+    """
+    shares = GRID[1:]
+    rows = np.repeat(np.arange(hosts.size), shares.size)
+    ratios = np.zeros((rows.size, _WIDTH))
+    ratios[:, 0] = np.tile(shares, hosts.size)
+    watts = hosts.power.watts(ratios, rows).reshape(hosts.size, shares.size)
+    per_core = (watts / (shares * hosts.capacity[:, :1])).min()
+    others = np.nan_to_num(hosts.power.idle_watts[:, None] / hosts.capacity[:, 1:], nan=0.0).min(axis=0)
+    return np.concatenate([[per_core], others])

@@ -1,0 +1,113 @@
+"""The simulated truth: who runs where, what each wants, and what every host comes to."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.snapshot.assembly import sum_by_node
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Flags
+from replay.setup.hosts import Hosts
+from replay.setup.workload import Workload
+
+_CPU = 0
+
+
+class Phase(IntEnum):
+    """How far a container has come."""
+
+    COMING = 0
+    WAITING = 1
+    """It has arrived, and has no host."""
+    STARTING = 2
+    """Its host is still booting."""
+    RUNNING = 3
+    GONE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What is wanted at one moment."""
+
+    running: Rows
+    wanted: Floats
+    """By each running container, as far as its promise goes."""
+    by_node: Floats
+
+
+class Cluster:
+    """Hosts and containers as they are now. Changed only by `executor` and `run`."""
+
+    def __init__(self, hosts: Hosts, workload: Workload, migration_use_ratio: float) -> None:
+        self.hosts, self.workload = hosts, workload
+        self._migration_use_ratio = migration_use_ratio
+        count = workload.size
+        self.phase: NDArray[np.int8] = np.full(count, Phase.COMING, dtype=np.int8)
+        self.node: Rows = np.full(count, NOWHERE, dtype=np.intp)
+        self.target: Rows = np.full(count, NOWHERE, dtype=np.intp)
+        """Where it is on its way to."""
+        self.came_from: Rows = np.full(count, NOWHERE, dtype=np.intp)
+        self.allocated: Floats = workload.requested.copy()
+        self.cut: Flags = np.zeros(count, dtype=np.bool_)
+        self.since: Floats = np.zeros(count)
+        """When it began to run, this time."""
+        self.settled: Floats = np.zeros(count)
+        """When it came to its host."""
+        self.killed: Flags = np.zeros(count, dtype=np.bool_)
+        """Ended in favour of others, and not placed again yet."""
+        self.left: Floats = workload.lifetime_seconds.copy()
+        """How much of its life is still to come."""
+        self.on: Flags = hosts.on.copy()
+        self.booting: Flags = np.zeros(hosts.size, dtype=np.bool_)
+        self.failures = np.zeros(hosts.size, dtype=np.int32)
+
+    def rows(self, *phases: Phase) -> Rows:
+        """The containers that are so far."""
+        return np.flatnonzero(np.isin(self.phase, phases))
+
+    @property
+    def present(self) -> Rows:
+        """The containers that a policy knows of."""
+        return np.flatnonzero((self.phase >= Phase.WAITING) & (self.phase <= Phase.RUNNING))
+
+    def load(self, seconds: float) -> Load:
+        """What all running containers want, and what that comes to on every host.
+
+        A container on its way counts at its source in full, and at its target as far as a move causes work.
+        """
+        running = np.flatnonzero(self.phase == Phase.RUNNING)
+        wanted = self.workload.use.at(seconds, running, self.since[running])
+        cut = self.cut[running]
+        if cut.any():
+            rows = running[cut]
+            # Whoever uses more than it asked for shows that its promise is a weight, and no limit.
+            is_limit = ~(wanted[cut] > self.workload.requested[rows])
+            wanted[cut] = np.where(is_limit, np.fmin(wanted[cut], self.allocated[rows]), wanted[cut])
+        by_node = self.hosts.system * self.on[:, None]
+        by_node += sum_by_node(self.node[running], wanted, self.hosts.size)
+        moving = np.flatnonzero(self.target[running] != NOWHERE)
+        if moving.size:
+            twice = wanted[moving] * self._migration_use_ratio
+            by_node += sum_by_node(self.target[running[moving]], twice, self.hosts.size)
+        return Load(running, wanted, by_node)
+
+    def served(self, load: Load) -> Floats:
+        """What each running container gets: a host that is asked for too much CPU shares what it has.
+
+        Memory is not shared: what is wanted of it is there, or the host has run out.
+        """
+        got = load.wanted.copy()
+        got[:, _CPU] *= self.speed(load)
+        return got
+
+    def speed(self, load: Load) -> Floats:
+        """How much of the CPU that it wants each running container gets."""
+        capacity, wanted = self.hosts.capacity[:, _CPU], load.by_node[:, _CPU]
+        share = np.divide(capacity, wanted, out=np.ones_like(wanted), where=wanted > capacity)
+        return share[self.node[load.running]]
+
+    def on_or_coming(self, node: int) -> Rows:
+        """The containers that are on a host or on their way to it."""
+        return np.flatnonzero(((self.node == node) | (self.target == node)) & (self.phase != Phase.GONE))

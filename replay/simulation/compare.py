@@ -1,0 +1,57 @@
+"""Several policies on the same workload."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replay.setup.hosts import Hosts, build_hosts
+from replay.setup.scenario import Scenario
+from replay.setup.workload import Workload
+from replay.simulation.contenders import contenders
+from replay.simulation.prior import Prior
+from replay.simulation.results import Point, Results, points_of, result_of
+from replay.simulation.run import run
+
+Show = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
+"""Shows a stretch of work of this name and length; what it gives is called with how much is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What every policy came to, at the end and over time."""
+
+    results: Results
+    points: dict[str, list[Point]]
+    notes: dict[str, str]
+    """What a scenario says of a policy that should be known with its figures."""
+
+
+def compare(
+    names: Sequence[str], scenario: Scenario, workload: Workload, earlier: Workload | None, progress: Show
+) -> Comparison:
+    """Replay the workload with each of these."""
+    chosen = contenders(names, scenario)
+    hosts = build_hosts(scenario.hosts, interleave=scenario.interleave)
+    workload = fitted(workload, hosts)
+    results, points = {}, {}
+    for contender in chosen:
+        prior = Prior(earlier, contender.learning)
+        with progress(contender.name, workload.duration_seconds) as tell:
+            outcome = run(contender, hosts, workload, prior, tell)
+        results[contender.name] = result_of(outcome)
+        points[contender.name] = points_of(outcome)
+    notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}
+    return Comparison(Results(results), points, notes)
+
+
+def fitted(workload: Workload, hosts: Hosts) -> Workload:
+    """The same, with no container asking for more than the largest host has.
+
+    A trace may come from larger hosts. A machine that was given more than there is here asks for a whole
+    host, else no policy that goes by promises could place it at all.
+    """
+    largest = np.nan_to_num(hosts.capacity, nan=np.inf).max(axis=0)
+    # A promise of NaN is none, and stays none.
+    return replace(workload, requested=np.minimum(workload.requested, largest))

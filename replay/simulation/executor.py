@@ -1,0 +1,206 @@
+"""Carries out what a policy decides: moves take their time, hosts boot, the killed start anew."""
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.snapshot.assembly import four
+from collector.snapshot.power_curves import Rows
+from collector.snapshot.tables import NOWHERE
+from replay.setup.hosts import MEBIBYTE
+from replay.simulation.accounting import Account
+from replay.simulation.cluster import Cluster, Phase
+from replay.simulation.observer import Observer
+from wire.resources import Quantities
+
+_MEMORY = 1
+
+
+class Actor:
+    """The hands of a simulation. What takes time ends with `finish`, at the moment that `next_end` tells."""
+
+    def __init__(
+        self, cluster: Cluster, observer: Observer, account: Account, migration_mb_per_second: float
+    ) -> None:
+        self._cluster, self._observer, self._account = cluster, observer, account
+        self._bytes_per_second = migration_mb_per_second * MEBIBYTE
+        self._node_row = {name: row for row, name in enumerate(cluster.hosts.names)}
+        self._row = {name: row for row, name in enumerate(cluster.workload.ids)}
+        self._moving: list[tuple[float, int]] = []
+        self._booting: list[tuple[float, int]] = []
+        self._after_boot: dict[int, list[int]] = {}
+        """Moves to a host that has no power yet."""
+        self._off_when_empty: set[int] = set()
+
+    def next_end(self) -> float:
+        """When the next move or boot is over."""
+        return min((queue[0][0] for queue in (self._moving, self._booting) if queue), default=np.inf)
+
+    def finish(self, now: float) -> None:
+        """End the moves and boots whose time has come."""
+        while self._booting and self._booting[0][0] <= now:
+            self._boot_ends(heapq.heappop(self._booting)[1], now)
+        while self._moving and self._moving[0][0] <= now:
+            self._move_ends(heapq.heappop(self._moving)[1], now)
+
+    def do(self, actions: Sequence[Action], now: float) -> None:
+        """Carry these out, in their order."""
+        for action in actions:
+            match action:
+                case Move():
+                    row, target = self._row[action.task], self._node_row[action.target]
+                    if self._heads_for(row, self._node_row[action.source]):
+                        self._send_on(row, target)
+                    else:
+                        self._move(row, target, now)
+                case Power():
+                    self._switch(self._node_row[action.node], on=action.on, now=now)
+                case Start():
+                    row = self._row[action.task]
+                    if self._cluster.phase[row] == Phase.WAITING:
+                        self.put_later(row, self._node_row[action.target], now)
+                case Cut():
+                    self.promise(self._row[action.task], action.allocated)
+                case Kill():
+                    self._kill(self._row[action.task], action.target, now)
+
+    def put(self, row: int, node: int, now: float) -> None:
+        """Start a container on a host, or as soon as the host has booted."""
+        cluster = self._cluster
+        if not cluster.on[node]:
+            self._switch(node, on=True, now=now)
+        cluster.node[row] = node
+        cluster.since[row] = cluster.settled[row] = now
+        cluster.phase[row] = Phase.RUNNING if cluster.on[node] else Phase.STARTING
+
+    def put_later(self, row: int, node: int, now: float) -> None:
+        """Start a container that had to wait: since it came, or since it was killed."""
+        if self._cluster.killed[row]:
+            self._account.count("killed_placed_again")
+            self._cluster.killed[row] = False
+        else:
+            self._account.placed_after(now - float(self._cluster.workload.arrival_seconds[row]))
+        self.put(row, node, now)
+
+    def leave(self, rows: Rows) -> None:
+        """Containers end."""
+        cluster = self._cluster
+        nodes = np.unique(cluster.node[rows])
+        cluster.phase[rows] = Phase.GONE
+        self._take_off(rows)
+        self._observer.forget(rows)
+        for node in nodes[nodes != NOWHERE]:
+            self._empty(int(node))
+
+    def die(self, rows: Rows) -> None:
+        """Containers end because their host has run out of memory."""
+        nodes = self._cluster.node[rows]
+        np.add.at(self._cluster.failures, nodes[nodes != NOWHERE], 1)
+        self._account.count("died", int(rows.size))
+        self.leave(rows)
+
+    def _take_off(self, rows: Rows) -> None:
+        self._cluster.node[rows] = NOWHERE
+        self._cluster.target[rows] = NOWHERE
+
+    def _move(self, row: int, target: int, now: float) -> None:
+        cluster = self._cluster
+        ready = cluster.phase[row] == Phase.RUNNING and cluster.target[row] == NOWHERE
+        if not ready or cluster.node[row] == target:
+            return
+        cluster.target[row] = target
+        if cluster.on[target]:
+            self._move_begins(row, now)
+            return
+        self._switch(target, on=True, now=now)
+        if cluster.on[target]:
+            self._move_begins(row, now)
+        else:
+            self._after_boot.setdefault(target, []).append(row)
+
+    def _heads_for(self, row: int, node: int) -> bool:
+        """Whether a container is on its way to a host that has power."""
+        return bool(self._cluster.target[row] == node and self._cluster.on[node])
+
+    def _send_on(self, row: int, target: int) -> None:
+        """Let a container that is on its way go on to another host, as CloudSim: that is a second move."""
+        if self._cluster.on[target]:
+            self._cluster.target[row] = target
+            self._account.count("migrations")
+
+    def _move_begins(self, row: int, now: float) -> None:
+        """As CloudSim: the memory that the container has, over half of the link."""
+        memory = self._cluster.workload.requested[row, _MEMORY]
+        used = self._observer.used[row, _MEMORY]
+        size = float(np.nanmax([used, 0.0 if np.isnan(memory) or used > 0 else memory]))
+        heapq.heappush(self._moving, (now + size / self._bytes_per_second, row))
+        self._account.count("migrations")
+
+    def _move_ends(self, row: int, now: float) -> None:
+        cluster = self._cluster
+        source, target = int(cluster.node[row]), int(cluster.target[row])
+        if target == NOWHERE:
+            return  # it ended on its way
+        cluster.came_from[row], cluster.node[row], cluster.target[row] = source, target, NOWHERE
+        cluster.settled[row] = now
+        self._empty(source)
+
+    def _empty(self, node: int) -> None:
+        if node in self._off_when_empty and not self._cluster.on_or_coming(node).size:
+            self._off_when_empty.discard(node)
+            self._cluster.on[node] = False
+
+    def _switch(self, node: int, *, on: bool, now: float) -> None:
+        cluster = self._cluster
+        if not on:
+            if cluster.on[node]:
+                self._account.count("switched_off")
+                self._off_when_empty.add(node)
+                self._empty(node)
+            return
+        self._off_when_empty.discard(node)
+        if cluster.on[node] or cluster.booting[node]:
+            return
+        self._account.count("switched_on")
+        if cluster.hosts.boot_seconds[node] > 0:
+            cluster.booting[node] = True
+            heapq.heappush(self._booting, (now + float(cluster.hosts.boot_seconds[node]), node))
+        else:
+            cluster.on[node] = True
+
+    def _boot_ends(self, node: int, now: float) -> None:
+        cluster = self._cluster
+        cluster.booting[node], cluster.on[node] = False, True
+        waiting = np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.STARTING))
+        cluster.phase[waiting] = Phase.RUNNING
+        cluster.since[waiting] = cluster.settled[waiting] = now
+        for row in self._after_boot.pop(node, []):
+            if cluster.target[row] == node:
+                self._move_begins(row, now)
+
+    def promise(self, row: int, allocated: Quantities) -> None:
+        """Let a container run with less than it asked for, or again with all of it."""
+        cluster = self._cluster
+        promised = np.array(four(allocated))
+        before = cluster.allocated[row].copy()
+        cluster.allocated[row] = np.where(np.isnan(promised), before, promised)
+        asked = cluster.workload.requested[row]
+        cluster.cut[row] = bool(np.any(cluster.allocated[row] < asked * (1 - 1e-9)))
+        self._account.count("cuts" if np.any(cluster.allocated[row] < before) else "given_back")
+
+    def _kill(self, row: int, target: str | None, now: float) -> None:
+        cluster, workload = self._cluster, self._cluster.workload
+        self._account.count("kills")
+        node = int(cluster.node[row])
+        self._take_off(np.array([row]))
+        cluster.allocated[row] = workload.requested[row]
+        cluster.cut[row] = False
+        cluster.left[row] = workload.lifetime_seconds[row]
+        cluster.phase[row] = Phase.WAITING
+        cluster.killed[row] = True
+        if target is not None:
+            self.put_later(row, self._node_row[target], now)
+        if node != NOWHERE:
+            self._empty(node)

@@ -1,0 +1,226 @@
+"""What a run came to, in numbers that can be compared: as JSON, as rows of a CSV, as a table."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from io import StringIO
+
+import msgspec
+import numpy as np
+
+from collector.snapshot.power_curves import Floats
+from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Moment
+from replay.simulation.run import NodeAtEnd, Outcome
+from wire.resources import RESOURCES, Resource
+
+MOST_NODES_TOLD = 20
+"""Of a larger cluster, nodes are not told one by one."""
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU time of decisions, on the machine that ran the replay; all else is the same on every machine."""
+
+    place_p50_ms: float | None
+    place_p99_ms: float | None
+    rebalance_p50_ms: float | None
+    rebalance_p99_ms: float | None
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One moment of the charts."""
+
+    hours: float
+    watts: float
+    nodes_on: float
+    utilisation: dict[Resource, float]
+    overloaded_nodes: dict[Resource, float]
+    moves: int
+    running: int
+    waiting: int
+
+
+class NodeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A host at the end of the run."""
+
+    on: bool
+    containers: int
+    used_ratio: dict[Resource, float]
+
+
+class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy on one workload."""
+
+    energy_kwh: float
+    lower_bound_kwh: float
+    """All that was served, on hosts of the best kind at their best point."""
+    node_hours: float
+    migrations: int
+    overloaded_node_time_ratio: dict[Resource, float]
+    """Of the time that nodes were on, how much they were asked for more than they have."""
+    short_node_time_ratio: float
+    """Of CPU as CloudSim counts it (SLATAH): with the time in which nodes receive a container by a move."""
+    utilisation_ratio: dict[Resource, float]
+    """Of what nodes that were on had, how much was used."""
+    arrived: int
+    placed_ratio: float
+    """Of those that arrived, how many were placed, at once or later."""
+    placed: int
+    refused: int
+    placed_later: int
+    waited_p50_seconds: float | None = None
+    """How long containers that were placed had waited for it; nothing where none was."""
+    waited_p90_seconds: float | None = None
+    waiting_at_end: int
+    finished: int
+    died: int
+    """Because their node ran out of memory."""
+    cuts: int
+    kills: int
+    killed_placed_again: int
+    killed_lost: int = 0
+    """Killed, and not placed again by the end."""
+    switched_on: int
+    switched_off: int
+    job_lateness_ratio: float | None
+    """How much longer jobs took on average than if they had got all that they wanted."""
+    timing: Timing
+    nodes: dict[str, NodeResult]
+    """At the end; of a large cluster nothing."""
+
+
+class Results(msgspec.Struct, frozen=True):
+    """All policies that were compared."""
+
+    policies: dict[str, PolicyResult]
+
+
+def result_of(outcome: Outcome) -> PolicyResult:
+    """A run, summed up."""
+    total, counts = outcome.account.total, outcome.account.counts
+    lateness = outcome.lateness_ratio
+    return PolicyResult(
+        energy_kwh=total.joules / JOULES_PER_KWH,
+        lower_bound_kwh=total.least_joules / JOULES_PER_KWH,
+        node_hours=total.node_seconds / SECONDS_PER_HOUR,
+        migrations=counts["migrations"],
+        overloaded_node_time_ratio=_by_resource(total.overloaded_seconds / max(total.node_seconds, 1e-9)),
+        short_node_time_ratio=total.short_seconds / max(total.node_seconds, 1e-9),
+        utilisation_ratio=_by_resource(_ratio(total.used, total.there)),
+        arrived=counts["arrived"],
+        placed_ratio=(counts["placed"] + counts["placed_later"]) / max(counts["arrived"], 1),
+        placed=counts["placed"],
+        refused=counts["refused"],
+        placed_later=counts["placed_later"],
+        waited_p50_seconds=_percentile(outcome.account.waited_seconds, 50),
+        waited_p90_seconds=_percentile(outcome.account.waited_seconds, 90),
+        waiting_at_end=counts["waiting_at_end"],
+        finished=counts["finished"],
+        died=counts["died"],
+        cuts=counts["cuts"],
+        kills=counts["kills"],
+        killed_placed_again=counts["killed_placed_again"],
+        killed_lost=counts["kills"] - counts["killed_placed_again"],
+        switched_on=counts["switched_on"],
+        switched_off=counts["switched_off"],
+        job_lateness_ratio=float(np.mean(lateness)) if lateness else None,
+        timing=Timing(
+            place_p50_ms=_percentile_ms(outcome.place_seconds, 50),
+            place_p99_ms=_percentile_ms(outcome.place_seconds, 99),
+            rebalance_p50_ms=_percentile_ms(outcome.rebalance_seconds, 50),
+            rebalance_p99_ms=_percentile_ms(outcome.rebalance_seconds, 99),
+        ),
+        nodes=_nodes(outcome.nodes),
+    )
+
+
+def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
+    if len(nodes) > MOST_NODES_TOLD:
+        return {}
+    return {
+        node.name: NodeResult(
+            on=node.on,
+            containers=node.containers,
+            used_ratio=dict(zip(RESOURCES, node.used_ratio, strict=True)),
+        )
+        for node in nodes
+    }
+
+
+def points_of(outcome: Outcome) -> list[Point]:
+    """A run over time, for the charts; the time that was not counted is left out."""
+    return [_point(moment) for moment in outcome.account.moments if moment.seconds > 0]
+
+
+def _point(moment: Moment) -> Point:
+    return Point(
+        hours=moment.at / SECONDS_PER_HOUR,
+        watts=moment.joules / moment.seconds,
+        nodes_on=moment.node_seconds / moment.seconds,
+        utilisation=_by_resource(_ratio(moment.used, moment.there)),
+        overloaded_nodes=_by_resource(moment.overloaded_seconds / moment.seconds),
+        moves=moment.moves,
+        running=moment.running,
+        waiting=moment.waiting,
+    )
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    ratio: Floats = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    return ratio
+
+
+def _by_resource(values: Floats) -> dict[Resource, float]:
+    return {resource: float(value) for resource, value in zip(RESOURCES, values, strict=True)}
+
+
+def _percentile(values: Sequence[float], percentile: float) -> float | None:
+    return float(np.percentile(values, percentile)) if values else None
+
+
+def _percentile_ms(seconds: Sequence[float], percentile: float) -> float | None:
+    found = _percentile(seconds, percentile)
+    return None if found is None else found * 1000
+
+
+def flat(name: str, result: PolicyResult) -> dict[str, object]:
+    """One row of a CSV: numbers per resource, and timings, under names of their own."""
+    row: dict[str, object] = {"policy": name}
+    for key, value in msgspec.to_builtins(result).items():
+        if key == "nodes":
+            continue
+        if isinstance(value, dict):
+            row |= {f"{key}_{inner}": each for inner, each in value.items()}
+        else:
+            row[key] = value
+    return row
+
+
+def csv_of(results: Results) -> str:
+    """A row per policy."""
+    rows = [flat(name, result) for name, result in results.policies.items()]
+    stream = StringIO()
+    writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+HEADER = ("POLICY", "kWh", "OVER BOUND", "NODE HOURS", "MOVES", "OVERLOADED %", "PLACED", "REFUSED", "p99 ms")
+
+
+def rows_of(results: Results) -> Iterator[tuple[str, ...]]:
+    """A row per policy, for a table in a terminal."""
+    for name, result in results.policies.items():
+        overloaded = " ".join(f"{100 * share:.2f}" for share in result.overloaded_node_time_ratio.values())
+        bound = result.lower_bound_kwh
+        slowest = result.timing.place_p99_ms
+        yield (
+            name,
+            f"{result.energy_kwh:.2f}",
+            f"{result.energy_kwh / bound:.2f}" if bound else "-",
+            f"{result.node_hours:.1f}",
+            str(result.migrations),
+            overloaded,
+            str(result.placed + result.placed_later),
+            str(result.refused + result.waiting_at_end),
+            "-" if slowest is None else f"{slowest:.1f}",
+        )

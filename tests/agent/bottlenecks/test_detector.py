@@ -1,0 +1,415 @@
+from collections.abc import Iterable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.bottlenecks.detector import Watch
+from agent.config import Bottleneck
+from agent.sampling.node_sample import ContainerPicture, Picture
+from agent.sampling.rates import ContainerSample, Sample
+from agent.sources.docker import ContainerInfo
+from wire.messages import LONGEST_NAME, LONGEST_TEXT, Alert, Pressure
+from wire.resources import Quantities, Resource
+
+GIBIBYTE = 1 << 30
+MEBIBYTE = 1 << 20
+PERIOD = 3.0
+NO_PRESSURE = Pressure()
+START = 1_700_000_000.0
+SETTINGS = Bottleneck()
+FOREVER = SETTINGS.samples * 10
+UNHURRIED = settings(deadline=None)
+"""What holds is asked here, and not how fast: a busy machine may stop us for a while."""
+
+
+def container(name: str, used: Quantities) -> ContainerPicture:
+    return ContainerPicture(
+        ContainerSample(name.ljust(64, "0"), "docker", 1.0, used, Quantities(), Pressure()),
+        ContainerInfo(name),
+    )
+
+
+def cpu_user(name: str, cores: float) -> ContainerPicture:
+    return container(name, Quantities(cpu_cores=cores))
+
+
+def host(  # noqa: PLR0913 - a test names what it is about, and leaves the rest
+    *containers: ContainerPicture,
+    cpu: float | None = 0.1,
+    memory: float = 0.1,
+    network: float | None = 0.0,
+    pressure: Pressure = NO_PRESSURE,
+    busy: float | None = None,
+    iowait: float | None = None,
+    learned: tuple[Resource, ...] = (),
+) -> Picture:
+    """A node of four cores, 8 GiB and a link of 100 MiB/s; use as a share of that."""
+    return Picture(
+        monotonic_seconds=0.0,
+        sample=Sample(
+            unix_seconds=START,
+            interval_seconds=PERIOD,
+            used=Quantities(
+                cpu_cores=None if cpu is None else cpu * 4,
+                memory_bytes=int(memory * 8 * GIBIBYTE),
+                network_bytes_per_second=None if network is None else network * 100 * MEBIBYTE,
+            ),
+            capacity=Quantities(
+                cpu_cores=4.0, memory_bytes=8 * GIBIBYTE, network_bytes_per_second=100.0 * MEBIBYTE
+            ),
+            pressure=pressure,
+            learned_capacities=learned,
+            iowait_ratio=iowait,
+            disk_busy_ratio=busy,
+            containers=tuple(each.sample for each in containers),
+        ),
+        containers=containers,
+    )
+
+
+class Night:
+    """A watch over pictures that come one period after the other."""
+
+    def __init__(self, settings: Bottleneck = SETTINGS) -> None:
+        self.watch = Watch(settings)
+        self._ticks = 0
+
+    def see(self, *pictures: Picture) -> list[Alert]:
+        said: list[Alert] = []
+        for picture in pictures:
+            self._ticks += 1
+            elapsed = self._ticks * PERIOD
+            timed = Picture(
+                monotonic_seconds=elapsed,
+                sample=_at(picture.sample, START + elapsed),
+                containers=picture.containers,
+            )
+            said += self.watch.examine(timed)
+        return said
+
+
+def _at(sample: Sample, unix_seconds: float) -> Sample:
+    fields = {name: getattr(sample, name) for name in Sample.__slots__}
+    return Sample(**{**fields, "unix_seconds": unix_seconds})
+
+
+def watched(pictures: Iterable[Picture], settings: Bottleneck = SETTINGS) -> list[Alert]:
+    return Night(settings).see(*pictures)
+
+
+def times(count: int, picture: Picture) -> list[Picture]:
+    return [picture] * count
+
+
+# --- What an alert says ----------------------------------------------------------------------
+
+
+def test_a_node_short_of_cpu_says_so_at_the_tick_it_is_sure_with_who_and_how_much() -> None:
+    busy = host(cpu_user("web", 0.5), cpu_user("hog", 3.25), cpu=0.75, pressure=Pressure(cpu_ratio=0.61))
+    night = Night()
+    assert night.see(*times(3, busy)) == []
+    (alert,) = night.see(busy)
+    assert alert == Alert(
+        resource=Resource.CPU,
+        opened_at=START + 4 * PERIOD,
+        evidence="CPU at 75 % of 4 cores for 12 s; something waited for a CPU 61 % of the time;"
+        " costliest container: hog, 3.25 cores",
+        ratio=0.75,
+        pressure_ratio=0.61,
+        container="hog".ljust(64, "0"),
+        name="hog",
+    )
+    assert night.watch.open == (alert,)
+    assert night.see(*times(100, busy)) == []
+
+
+def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
+    night = Night()
+    (opened,) = night.see(*times(10, host(cpu_user("hog", 3.8), cpu=0.97)))
+    (closed,) = night.see(*times(10, host(cpu_user("hog", 0.1), cpu=0.2)))
+    assert (closed.resource, closed.opened_at, closed.name) == (Resource.CPU, opened.opened_at, "hog")
+    assert closed.closed_at == START + 14 * PERIOD
+    assert closed.ratio == pytest.approx(0.2)
+    assert closed.evidence == f"{opened.evidence}; ended after 30 s"
+    assert night.watch.open == ()
+
+
+@pytest.mark.parametrize(
+    ("picture", "resource", "evidence"),
+    [
+        (host(memory=0.95), Resource.MEMORY, "memory at 95 % of 8.00 GiB for 12 s"),
+        (
+            host(memory=0.4, pressure=Pressure(memory_ratio=0.25)),
+            Resource.MEMORY,
+            "memory at 40 % of 8.00 GiB for 12 s; something waited for memory 25 % of the time",
+        ),
+        (host(busy=0.96), Resource.DISK, "a disk at work 96 % of the time for 12 s"),
+        (
+            host(busy=0.7, iowait=0.4),
+            Resource.DISK,
+            "a disk at work 70 % of the time for 12 s; 40 % of the CPU time spent waiting for disks",
+        ),
+        (
+            host(busy=0.7, pressure=Pressure(disk_ratio=0.6)),
+            Resource.DISK,
+            "a disk at work 70 % of the time for 12 s; something waited for a disk 60 % of the time",
+        ),
+        (host(iowait=0.4), Resource.DISK, "40 % of the CPU time spent waiting for disks for 12 s"),
+        (host(network=0.93), Resource.NETWORK, "network at 93 % of 100.00 MiB/s for 12 s"),
+        (
+            host(cpu=0.75, pressure=Pressure(cpu_ratio=0.8)),
+            Resource.CPU,
+            "CPU at 75 % of 4 cores for 12 s; something waited for a CPU 80 % of the time",
+        ),
+    ],
+)
+def test_each_sign_tells_of_its_resource(picture: Picture, resource: Resource, evidence: str) -> None:
+    (alert,) = watched(times(4, picture))
+    assert alert.resource is resource
+    assert alert.evidence == evidence
+    assert alert.container is None
+
+
+def test_evidence_is_what_was_seen_on_average_and_not_only_at_the_end() -> None:
+    (alert,) = watched([host(cpu=share) for share in (0.90, 0.92, 0.94, 1.0)])
+    assert alert.evidence == "CPU at 94 % of 4 cores for 12 s"
+    assert alert.ratio == 1.0
+
+
+@pytest.mark.parametrize(
+    ("picture", "resource", "costliest"),
+    [
+        (host(cpu=0.99), Resource.CPU, "by-cpu"),
+        (host(memory=0.99), Resource.MEMORY, "by-memory"),
+        (host(busy=0.99), Resource.DISK, "by-disk"),
+        (host(network=0.99), Resource.NETWORK, "by-network"),
+    ],
+)
+def test_the_costliest_container_is_the_one_of_that_resource(
+    picture: Picture, resource: Resource, costliest: str
+) -> None:
+    some = {
+        "cpu_cores": 1.0,
+        "memory_bytes": GIBIBYTE,
+        "disk_bytes_per_second": 1e6,
+        "network_bytes_per_second": 1e6,
+    }
+    most = {
+        "by-cpu": "cpu_cores",
+        "by-memory": "memory_bytes",
+        "by-disk": "disk_bytes_per_second",
+        "by-network": "network_bytes_per_second",
+    }
+    containers = tuple(
+        container(name, Quantities(**(some | {key: some[key] * 2})))  # type: ignore[arg-type]
+        for name, key in most.items()
+    )
+    (alert,) = watched(times(4, Picture(0.0, picture.sample, containers=containers)))
+    assert (alert.resource, alert.name) == (resource, costliest)
+
+
+def test_who_is_costliest_is_decided_over_the_whole_time_and_among_those_still_there() -> None:
+    gone, steady, burst = cpu_user("gone", 4.0), cpu_user("steady", 2.0), cpu_user("burst", 0.1)
+    (alert,) = watched(
+        [
+            host(gone, steady, burst, cpu=0.97),
+            *times(2, host(steady, burst, cpu=0.97)),
+            host(steady, cpu_user("burst", 2.1), cpu=0.97),
+        ]
+    )
+    assert alert.name == "steady"
+
+
+def test_the_longest_names_still_make_a_message() -> None:
+    worst = host(cpu_user("x" * 9999, 3.0), cpu=1.0, pressure=Pressure(cpu_ratio=1.0))
+    (alert,) = watched(times(4, worst))
+    assert alert.name == "x" * LONGEST_NAME
+    assert len(alert.evidence) <= LONGEST_TEXT
+
+
+# --- When to be silent -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        pytest.param(host(cpu=0.5, pressure=Pressure(cpu_ratio=1.0)), id="throttled by quotas of their own"),
+        pytest.param(host(busy=0.1, pressure=Pressure(disk_ratio=1.0)), id="throttled by an I/O limit"),
+        pytest.param(host(busy=0.0, iowait=0.9), id="an idle io_uring"),
+        pytest.param(host(network=1.0, learned=(Resource.NETWORK,)), id="a capacity that is only learned"),
+        pytest.param(host(cpu=None, network=None), id="nothing known"),
+        pytest.param(host(cpu=0.89, memory=0.89, busy=0.89, network=0.89), id="almost"),
+    ],
+)
+def test_what_is_no_shortage_of_the_node_raises_no_alert(picture: Picture) -> None:
+    assert watched(times(FOREVER, picture)) == []
+
+
+def test_a_limit_of_zero_turns_a_sign_off() -> None:
+    deaf = Bottleneck(
+        cpu_ratio=0,
+        memory_ratio=0,
+        disk_ratio=0,
+        iowait_ratio=0,
+        network_ratio=0,
+        cpu_pressure_ratio=0,
+        memory_pressure_ratio=0,
+        disk_pressure_ratio=0,
+    )
+    worst = host(cpu=1.0, memory=1.0, network=1.0, busy=1.0, iowait=1.0, pressure=Pressure(1.0, 1.0, 1.0))
+    assert watched(times(FOREVER, worst), deaf) == []
+    assert {alert.resource for alert in watched(times(4, worst))} == set(Resource)
+
+
+# --- Not flapping ----------------------------------------------------------------------------
+
+SHARES = st.one_of(st.none(), st.floats(0, 1))
+SETTINGS_TRIED = st.builds(
+    Bottleneck,
+    cpu_ratio=st.floats(0.01, 1),
+    cpu_pressure_ratio=st.floats(0, 1),
+    samples=st.integers(1, 6),
+    hysteresis_points=st.floats(0, 100),
+)
+
+
+def cpu_series(shares: Sequence[float | None]) -> list[Picture]:
+    return [host(cpu=share) for share in shares]
+
+
+@UNHURRIED
+@given(st.lists(st.tuples(SHARES, SHARES), max_size=80), SETTINGS_TRIED)
+def test_openings_and_ends_take_turns_whatever_happens(
+    series: list[tuple[float | None, float | None]], settings: Bottleneck
+) -> None:
+    night = Night(settings)
+    open_since: float | None = None
+    for cpu, waiting in series:
+        for alert in night.see(host(cpu=cpu, pressure=Pressure(cpu_ratio=waiting))):
+            if alert.closed_at is None:
+                assert open_since is None
+                open_since = alert.opened_at
+            else:
+                assert open_since == alert.opened_at <= alert.closed_at
+                open_since = None
+        assert [alert.opened_at for alert in night.watch.open] == ([] if open_since is None else [open_since])
+
+
+@UNHURRIED
+@given(
+    st.lists(st.floats(0.8001, 1), max_size=60),
+    st.lists(st.floats(0.8001, 1), max_size=60),
+)
+def test_a_value_that_hovers_about_its_limit_opens_once(before: list[float], after: list[float]) -> None:
+    series = cpu_series([*before, *[0.95] * SETTINGS.samples, *after])
+    said = watched(series)
+    assert len(said) == 1
+    assert said[0].closed_at is None
+
+
+@UNHURRIED
+@given(
+    st.integers(2, 6),
+    st.lists(st.integers(1, 20), min_size=1, max_size=10),
+    st.floats(0.9, 1),
+)
+def test_spikes_shorter_than_asked_for_never_open(samples: int, pauses: list[int], height: float) -> None:
+    series: list[float | None] = []
+    for pause in pauses:
+        series += [height] * (samples - 1) + [0.3] * pause
+    assert watched(cpu_series(series), Bottleneck(samples=samples)) == []
+
+
+@UNHURRIED
+@given(st.integers(2, 6), st.lists(st.integers(1, 20), min_size=1, max_size=10), st.floats(0, 0.79))
+def test_lulls_shorter_than_asked_for_never_end_it(samples: int, runs: list[int], depth: float) -> None:
+    series: list[float | None] = [1.0] * samples
+    for run in runs:
+        series += [depth] * (samples - 1) + [0.85] * run
+    said = watched(cpu_series(series), Bottleneck(samples=samples))
+    assert len(said) == 1
+
+
+@UNHURRIED
+@given(st.data())
+def test_samples_in_which_nothing_can_be_seen_neither_open_nor_end(data: st.DataObject) -> None:
+    seen = data.draw(st.lists(st.floats(0, 1), max_size=30))
+    short = st.integers(0, SETTINGS.samples - 1)
+    with_holes: list[float | None] = []
+    for share in seen:
+        with_holes += [share, *[None] * data.draw(short)]
+
+    def told(shares: Sequence[float | None]) -> list[tuple[Resource, bool]]:
+        return [(each.resource, each.closed_at is None) for each in watched(cpu_series(shares))]
+
+    assert told(with_holes) == told(seen)
+
+
+def test_a_doubt_does_not_outlive_a_long_time_of_not_seeing() -> None:
+    blind = [None] * SETTINGS.samples
+    assert watched(cpu_series([1.0, 1.0, 1.0, *blind, 1.0])) == []
+
+
+def test_an_alert_that_cannot_be_seen_any_more_ends_after_a_while_and_says_why() -> None:
+    night = Night()
+    (opened,) = night.see(*times(4, host(busy=1.0)))
+    assert night.see(*times(FOREVER - 1, host(busy=None))) == []
+    (closed,) = night.see(host(busy=None))
+    assert closed.opened_at == opened.opened_at
+    assert closed.evidence == f"{opened.evidence}; no longer to be seen after 120 s"
+
+
+def test_an_alert_waits_for_the_sign_it_was_opened_by() -> None:
+    night = Night()
+    (opened,) = night.see(*times(4, host(memory=0.4, pressure=Pressure(memory_ratio=0.5))))
+    assert night.see(*times(10, host(memory=0.4))) == [], "low use does not tell that nothing waits"
+    (closed,) = night.see(*times(4, host(memory=0.4, pressure=Pressure(memory_ratio=0.0))))
+    assert closed.opened_at == opened.opened_at
+
+
+def test_a_limit_lower_than_the_hysteresis_can_be_left_again() -> None:
+    settings = Bottleneck(memory_pressure_ratio=0.05)
+    night = Night(settings)
+    assert len(night.see(*times(4, host(pressure=Pressure(memory_ratio=0.06))))) == 1
+    assert night.see(*times(10, host(pressure=Pressure(memory_ratio=0.03)))) == []
+    assert len(night.see(*times(4, host(pressure=Pressure(memory_ratio=0.01))))) == 1
+
+
+def test_a_clock_that_is_set_back_ends_no_alert_before_it_began() -> None:
+    watch = Watch(Bottleneck(samples=1))
+    (opened,) = watch.examine(host(cpu=1.0))
+    earlier = host(cpu=0.1)
+    (closed,) = watch.examine(Picture(PERIOD, _at(earlier.sample, START - 3600)))
+    assert closed.closed_at == opened.opened_at
+
+
+# --- While it lasts --------------------------------------------------------------------------
+
+
+def test_another_container_is_named_once_it_has_clearly_been_the_costliest_for_long_enough() -> None:
+    night = Night()
+    night.see(*times(4, host(cpu_user("first", 3.0), cpu_user("second", 0.5), cpu=0.97)))
+    moved = host(cpu_user("first", 0.5), cpu_user("second", 3.0), cpu=0.97)
+    assert night.see(*times(3, moved)) == []
+    (update,) = night.see(moved)
+    assert (update.name, update.opened_at, update.closed_at) == ("second", START + 4 * PERIOD, None)
+    assert update.evidence == "CPU at 97 % of 4 cores for 12 s; costliest container: second, 3.00 cores"
+    assert night.see(*times(20, moved)) == []
+
+
+@UNHURRIED
+@given(st.lists(st.floats(1.5, 1.79), max_size=60))
+def test_two_that_use_about_the_same_do_not_take_turns(uses: list[float]) -> None:
+    steady = cpu_user("steady", 1.5)
+    night = Night()
+    night.see(*times(4, host(steady, cpu=0.97)))
+    assert night.see(*(host(steady, cpu_user("other", use), cpu=0.97) for use in uses)) == []
+
+
+def test_new_settings_hold_from_the_next_sample_on_and_keep_what_is_open() -> None:
+    night = Night()
+    (opened,) = night.see(*times(4, host(cpu=0.92)))
+    night.watch.settings = Bottleneck(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
+    (closed,) = night.see(*times(2, host(cpu=0.92)))
+    assert (closed.opened_at, closed.closed_at) == (opened.opened_at, START + 6 * PERIOD)

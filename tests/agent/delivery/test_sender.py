@@ -1,0 +1,377 @@
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from agent.config import Collector, Spool
+from agent.delivery import sender as deliver
+from agent.delivery.sender import Outbox
+from agent.delivery.spool import Spool as SpoolQueue
+from tests.agent.receiver import Receiver, receiving, status, taken
+from tests.waiting import until
+from wire.messages import MAX_BATCH, NodeState, Receipt, Report, encode
+from wire.resources import Quantities
+
+MEMORY = Spool(path="")
+
+
+def report(sequence: int, node: str = "n", boot: str = "b") -> Report:
+    return Report(
+        node=node,
+        boot=boot,
+        sequence=sequence,
+        at=1.0,
+        state=NodeState(used=Quantities(), capacity=Quantities()),
+    )
+
+
+class Waits:
+    """A sleep that is over at once, and says how long it would have been."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[tuple[Receiver, Collector]]:
+    receiver = Receiver()
+    async with receiving(receiver) as settings:
+        yield receiver, settings
+
+
+@asynccontextmanager
+async def sending(outbox: Outbox) -> AsyncIterator[None]:
+    task = asyncio.create_task(outbox.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await outbox.close()
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+# --- The way there ---------------------------------------------------------------------------
+
+
+async def test_reports_arrive_in_order_in_batches_and_are_counted(
+    receiver: tuple[Receiver, Collector], tmp_path: Path
+) -> None:
+    collector, settings = receiver
+    outbox = Outbox(settings, Spool(path=str(tmp_path / "spool.db")))
+    for sequence in range(1, 251):
+        outbox.offer(report(sequence))
+    await until(lambda: len(outbox) == 250)
+    async with sending(outbox):
+        await until(lambda: outbox.delivered == 250)
+        assert len(outbox) == 0
+    assert [each for batch in collector.batches for each in batch] == list(range(1, 251))
+    assert max(map(len, collector.batches)) == MAX_BATCH
+    assert outbox.dropped == 0
+    assert outbox.gap is None
+
+
+async def test_a_report_goes_at_once_while_nothing_else_waits(receiver: tuple[Receiver, Collector]) -> None:
+    collector, settings = receiver
+    outbox = Outbox(settings, MEMORY)
+    async with sending(outbox):
+        for sequence in range(1, 6):
+            outbox.offer(report(sequence))
+            await until(lambda expected=sequence: outbox.delivered == expected)  # type: ignore[misc]
+    assert collector.batches == [[1], [2], [3], [4], [5]]
+
+
+async def test_a_batch_is_bounded_by_its_bytes_too(
+    receiver: tuple[Receiver, Collector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector, settings = receiver
+    monkeypatch.setattr(deliver, "_BATCH_BYTES", 3 * len(encode(report(1))))
+    outbox = Outbox(settings, MEMORY)
+    for sequence in range(1, 8):
+        outbox.offer(report(sequence))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered == 7)
+    assert collector.batches == [[1, 2, 3], [4, 5, 6], [7]]
+
+
+async def test_little_is_on_the_wire_one_connection_packed_bodies_few_headers(
+    receiver: tuple[Receiver, Collector],
+) -> None:
+    collector, settings = receiver
+    outbox = Outbox(settings, MEMORY)
+    async with sending(outbox):
+        for sequence in range(1, 21):
+            outbox.offer(report(sequence))
+        await until(lambda: outbox.delivered == 20)
+        outbox.offer(Report(node="n", boot="b", sequence=21, at=1.0))
+        await until(lambda: outbox.delivered == 21)
+    assert len({request.transport for request in collector.requests}) == 1
+    assert max(len(request.headers) for request in collector.requests) == 5
+    beacon = collector.requests[-1]
+    assert collector.body_bytes[-1] < 60
+    assert sum(len(name) + len(value) + 4 for name, value in beacon.headers.items()) < 150
+    packed = [request.headers.get("Content-Encoding") for request in collector.requests]
+    assert (packed[0], packed[-1]) == ("gzip", None)
+
+
+async def test_what_an_earlier_run_left_behind_goes_first_with_its_own_keys(
+    receiver: tuple[Receiver, Collector], tmp_path: Path
+) -> None:
+    collector, settings = receiver
+    spool = Spool(path=str(tmp_path / "spool.db"))
+    earlier = Outbox(Collector(url="http://127.0.0.1:1"), spool)
+    for sequence in range(1, 4):
+        earlier.offer(report(sequence, boot="earlier"))
+    await earlier.close()
+
+    later = Outbox(settings, spool)
+    later.offer(report(1, boot="later"))
+    async with sending(later):
+        await until(lambda: later.delivered == 4)
+    assert list(collector.reports) == [
+        ("n", "earlier", 1),
+        ("n", "earlier", 2),
+        ("n", "earlier", 3),
+        ("n", "later", 1),
+    ]
+
+
+# --- Answers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [500, 503, 429, 408, 302, 401, 403, 404, 405])
+async def test_what_may_pass_is_tried_again_until_it_is_taken_and_said_once(
+    code: int, receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector, settings = receiver
+    collector.answers = [status(code)] * 30
+    outbox = Outbox(settings, MEMORY, sleep=waits)
+    outbox.offer(report(1))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered == 1)
+    assert collector.batches == [[1]] * 31
+    assert outbox.dropped == 0
+    assert len(waits.seconds) == 30
+    assert 0.5 <= waits.seconds[0] <= 1
+    assert 15 <= waits.seconds[-1] <= 120
+    (line,) = lines(caplog)
+    assert "takes no reports" in line
+
+
+async def test_an_answer_that_is_no_receipt_is_no_acknowledgement(
+    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector, settings = receiver
+    collector.answers = [lambda _: web.Response(text="<html>some other service</html>")]
+    outbox = Outbox(settings, MEMORY, sleep=waits)
+    outbox.offer(report(1))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered == 1)
+    assert collector.batches == [[1], [1]]
+    assert "check that collector.url leads to a collector" in lines(caplog)[0]
+
+
+async def test_retry_after_is_honoured(receiver: tuple[Receiver, Collector], waits: Waits) -> None:
+    collector, settings = receiver
+    in_a_minute = {"Retry-After": formatdate(60, usegmt=True), "Date": formatdate(0, usegmt=True)}
+    collector.answers = [status(429, **{"Retry-After": "77"}), status(503, **in_a_minute)]
+    outbox = Outbox(settings, MEMORY, sleep=waits)
+    outbox.offer(report(1))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered == 1)
+    assert 77 <= waits.seconds[0] <= 77 * 1.25
+    assert 60 <= waits.seconds[1] <= 60 * 1.25
+
+
+async def test_one_bad_report_does_not_take_good_ones_with_it(
+    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector, settings = receiver
+    collector.otherwise = lambda batch: status(400)(batch) if 37 in batch else taken(batch)
+    outbox = Outbox(settings, MEMORY, sleep=waits)
+    for sequence in range(1, 101):
+        outbox.offer(report(sequence))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered + outbox.dropped == 100)
+    assert (outbox.delivered, outbox.dropped) == (99, 1)
+    assert collector.sequences("b") == [each for each in range(1, 101) if each != 37]
+    assert len(collector.batches) < 25
+    (line,) = lines(caplog)
+    assert "refused a report for good" in line
+
+
+async def test_a_collector_that_takes_no_report_at_all_does_not_empty_the_spool_in_a_moment(
+    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector, settings = receiver
+    collector.otherwise = status(400)
+    outbox = Outbox(settings, MEMORY, sleep=waits)
+    for sequence in range(1, 101):
+        outbox.offer(report(sequence))
+    async with sending(outbox):
+        await until(lambda: outbox.dropped >= 20)
+        assert sum(waits.seconds) > 200
+        assert len(lines(caplog)) == 1
+
+
+async def test_a_connection_that_the_collector_closed_meanwhile_is_not_worth_a_word(
+    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector, settings = receiver
+
+    def hang_up(_: list[int]) -> web.Response:
+        transport = collector.requests[-1].transport
+        assert transport is not None
+        transport.abort()
+        return web.Response()
+
+    collector.answers = [hang_up]
+    outbox = Outbox(settings, MEMORY, sleep=waits)
+    outbox.offer(report(1))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered == 1)
+    assert collector.times_taken == {("n", "b", 1): 2}, "it knows the report by its key"
+    assert lines(caplog) == []
+    assert waits.seconds == []
+
+
+async def test_the_collectors_clock_is_compared_with_this_nodes(
+    receiver: tuple[Receiver, Collector],
+) -> None:
+    collector, settings = receiver
+    collector.otherwise = lambda batch: web.Response(
+        body=encode(Receipt(taken=len(batch), known=0, refused=0, server_time=5012.5))
+    )
+    outbox = Outbox(settings, MEMORY, wall=lambda: 5000.0, monotonic=lambda: 10.0)
+    assert outbox.clock_offset_seconds is None
+    outbox.offer(report(1))
+    async with sending(outbox):
+        await until(lambda: outbox.delivered == 1)
+    assert outbox.clock_offset_seconds == 12.5
+
+
+async def test_a_collector_that_is_away_is_said_once_and_once_that_it_is_back(
+    waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    collector = Receiver()
+    async with receiving(collector) as settings:
+        pass
+    outbox = Outbox(settings, MEMORY, sleep=waits)
+    outbox.offer(report(1))
+    async with sending(outbox):
+        await until(lambda: len(waits.seconds) > 5)
+        async with receiving(collector, int(settings.url.rstrip("/").rpartition(":")[2])):
+            await until(lambda: outbox.delivered == 1)
+    said = [record.getMessage() for record in caplog.records if record.name == deliver.__name__]
+    assert len(said) == 2
+    assert "takes no reports: connection refused" in said[0]
+    assert "takes reports again" in said[1]
+
+
+# --- Never in the way ------------------------------------------------------------------------
+
+
+async def test_a_disk_that_hangs_holds_up_nobody_and_costs_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    works_again = threading.Event()
+    added: list[bytes] = []
+
+    def hang(_: SpoolQueue, bodies: tuple[bytes, ...]) -> None:
+        works_again.wait(20)
+        added.extend(bodies)
+
+    monkeypatch.setattr(SpoolQueue, "add", hang)
+    monkeypatch.setattr(deliver, "MEMORY_BYTES", 10_000)
+    outbox = Outbox(Collector(), MEMORY)
+    try:
+        async with asyncio.timeout(5):
+            for sequence in range(1, 1001):
+                outbox.offer(report(sequence))
+                await asyncio.sleep(0)
+        size = len(encode(report(1000)))
+        assert 10_000 / size - 2 < len(outbox) < 10_000 / size + 40
+        assert outbox.dropped == 1000 - len(outbox)
+    finally:
+        works_again.set()
+    await until(lambda: len(outbox) == 0)
+    await outbox.close()
+
+
+async def test_offering_never_raises_not_even_too_late(tmp_path: Path) -> None:
+    outbox = Outbox(Collector(url="http://127.0.0.1:1"), Spool(path=str(tmp_path)))
+    outbox.offer(report(1))
+    await outbox.close()
+    outbox.offer(report(2))
+    assert outbox.dropped == 1
+
+
+@pytest.mark.parametrize("order", ["closed while it runs", "closed after it was cancelled"])
+async def test_closing_sends_what_is_left(
+    order: str, receiver: tuple[Receiver, Collector], tmp_path: Path
+) -> None:
+    collector, settings = receiver
+    outbox = Outbox(settings, Spool(path=str(tmp_path / "spool.db")))
+    task = asyncio.create_task(outbox.run())
+    outbox.offer(report(1))
+    await until(lambda: outbox.delivered == 1)
+    for sequence in range(2, 301):
+        outbox.offer(report(sequence))
+    if order == "closed while it runs":
+        await outbox.close()
+        await asyncio.wait_for(task, 1)
+    else:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await outbox.close()
+    assert collector.sequences("b") == list(range(1, 301))
+    assert len(outbox) == 0
+
+
+async def test_closing_does_not_wait_for_a_collector_that_does_not_answer(tmp_path: Path) -> None:
+    never = asyncio.Event()
+
+    async def silence(_: web.Request) -> web.Response:
+        await never.wait()
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/v1/reports", silence)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    path = tmp_path / "spool.db"
+    outbox = Outbox(Collector(url=f"http://127.0.0.1:{runner.addresses[0][1]}"), Spool(path=str(path)))
+    for sequence in range(1, 6):
+        outbox.offer(report(sequence))
+    task = asyncio.create_task(outbox.run())
+    async with asyncio.timeout(4):
+        await outbox.close()
+    await task
+    never.set()
+    await runner.cleanup()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM report").fetchone() == (5,)
+    connection.close()

@@ -1,0 +1,522 @@
+import random
+import tracemalloc
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from agent.config import Push
+from agent.reporting.reporter import Speaker
+from agent.sources.docker import ContainerInfo, RuntimeEvent
+from tests.agent.pictures import IDLE, Clock, Seen, cpu, die, oom, picture, start
+from wire.messages import Alert, Event, EventKind, Report, encode, parse_batch
+from wire.resources import Quantities, Resource
+from wire.sketch import Sketch
+from wire.version import __version__
+
+
+class Node:
+    """A node that speaks, on simulated time."""
+
+    def __init__(self, push: Push, name: str = "node1", sample_seconds: float = 3.0) -> None:
+        self.clock = Clock()
+        self.speaker = Speaker(name, "b00t", push, sample_seconds)
+        self.said: list[Report] = []
+
+    def tick(
+        self,
+        containers: dict[str, Seen] | None = None,
+        events: Sequence[RuntimeEvent] = (),
+        alerts: Sequence[Alert] = (),
+        *,
+        seconds: float = 3.0,
+        **host: Quantities,
+    ) -> Report | None:
+        self.clock.advance(seconds)
+        shown = picture(self.clock, containers, watts=50.0, **host)
+        report = self.speaker.say(shown, events, alerts)
+        if report is not None:
+            assert parse_batch(b"[" + encode(report) + b"]") == (report,), "the collector would refuse it"
+            self.said.append(report)
+        return report
+
+    def ticks(self, count: int, look: Callable[[int], dict[str, Seen]] | None = None) -> list[Report | None]:
+        return [self.tick(look(number) if look else None) for number in range(count)]
+
+
+def quiet(**given: float) -> Push:
+    """Settings in which only what is given says anything by itself."""
+    settings = {
+        "host_window_seconds": 3600.0,
+        "container_window_seconds": 3600.0,
+        "beacon_seconds": 3600.0,
+        "heartbeat_seconds": 86_400.0,
+    }
+    return Push(**{**settings, **given})  # type: ignore[arg-type]
+
+
+def the(report: Report | None) -> Report:
+    assert report is not None
+    return report
+
+
+# --- Joining --------------------------------------------------------------------------------
+
+
+def test_the_first_word_is_everything() -> None:
+    node = Node(Push())
+    report = the(node.tick({"a": Seen(cpu(0.5)), "b": Seen()}, used=cpu(1.5)))
+    assert (report.node, report.boot, report.sequence) == ("node1", "b00t", 1)
+    assert report.at == node.clock.unix_seconds
+    assert report.events == (Event(EventKind.JOINED, report.at),)
+    assert report.heartbeat is not None
+    assert report.heartbeat.agent_version == __version__
+    assert (report.heartbeat.sample_seconds, report.heartbeat.beacon_seconds) == (3.0, 30.0)
+    assert report.state is not None
+    assert (report.state.used.cpu_cores, report.state.window_seconds) == (1.5, 3.0)
+    assert [(each.id, each.used.cpu_cores, each.window_seconds) for each in report.containers] == [
+        ("a", 0.5, 3.0),
+        ("b", 0.0, 3.0),
+    ]
+
+
+def test_reports_are_counted_from_one() -> None:
+    node = Node(quiet(beacon_seconds=3.0))
+    node.ticks(4)
+    assert [report.sequence for report in node.said] == [1, 2, 3, 4]
+
+
+def test_a_promise_of_beacons_is_one_that_the_sampling_can_keep() -> None:
+    heartbeat = the(Node(quiet(beacon_seconds=30.0), sample_seconds=60.0).tick()).heartbeat
+    assert heartbeat is not None
+    assert heartbeat.beacon_seconds == 60.0
+
+
+# --- Windows --------------------------------------------------------------------------------
+
+
+def test_the_first_window_of_the_host_is_said_and_then_only_what_moved_since_it_was_said() -> None:
+    node = Node(quiet(host_window_seconds=30.0))
+    levels = [1.0] * 10 + [1.0] * 10 + [1.3] * 10 + [1.5] * 10 + [1.5] * 10 + [1.2] * 10 + [1.1] * 10
+    said = {}
+    for number, cores in enumerate(levels, start=1):
+        report = node.tick(used=cpu(cores))
+        if report is not None and number > 1:
+            assert report.state is not None
+            assert report.state.window_seconds == 30.0
+            said[3 * number] = report.state.used.cpu_cores
+    # Of four cores, ten points are 0.4: 1.3 is not enough, 1.5 is since 1.0 was said; then 1.1 since 1.5.
+    assert said == {30: 1.0, 120: 1.5, 210: 1.1}
+
+
+def test_a_spike_within_a_window_does_not_look_like_load() -> None:
+    node = Node(quiet(host_window_seconds=30.0))
+    node.ticks(10)
+    reports = [node.tick(used=cpu(3.9 if number == 4 else 0.0)) for number in range(10)]
+    assert reports == [None] * 10
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        Quantities(cpu_cores=0.4, memory_bytes=0, disk_bytes_per_second=0.0, network_bytes_per_second=0.0),
+        Quantities(cpu_cores=0.0, memory_bytes=800, disk_bytes_per_second=0.0, network_bytes_per_second=0.0),
+        Quantities(cpu_cores=0.0, memory_bytes=0, disk_bytes_per_second=1e5, network_bytes_per_second=0.0),
+        Quantities(cpu_cores=0.0, memory_bytes=0, disk_bytes_per_second=0.0, network_bytes_per_second=1e5),
+    ],
+)
+def test_any_of_the_four_resources_moves_the_host(moved: Quantities) -> None:
+    node = Node(quiet(host_window_seconds=3.0))
+    node.ticks(3)
+    report = the(node.tick(used=moved))
+    assert report.state is not None
+    assert report.state.used == moved
+    assert report.containers == ()
+    assert node.tick(used=moved) is None
+
+
+def test_a_threshold_of_nothing_says_every_window() -> None:
+    node = Node(quiet(host_window_seconds=6.0, container_window_seconds=9.0, threshold_points=0.0))
+    reports = node.ticks(18, lambda _: {"a": Seen()})
+    assert [number for number, each in enumerate(reports, 1) if each and each.state] == [
+        1,
+        *range(2, 19, 2),
+    ]
+    assert [number for number, each in enumerate(reports, 1) if each and each.containers] == [
+        1,
+        *range(3, 19, 3),
+    ]
+
+
+def test_windows_that_close_together_share_a_message() -> None:
+    node = Node(quiet(host_window_seconds=6.0, container_window_seconds=9.0, threshold_points=0.0))
+    node.ticks(5, lambda _: {"a": Seen()})
+    report = the(node.tick({"a": Seen()}))
+    assert report.state is not None
+    assert len(report.containers) == 1
+
+
+def test_a_containers_points_are_of_its_limit_or_else_of_the_host() -> None:
+    node = Node(quiet(container_window_seconds=3.0))
+    unlimited = Quantities()
+
+    def look(cores: float) -> dict[str, Seen]:
+        return {"small": Seen(cpu(cores)), "free": Seen(cpu(cores), limit=unlimited)}
+
+    node.tick(look(0.0))
+    node.tick(look(0.0))
+    assert [each.id for each in the(node.tick(look(0.1))).containers] == ["small"]
+    assert node.tick(look(0.15)) is None
+    assert [each.id for each in the(node.tick(look(0.4))).containers] == ["small", "free"]
+
+
+def test_only_the_containers_that_moved_are_said() -> None:
+    node = Node(quiet(container_window_seconds=3.0))
+    node.ticks(3, lambda _: {name: Seen(cpu(0.5)) for name in "abc"})
+    report = the(node.tick({"a": Seen(cpu(0.5)), "b": Seen(cpu(0.7)), "c": Seen(cpu(0.5))}))
+    assert [each.id for each in report.containers] == ["b"]
+    assert report.state is None
+
+
+def test_a_mean_over_the_window_is_said_of_everything_that_is_averaged() -> None:
+    node = Node(quiet(container_window_seconds=6.0))
+    node.tick({"a": Seen(cpu(0.2, 100), watts=1.0)})
+    (said,) = the(node.tick({"a": Seen(cpu(0.4, 200), watts=2.0)})).containers
+    assert said.used.cpu_cores == pytest.approx(0.3)
+    assert said.used.memory_bytes == 150
+    assert said.power is not None
+    assert said.power.watts == pytest.approx(1.5)
+    assert said.window_seconds == 6.0
+
+
+def test_a_resource_that_becomes_known_or_unknown_has_moved() -> None:
+    node = Node(quiet(container_window_seconds=3.0))
+    blind = Quantities(cpu_cores=0.0, memory_bytes=0)
+    node.ticks(3, lambda _: {"a": Seen(blind)})
+    (said,) = the(node.tick({"a": Seen(IDLE)})).containers
+    assert said.used == IDLE
+    assert node.tick({"a": Seen(IDLE)}) is None
+    (said,) = the(node.tick({"a": Seen(blind)})).containers
+    assert said.used == blind
+
+
+def test_a_limit_that_changes_moves_what_is_used_of_it() -> None:
+    node = Node(quiet(container_window_seconds=3.0))
+    node.ticks(3, lambda _: {"a": Seen(cpu(0.5))})
+    (said,) = the(
+        node.tick({"a": Seen(cpu(0.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000))})
+    ).containers
+    assert said.limit.cpu_cores == 2.0
+
+
+def test_a_limit_that_changes_is_said_in_its_tick_with_the_last_whole_window_and_only_once() -> None:
+    node = Node(quiet(container_window_seconds=9.0))
+    node.ticks(5, lambda number: {"a": Seen(cpu(0.5 if number < 3 else 1.5)), "b": Seen()})
+    lowered = {"a": Seen(cpu(1.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000)), "b": Seen()}
+    (said,) = the(node.tick(lowered, seconds=0.5)).containers
+    assert (said.id, said.limit.cpu_cores, said.used.cpu_cores) == ("a", 2.0, 0.5)
+    assert node.tick(lowered, seconds=0.5) is None
+
+
+def test_without_a_capacity_nothing_moves_until_there_is_one() -> None:
+    node = Node(quiet(host_window_seconds=3.0))
+    unknown = Quantities(cpu_cores=4.0, memory_bytes=8000)
+    busy = Quantities(cpu_cores=0.0, memory_bytes=0, disk_bytes_per_second=9e9, network_bytes_per_second=0.0)
+    node.tick(capacity=unknown)
+    node.tick(capacity=unknown)
+    assert node.tick(used=busy, capacity=unknown) is None
+    assert the(node.tick(used=busy)).state is not None
+
+
+def test_a_long_gap_makes_one_window_of_its_true_length_and_the_next_are_as_ever() -> None:
+    node = Node(quiet(host_window_seconds=30.0, threshold_points=0.0))
+    node.ticks(12)
+    node.tick(used=cpu(1.0), seconds=3600.0)
+    report = node.said[-1]
+    assert report.state is not None
+    assert report.state.window_seconds == pytest.approx(3606.0)
+    assert report.state.used.cpu_cores == pytest.approx(3600 / 3606, rel=1e-5)
+    closed = [number for number in range(1, 25) if node.tick() is not None]
+    assert [later - earlier for earlier, later in pairwise(closed)] == [10]
+    assert [report.state.window_seconds for report in node.said[-1:] if report.state] == [30.0]
+
+
+def test_ticks_that_are_late_by_moments_do_not_shift_the_windows() -> None:
+    node = Node(quiet(host_window_seconds=30.0, threshold_points=0.0))
+    late = [0.05, 0.0, 0.02, 0.08, 0.0, 0.01, 0.03, 0.0, 0.0, 0.0] * 12
+    now = node.clock.monotonic_seconds - 0.06  # the very first look was late, too
+    closed = []
+    for number, lateness in enumerate(late, 1):
+        report = node.tick(seconds=now + 3 * number + lateness - node.clock.monotonic_seconds)
+        if report is not None and number > 1:
+            closed.append(number)
+    assert closed == list(range(10, 121, 10))
+
+
+# --- Coming and going -----------------------------------------------------------------------
+
+
+def test_a_container_is_said_when_it_starts_when_it_is_first_measured_and_after_its_first_whole_window() -> (
+    None
+):
+    node = Node(quiet(container_window_seconds=30.0))
+    node.ticks(3)
+    report = the(node.tick({"a": Seen(cpu(None, 100))}))
+    assert [(event.kind, event.container) for event in report.events] == [(EventKind.STARTED, "a")]
+    (said,) = report.containers
+    assert (said.used, said.window_seconds) == (Quantities(memory_bytes=100), 3.0)
+    (said,) = the(node.tick({"a": Seen(cpu(0.5, 100))})).containers
+    assert (said.used.cpu_cores, said.window_seconds) == (0.5, 3.0)
+    rest = node.ticks(20, lambda _: {"a": Seen(cpu(0.5, 100))})
+    assert [number for number, report in enumerate(rest, 6) if report] == [20]
+    assert the(rest[14]).containers[0].window_seconds == 30.0
+
+
+def test_the_first_part_of_a_window_is_said_if_it_is_far_from_what_was_said() -> None:
+    node = Node(quiet(container_window_seconds=30.0))
+    node.ticks(3)
+    node.tick({"a": Seen(cpu(None))})
+    node.tick({"a": Seen(cpu(0.9))})
+    reports = node.ticks(5, lambda _: {"a": Seen(cpu(0.0))})
+    assert reports[:4] == [None] * 4
+    (said,) = the(reports[4]).containers
+    assert said.used.cpu_cores == pytest.approx(0.9 / 6)
+
+
+def test_a_container_that_vanishes_is_gone_at_once_and_its_end_is_told() -> None:
+    node = Node(quiet())
+    node.tick({"a": Seen(), "b": Seen()})
+    report = the(node.tick({"b": Seen()}, [die("a", node.clock, ago_seconds=-2.5, code=137)]))
+    assert report.gone == ("a",)
+    (event,) = report.events
+    assert (event.kind, event.exit_code, event.container) == (EventKind.DIED, 137, "a")
+    assert report.containers == ()
+
+
+def test_a_restart_is_told_and_is_a_new_baseline() -> None:
+    node = Node(quiet(container_window_seconds=30.0))
+    node.ticks(2, lambda _: {"a": Seen(cpu(0.9), cpu_seconds_total=50.0)})
+    restarted = [die("a", node.clock, -1.0, 1), start("a", node.clock, -2.0)]
+    report = the(node.tick({"a": Seen(cpu(None), cpu_seconds_total=0.1)}, restarted))
+    assert [event.kind for event in report.events] == [EventKind.DIED, EventKind.STARTED]
+    assert report.gone == ()
+    assert report.containers[0].used.cpu_cores is None
+    assert the(node.tick({"a": Seen(cpu(0.1), cpu_seconds_total=0.2)})).containers[0].used.cpu_cores == 0.1
+    reports = node.ticks(16, lambda _: {"a": Seen(cpu(0.1), cpu_seconds_total=0.3)})
+    # Nothing of the first life is in the mean of the window in which the second began.
+    assert [number for number, each in enumerate(reports, 5) if each] == [20]
+
+
+def test_what_an_ended_container_left_behind_is_not_said() -> None:
+    node = Node(quiet(container_window_seconds=3.0, threshold_points=0.0))
+    node.tick({"a": Seen()})
+    report = the(node.tick({"a": Seen()}, [die("a", node.clock, -2.0)]))
+    assert (report.gone, report.containers) == (("a",), ())
+
+
+def test_running_out_of_memory_is_said_at_once() -> None:
+    node = Node(quiet())
+    node.tick({"a": Seen()})
+    report = the(node.tick({"a": Seen()}, [oom("a", node.clock)]))
+    assert [event.kind for event in report.events] == [EventKind.OUT_OF_MEMORY]
+
+
+def test_an_alert_is_said_in_its_tick() -> None:
+    node = Node(quiet())
+    node.tick()
+    alert = Alert(Resource.CPU, node.clock.unix_seconds, "CPU at 97 %")
+    report = the(node.tick(alerts=[alert]))
+    assert report.alerts == (alert,)
+    assert node.tick() is None
+
+
+# --- Beacons and heartbeats -----------------------------------------------------------------
+
+
+def test_after_a_long_silence_it_says_that_it_lives() -> None:
+    node = Node(quiet(beacon_seconds=30.0))
+    reports = node.ticks(25)
+    assert [number for number, report in enumerate(reports, 1) if report] == [1, 11, 21]
+    beacon = the(reports[10])
+    assert beacon == Report("node1", "b00t", 2, beacon.at)
+
+
+def test_whatever_is_said_puts_the_beacon_off() -> None:
+    node = Node(quiet(beacon_seconds=30.0))
+    node.ticks(6)
+    node.tick(alerts=[Alert(Resource.CPU, 1.0, "CPU")])
+    assert [number for number, report in enumerate(node.ticks(12), 8) if report] == [17]
+
+
+def test_a_heartbeat_repeats_what_is_still_short() -> None:
+    node = Node(quiet(heartbeat_seconds=60.0))
+    cpu_alert, memory_alert = Alert(Resource.CPU, 1.0, "CPU"), Alert(Resource.MEMORY, 2.0, "memory")
+    node.tick(alerts=[cpu_alert, memory_alert])
+    node.tick(alerts=[msgspec.structs.replace(memory_alert, closed_at=5.0)])
+    heartbeats = [report for report in node.ticks(40) if report and report.heartbeat]
+    assert [report.alerts for report in heartbeats] == [(cpu_alert,)] * len(heartbeats)
+    assert heartbeats
+    node.tick(alerts=[msgspec.structs.replace(cpu_alert, closed_at=9.0)])
+    assert [report.alerts for report in node.ticks(40) if report and report.heartbeat][-1] == ()
+
+
+def test_the_last_words_tell_of_every_sample_since_the_last_heartbeat() -> None:
+    node = Node(quiet())
+    assert node.speaker.last_words(picture(node.clock, {"a": Seen()})) is None
+    node.ticks(5, lambda _: {"a": Seen(cpu(0.5, 500))})
+    report = the(node.speaker.last_words(picture(node.clock, {"a": Seen(cpu(0.5, 500))})))
+    assert report.heartbeat is not None
+    (usage,) = report.heartbeat.usage
+    assert usage.cpu is not None
+    assert usage.cpu.count == 4, "the first tick was told by the first heartbeat"
+    assert [container.id for container in report.containers] == ["a"]
+
+
+def test_a_heartbeat_says_everything_and_every_sample() -> None:
+    node = Node(quiet(heartbeat_seconds=300.0))
+    reports = node.ticks(
+        201, lambda number: {"a": Seen(cpu(number / 100, 500)), "b": Seen(cpu(0.1, 700)), "c": Seen()}
+    )
+    beats = [(number, report) for number, report in enumerate(reports) if report and report.heartbeat]
+    assert len(beats) == 3
+    (first, _), (second, _), (third, last) = beats
+    assert third - second == 100
+    assert last.state is not None
+    assert [each.id for each in last.containers] == ["a", "b", "c"]
+    assert last.heartbeat is not None
+    usage = {each.id: each for each in last.heartbeat.usage}
+    expected = Sketch()
+    for number in range(second + 1, third + 1):
+        expected.add(number / 100)
+    assert usage["a"].cpu == expected
+    assert usage["c"].memory == Sketch(zeros=100)
+    assert last.heartbeat.top == {Resource.CPU: ("a", "b"), Resource.MEMORY: ("b", "a")}
+    assert first == 0
+
+
+def test_a_heartbeat_holds_the_last_whole_window_rather_than_a_moment() -> None:
+    node = Node(quiet(heartbeat_seconds=300.0, host_window_seconds=30.0, container_window_seconds=45.0))
+    reports = node.ticks(
+        150, lambda number: {"a": Seen(cpu(0.5 if number % 15 else 1.4), limit=Quantities())}
+    )
+    for report in [each for each in reports if each and each.heartbeat][1:]:
+        (said,) = report.containers
+        assert said.window_seconds == 45.0
+        assert said.used.cpu_cores == pytest.approx((14 * 0.5 + 1.4) / 15)
+
+
+def test_what_a_heartbeat_said_counts_as_said() -> None:
+    # 1.3 after 1.0 is no news; but after a heartbeat said 1.3, neither is 1.6, and 1.0 again would be.
+    push = quiet(host_window_seconds=30.0, heartbeat_seconds=300.0)
+    node = Node(push)
+    while not (len(node.said) > 2 and node.said[-1].heartbeat):
+        node.tick(used=cpu(1.0 if len(node.said) < 2 else 1.3))
+    assert node.said[-1].state is not None
+    assert node.said[-1].state.used.cpu_cores == 1.3
+    assert [node.tick(used=cpu(1.6)) for _ in range(30)] == [None] * 30
+
+
+def test_samples_of_a_container_that_ended_are_in_the_next_heartbeat() -> None:
+    node = Node(quiet(heartbeat_seconds=300.0))
+    node.tick()
+    node.ticks(5, lambda _: {"a": Seen(cpu(0.5))})
+    node.ticks(200)
+    (usage,) = [usage for each in node.said if each.heartbeat for usage in each.heartbeat.usage]
+    assert usage.id == "a"
+    assert usage.cpu is not None
+    assert usage.cpu.count == 5
+
+
+def test_a_restarted_container_keeps_one_sketch_through_its_lives() -> None:
+    node = Node(quiet(heartbeat_seconds=300.0))
+    node.tick()
+    node.ticks(2, lambda _: {"a": Seen(cpu(0.5), cpu_seconds_total=9.0)})
+    node.ticks(2, lambda _: {"a": Seen(cpu(0.5), cpu_seconds_total=1.0)})
+    node.ticks(3)
+    node.ticks(200, lambda number: {"a": Seen(cpu(0.5))} if number < 4 else {})
+    (usage,) = [usage for each in node.said if each.heartbeat for usage in each.heartbeat.usage]
+    assert usage.cpu is not None
+    assert usage.cpu.count == 8
+
+
+def test_heartbeats_of_nodes_that_were_started_together_are_spread() -> None:
+    seconds = []
+    for number in range(40):
+        node = Node(quiet(heartbeat_seconds=300.0), name=f"node{number}")
+        reports = node.ticks(102)
+        seconds.append(next(3 * at for at, report in enumerate(reports[1:], 1) if report))
+    assert len(set(seconds)) > 25
+    assert max(seconds) - min(seconds) > 200
+
+
+def test_a_crowd_of_short_lives_brings_the_heartbeat_forward() -> None:
+    node = Node(quiet())
+    node.tick()
+    for number in range(30):
+        node.tick({f"{number}-{each}": Seen() for each in range(50)})
+    beats = [report for report in node.said[1:] if report.heartbeat]
+    assert len(beats) == 1
+    assert beats[0].heartbeat is not None
+    assert len(beats[0].heartbeat.usage) == 1050
+
+
+def test_nobody_is_named_as_greedy_who_runs_no_longer() -> None:
+    node = Node(quiet(heartbeat_seconds=300.0, top_containers=3))
+    node.tick()
+    node.tick({"a": Seen(cpu(3.0)), "b": Seen(cpu(0.1))})
+    node.ticks(110, lambda _: {"b": Seen(cpu(0.1))})
+    heartbeat = next(each.heartbeat for each in node.said[1:] if each.heartbeat)
+    assert heartbeat.top == {Resource.CPU: ("b",)}
+
+
+# --- Time -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
+def test_a_clock_that_is_set_disturbs_nothing(step_seconds: float) -> None:
+    def run(step: float) -> list[Report | None]:
+        node = Node(Push())
+        reports = []
+        for number in range(300):
+            if number == 100:
+                node.clock.set(step)
+            info = ContainerInfo("web", started_at=1_700_000_000.0)
+            containers = {"a": Seen(cpu(number % 70 / 100), info=info)} if number < 250 else {}
+            reports.append(node.tick(containers, used=cpu(number % 50 / 20)))
+        return reports
+
+    def without_times(report: Report | None) -> object:
+        if report is None:
+            return None
+        events = [(each.kind, each.lifetime_seconds, each.exit_code) for each in report.events]
+        return (report.sequence, report.state, report.containers, report.gone, events, report.heartbeat)
+
+    stepped, straight = run(step_seconds), run(0.0)
+    assert [without_times(each) for each in stepped] == [without_times(each) for each in straight]
+
+
+# --- Cost -----------------------------------------------------------------------------------
+
+
+def test_a_hundred_containers_are_remembered_in_two_megabytes() -> None:
+    node = Node(quiet())
+    rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
+
+    def look() -> dict[str, Seen]:
+        return {
+            f"{number:064x}": Seen(
+                Quantities(rng.random(), rng.randrange(10**9), rng.random() * 1e6, rng.random() * 1e6)
+            )
+            for number in range(100)
+        }
+
+    node.tick(look())
+    tracemalloc.start()
+    try:
+        for _ in range(99):
+            node.tick(look())
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 2e6

@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.sampling.capacity import DISK_FLOOR_BYTES_PER_SECOND, NETWORK_FLOOR_BYTES_PER_SECOND, Capacities
+from agent.sampling.rates import Sample
+from wire.messages import Pressure
+from wire.resources import Quantities, Resource, ratio
+
+QUIET = Sample(
+    unix_seconds=1.0,
+    interval_seconds=3.0,
+    used=Quantities(1.0, 1000, 0.0, 0.0),
+    capacity=Quantities(4.0, 8000),
+    pressure=Pressure(),
+)
+
+
+def using(disk: float | None, network: float | None = 0.0) -> Sample:
+    return replace(QUIET, used=Quantities(1.0, 1000, disk, network))
+
+
+def test_what_the_settings_say_holds() -> None:
+    sample = Capacities(5e8, 2e9).complete(using(6e8, 3e9))
+    assert sample.capacity == Quantities(4.0, 8000, 5e8, 2e9)
+    assert sample.learned_capacities == ()
+
+
+def test_what_the_links_say_is_not_learned() -> None:
+    told = replace(using(0.0, 9e9), capacity=Quantities(4.0, 8000, None, 1.25e9))
+    sample = Capacities().complete(told)
+    assert sample.capacity.network_bytes_per_second == 1.25e9
+    assert sample.learned_capacities == (Resource.DISK,)
+
+
+def test_the_first_byte_does_not_fill_the_disk() -> None:
+    sample = Capacities().complete(using(4096.0, 100.0))
+    assert sample.learned_capacities == (Resource.DISK, Resource.NETWORK)
+    for resource in (Resource.DISK, Resource.NETWORK):
+        used = ratio(sample.used, sample.capacity, resource)
+        assert used is not None
+        assert used < 0.001
+
+
+def test_the_most_that_was_seen_is_the_capacity_from_then_on() -> None:
+    capacities = Capacities()
+    assert capacities.complete(using(8e8, 2e9)).capacity == Quantities(4.0, 8000, 8e8, 2e9)
+    assert capacities.complete(using(1.0, 1.0)).capacity == Quantities(4.0, 8000, 8e8, 2e9)
+
+
+def test_what_cannot_be_seen_has_no_capacity() -> None:
+    sample = Capacities().complete(using(None, None))
+    assert sample.capacity == Quantities(4.0, 8000)
+    assert sample.learned_capacities == ()
+
+
+def test_a_sample_without_a_rate_does_not_forget() -> None:
+    capacities = Capacities()
+    capacities.complete(using(8e8))
+    assert capacities.complete(using(None)).capacity.disk_bytes_per_second == 8e8
+
+
+@given(st.lists(st.none() | st.floats(0, 1e12), min_size=1))
+def test_a_learned_capacity_never_shrinks_and_is_never_exceeded(rates: list[float | None]) -> None:
+    capacities, before = Capacities(), 0.0
+    for rate in rates:
+        capacity = capacities.complete(using(rate, rate)).capacity
+        for now, floor in (
+            (capacity.disk_bytes_per_second, DISK_FLOOR_BYTES_PER_SECOND),
+            (capacity.network_bytes_per_second, NETWORK_FLOOR_BYTES_PER_SECOND),
+        ):
+            assert now is None or now >= max(floor, rate or 0.0)
+        if capacity.disk_bytes_per_second is not None:
+            assert capacity.disk_bytes_per_second >= before
+            before = capacity.disk_bytes_per_second
+    assert (
+        before == pytest.approx(max([DISK_FLOOR_BYTES_PER_SECOND, *(r for r in rates if r)])) or before == 0.0
+    )

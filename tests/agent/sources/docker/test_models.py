@@ -1,0 +1,103 @@
+import json
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.sources.docker.info import ContainerInfo
+from agent.sources.docker.models import MOST_LABELS, bounded, parse_event, parse_listing, service_of
+from tests.agent.sources.docker.events import ID, line
+from wire.messages import LONGEST_TEXT
+
+LABELS = {"com.docker.swarm.service.name": "s", "tier": "front"}
+
+
+def test_a_listing_names_each_container_without_its_slash() -> None:
+    body = json.dumps(
+        [
+            {
+                "Id": ID,
+                "Names": ["/other/alias", "/web"],
+                "Image": "nginx",
+                "Labels": LABELS,
+                "State": "running",
+            },
+            {"Id": "b" * 64, "Names": None, "Image": "x", "Labels": None},
+        ]
+    )
+    assert dict(parse_listing(body.encode())) == {
+        ID: ContainerInfo("web", "nginx", "s", labels=LABELS, restarts=0),
+        "b" * 64: ContainerInfo("b" * 12, "x", restarts=0),
+    }
+
+
+def test_a_start_carries_all_there_is_to_know() -> None:
+    event = parse_event(line("start", 1.5e9, attributes=LABELS))
+    assert (event.action, event.container_id, event.unix_seconds) == ("start", ID, 1.5e9)
+    assert event.describe() == ContainerInfo("web", "nginx", "s", 1.5e9, LABELS, restarts=0)
+
+
+@pytest.mark.parametrize(("said", "code"), [("0", 0), ("137", 137), ("", None), ("?", None)])
+def test_the_exit_code_of_a_death(said: str, code: int | None) -> None:
+    assert parse_event(line("die", attributes={"exitCode": said})).exit_code == code
+
+
+def test_an_event_without_attributes_goes_by_the_id() -> None:
+    event = parse_event(json.dumps({"Action": "oom", "Actor": {"ID": ID, "Attributes": None}}).encode())
+    assert event.name == ID[:12]
+    assert event.exit_code is None
+
+
+def test_orchestrators_say_which_workload_a_container_is_part_of() -> None:
+    assert service_of({"com.docker.swarm.service.name": "shop"}) == "shop"
+    assert service_of({"com.docker.compose.project": "blog", "com.docker.compose.service": "db"}) == "blog/db"
+    assert (
+        service_of({"io.kubernetes.pod.namespace": "prod", "io.kubernetes.pod.name": "api-7f"})
+        == "prod/api-7f"
+    )
+    assert service_of({"anything": "else"}) is None
+
+
+@given(st.dictionaries(st.text(max_size=3000), st.text(max_size=3000), max_size=100))
+def test_labels_are_never_more_or_longer_than_can_be_said(labels: dict[str, str]) -> None:
+    kept = bounded(labels)
+    assert len(kept) <= MOST_LABELS
+    assert all(len(name) <= LONGEST_TEXT and len(value) <= LONGEST_TEXT for name, value in kept.items())
+    assert all(labels[name].startswith(value) for name, value in kept.items())
+
+
+def test_the_service_is_told_even_where_its_label_is_one_too_many() -> None:
+    many = {f"a{number:03}": "x" for number in range(MOST_LABELS)}
+    info = parse_event(line("start", attributes={**many, **LABELS})).describe()
+    assert info.service == "s"
+    assert info.labels == many
+
+
+@given(
+    st.binary()
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
+)
+def test_nonsense_is_one_kind_of_error(body: bytes) -> None:
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        parse_event(body)
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        dict(parse_listing(body))
+
+
+@pytest.mark.parametrize(
+    ("pod", "workload"),
+    [
+        ("web-7d4b9c6f5d-x2x9k", "web"),
+        ("node-agent-4kq7z", "node-agent"),
+        ("db-0", "db"),
+        ("db-12", "db"),
+        ("web-server", "web-server"),
+        ("api", "api"),
+        ("nightly-28391040-wz6tq", "nightly"),
+    ],
+)
+def test_pods_of_one_workload_are_one_service(pod: str, workload: str) -> None:
+    labels = {"io.kubernetes.pod.namespace": "prod", "io.kubernetes.pod.name": pod}
+    assert service_of(labels) == f"prod/{workload}"

@@ -1,0 +1,135 @@
+import os
+import resource
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.sources.open_files import Allowance, KeptFile, usual_allowance
+from tests.lab.guardian import hierarchies
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "figures"
+    path.write_text("1\n")
+    return path
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a Path would open one more
+
+
+def test_what_is_written_meanwhile_is_read(path: Path) -> None:
+    kept = KeptFile(Allowance(1), str(path))
+    assert kept.read() == b"1\n"
+    path.write_text("2222\n")
+    assert kept.read() == b"2222\n"
+    path.write_text("3\n")
+    assert kept.read() == b"3\n"
+
+
+def test_a_long_text_is_read_whole_every_time(path: Path) -> None:
+    path.write_bytes(b"0123456789" * 5000)
+    kept = KeptFile(Allowance(1), str(path))
+    assert kept.read() == kept.read() == path.read_bytes()
+
+
+def test_it_stays_open_while_someone_refers_to_it_and_no_longer(path: Path) -> None:
+    allowance, before = Allowance(5), open_files()
+    kept = KeptFile(allowance, str(path))
+    assert (allowance.left, open_files()) == (5, before)
+    kept.read()
+    kept.read()
+    assert (allowance.left, open_files()) == (4, before + 1)
+    del kept
+    assert (allowance.left, open_files()) == (5, before)
+
+
+def test_beyond_the_allowance_files_are_read_but_not_kept(path: Path) -> None:
+    allowance, before = Allowance(1), open_files()
+    first, second = KeptFile(allowance, str(path)), KeptFile(allowance, str(path))
+    assert first.read() == second.read() == second.read() == b"1\n"
+    assert open_files() == before + 1
+
+
+def test_the_first_path_there_is_counts(path: Path) -> None:
+    assert KeptFile(Allowance(1), f"{path}.new", str(path)).read() == b"1\n"
+    Path(f"{path}.new").write_text("new\n")
+    assert KeptFile(Allowance(1), f"{path}.new", str(path)).read() == b"new\n"
+
+
+def test_what_cannot_be_read_is_none_and_costs_nothing(tmp_path: Path) -> None:
+    allowance, before = Allowance(1), open_files()
+    assert KeptFile(allowance, str(tmp_path / "missing")).read() is None
+    assert KeptFile(allowance, str(tmp_path)).read() is None
+    assert KeptFile(allowance).read() is None
+    assert (allowance.left, open_files()) == (1, before)
+
+
+def test_a_file_that_comes_later_is_found(path: Path) -> None:
+    later = path.with_name("later")
+    kept = KeptFile(Allowance(1), str(later))
+    assert kept.read() is None
+    path.rename(later)
+    assert kept.read() == b"1\n"
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
+    """What this process may open, as a test has it."""
+    now = {"files": (1024, 524_288)}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: now["files"])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: now.update(files=limit))
+    return now
+
+
+def test_a_low_limit_is_raised_and_half_of_it_left_for_others(limits: dict[str, tuple[int, int]]) -> None:
+    allowance = usual_allowance()
+    soft, hard = limits["files"]
+    assert 1024 < soft <= hard == 524_288
+    assert 1024 < allowance.left <= soft // 2
+
+
+@pytest.mark.parametrize("files", [(1024, 1024), (2000, 1500)])
+def test_what_may_not_be_raised_is_halved(limits: dict[str, tuple[int, int]], files: tuple[int, int]) -> None:
+    limits["files"] = files
+    assert usual_allowance().left == files[0] // 2
+    assert limits["files"] == files
+
+
+def test_a_sandbox_that_forbids_it_is_respected(
+    limits: dict[str, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(resource, "setrlimit", forbidden)
+    assert usual_allowance().left == limits["files"][0] // 2
+
+
+def test_no_limit_at_all_is_no_licence_to_keep_everything(limits: dict[str, tuple[int, int]]) -> None:
+    limits["files"] = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    assert 0 < usual_allowance().left < 10_000
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    directory = next(iter(hierarchies())) / f"wattpack-test-{uuid.uuid4().hex[:8]}"
+    directory.mkdir()
+    yield directory
+    if directory.exists():
+        directory.rmdir()
+
+
+@pytest.mark.lab
+def test_a_cgroup_that_is_removed_is_gone_and_one_made_anew_is_read(cgroup: Path) -> None:
+    allowance = Allowance(1)
+    kept = KeptFile(allowance, str(cgroup / "cgroup.procs"), str(cgroup / "tasks"))
+    assert kept.read() == b""
+    cgroup.rmdir()
+    assert kept.read() is None
+    assert allowance.left == 1
+    cgroup.mkdir()
+    assert kept.read() == b""

@@ -1,0 +1,52 @@
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from collector.analysis.analysis import Service, Understood, understand
+from collector.analysis.running import Running
+from collector.analysis.usage import NOT_MEASURED, SLOTS, Reckoning, Ring, Watched, count
+from collector.config import Understanding
+from collector.snapshot.assembly import assemble
+from tests.collector.speaking import patient
+from wire.messages import ContainerUsage
+from wire.sketch import Sketch
+
+ALL_ALIKE = Reckoning(half_life_seconds=inf)
+sketches = st.dictionaries(st.integers(-500, 500), st.integers(1, 50), min_size=1, max_size=20)
+told = st.lists(st.tuples(st.integers(100 - SLOTS + 1, 100), sketches), min_size=1, max_size=5)
+
+
+def service(*watched: Watched) -> Service:
+    running = Running(ALL_ALIKE)
+    for each in watched:
+        running.put(each.node, [each])
+    snapshot = assemble(())
+    found = understand(snapshot, running.learn(snapshot.at), Understood().latest, Understanding())
+    return found.services["shop"]
+
+
+@patient
+@given(told, st.sampled_from([1.0, 5.0, 60.0]))
+def test_a_service_of_one_container_is_what_that_one_is(
+    words: list[tuple[int, dict[int, int]]], sample_seconds: float
+) -> None:
+    rings: dict[str, Ring] = {}
+    for slot, bins in words:
+        count(rings, slot, [ContainerUsage("web", cpu=Sketch(bins))], ALL_ALIKE)
+    ring = rings["web"]
+    one = Watched(
+        "alpha",
+        "shop",
+        "",
+        sample_seconds,
+        slots=dict(ring.slots),
+        statistics=ring.statistics,
+        samples=ring.samples,
+    )
+    silent = Watched("beta", "shop", "", 1.0, slots={}, statistics=NOT_MEASURED, samples=0)
+    alone, pooled = service(one), service(one, silent)
+    assert alone.watched_seconds == pooled.watched_seconds
+    assert_allclose(alone.statistics, pooled.statistics, rtol=1e-9, atol=1e-6)
+    assert (alone.containers, pooled.containers) == (1, 2)

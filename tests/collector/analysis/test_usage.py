@@ -1,0 +1,160 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.analysis.envelopes import Need, Statistic
+from collector.analysis.histograms import MOST_COUNTED, sketches
+from collector.analysis.usage import SLOT_SECONDS, SLOTS, Reckoning, Ring, count, settle, slot_of
+from tests.collector.speaking import patient
+from wire.messages import ContainerUsage
+from wire.resources import RESOURCES, Quantities
+from wire.sketch import RELATIVE_ERROR, Sketch
+
+NOW = 1_000 * SLOT_SECONDS + 60
+HOUR = 3600.0
+ALL_ALIKE = Reckoning(half_life_seconds=math.inf)
+
+values = st.floats(1e-3, 1e12)
+heartbeats = st.lists(
+    st.tuples(st.integers(1, 2 * SLOTS), st.lists(values, min_size=1, max_size=50)), min_size=1, max_size=12
+)
+
+
+def sketch(*numbers: float) -> Sketch:
+    made = Sketch()
+    for number in numbers:
+        made.add(number)
+    return made
+
+
+def ring_of(*told: tuple[int, ContainerUsage], reckoning: Reckoning = ALL_ALIKE) -> Ring:
+    rings: dict[str, Ring] = {}
+    for slot, usage in told:
+        count(rings, slot, [usage], reckoning)
+    return rings["web"]
+
+
+@patient
+@given(heartbeats, st.data())
+def test_p90_is_that_of_every_sample_of_the_slots_that_are_left(
+    told: list[tuple[int, list[float]]], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(told))
+    ring = ring_of(
+        *((slot, ContainerUsage("web", cpu=sketch(*each), memory=sketch(*each))) for slot, each in shuffled)
+    )
+    newest = max(slot for slot, _ in told)
+    left = [value for slot, each in told if slot > newest - SLOTS for value in each]
+    truth = np.percentile(left, 90, method="inverted_cdf")
+    assert ring.samples == len(left)
+    assert ring.p90.cpu_cores == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR)
+    assert ring.p90.memory_bytes == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR, abs=0.5)
+    assert (ring.p90.disk_bytes_per_second, ring.p90.network_bytes_per_second) == (None, None)
+
+
+@patient
+@given(heartbeats, st.data())
+def test_the_order_in_which_heartbeats_come_does_not_matter_nor_whether_a_restart_was_between(
+    told: list[tuple[int, list[float]]], data: st.DataObject
+) -> None:
+    said = [(slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in told]
+    ring, other = ring_of(*said), ring_of(*data.draw(st.permutations(said)))
+    restored = Ring(dict(ring.slots))
+    settle([restored], ALL_ALIKE)
+    for each in (other, restored):
+        assert each.slots == ring.slots
+        assert each.samples == ring.samples
+        np.testing.assert_allclose(each.statistics, ring.statistics)
+
+
+@patient
+@given(heartbeats, st.floats(0.5, 200))
+def test_load_fades_by_half_per_half_life(
+    told: list[tuple[int, list[float]]], half_life_hours: float
+) -> None:
+    reckoning = Reckoning(half_life_seconds=half_life_hours * HOUR)
+    ring = ring_of(
+        *((slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in told), reckoning=reckoning
+    )
+    newest = max(slot for slot, _ in told)
+    left = [(value, newest - slot) for slot, each in told if slot > newest - SLOTS for value in each]
+    weights = np.array([0.5 ** (age * SLOT_SECONDS / HOUR / half_life_hours) for _, age in left])
+    for statistic, share in ((Statistic.P50, 0.5), (Statistic.P90, 0.9), (Statistic.P99, 0.99)):
+        # Where a rank falls between two samples, rounding decides: either of them is right.
+        near = [
+            np.quantile(
+                [value for value, _ in left], max(0.0, share + off), weights=weights, method="inverted_cdf"
+            )
+            for off in (-1e-8, 0.0)
+        ]
+        found = ring.statistics[0, statistic]
+        assert any(found == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR) for truth in near)
+
+
+def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
+    busy, calm = (
+        ContainerUsage("web", cpu=sketch(*[4.0] * 100)),
+        ContainerUsage("web", cpu=sketch(*[1.0] * 100)),
+    )
+    quick = Reckoning(half_life_seconds=SLOT_SECONDS, need=Need(percentile=(0.6, 0.9, 0.9, 0.9)))
+    assert ring_of((1, busy), (3, calm), reckoning=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
+        1.0, rel=0.01
+    )
+    assert ring_of((3, busy), (1, calm), reckoning=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
+        4.0, rel=0.01
+    )
+    assert ring_of((1, busy), (3, calm), reckoning=quick).statistics[0, Statistic.MAX] == pytest.approx(
+        4.0, rel=0.01
+    )
+
+
+def test_what_is_not_measured_has_no_p90_and_an_empty_histogram_neither() -> None:
+    ring = ring_of((1, ContainerUsage("web", cpu=sketch(0.0, 0.0), memory=Sketch(), disk=Sketch({7: 0}))))
+    assert (ring.p90, ring.samples) == (Quantities(cpu_cores=0.0), 2)
+    assert Ring().p90 == Quantities()
+
+
+def test_a_heartbeat_without_any_sample_leaves_nothing_known() -> None:
+    ring = ring_of((1, ContainerUsage("web")))
+    assert (ring.p90, ring.samples) == (Quantities(), 0)
+
+
+def test_numbers_beyond_reason_stay_within_what_can_be_stored_and_sent() -> None:
+    absurd = ContainerUsage("web", memory=Sketch({4000: 2**63 - 1}, 2**63 - 1))
+    ring = ring_of(*[(1, absurd)] * 3)
+    assert sketches(ring.slots[1])[1] == Sketch({4000: MOST_COUNTED}, MOST_COUNTED)
+    assert ring.p90.memory_bytes == 2**63 - 1
+
+
+@patient
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(values, max_size=20)), min_size=1, max_size=8))
+def test_many_at_once_are_the_same_as_one_by_one(told: list[tuple[str, list[float]]]) -> None:
+    usages = [ContainerUsage(name, *(sketch(*each) for _ in RESOURCES)) for name, each in told]
+    together: dict[str, Ring] = {}
+    apart: dict[str, Ring] = {}
+    assert set(count(together, 5, usages, Reckoning())) == {name for name, _ in told}
+    for usage in usages:
+        count(apart, 5, [usage], Reckoning())
+    for name, ring in together.items():
+        assert ring.slots == apart[name].slots
+        np.testing.assert_allclose(ring.statistics, apart[name].statistics)
+
+
+@pytest.mark.parametrize(
+    ("at", "slot"),
+    [
+        (NOW, 1000),
+        (NOW - 120, 999),
+        (NOW - 20 * HOUR, 997),
+        (NOW - 25 * HOUR, 1000),
+        (NOW + 120, 1000),
+        (NOW + SLOT_SECONDS, 1000),
+        (0.0, 1000),
+        (1e300, 1000),
+    ],
+)
+def test_usage_belongs_to_when_it_was_sampled_unless_that_cannot_be_believed(at: float, slot: int) -> None:
+    assert slot_of(at, NOW) == slot

@@ -1,0 +1,75 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.api.extender.models import Pod
+from collector.api.extender.pods import asking, requested
+from collector.drivers.kubernetes.models import Pod as DriversPod
+from collector.snapshot.assembly import NodeFacts, ServiceFacts, assemble
+from collector.snapshot.tables import Kind
+from tests.collector.drivers.kubernetes.fake import pod as described_pod
+from wire.resources import Quantities
+
+NEED = Quantities(2.0, 3, 4.0, 5.0)
+
+
+def pod(*containers: dict[str, Any], **parts: Any) -> Pod:
+    metadata = {"name": "web-5d4f8c7b9-x2x4z", "namespace": "shop"} | parts.pop("metadata", {})
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": containers, **parts}}, Pod)
+
+
+def container(cpu: str | None = None, memory: str | None = None, image: str = "x") -> dict[str, Any]:
+    asked = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    return {"image": image, "resources": {"requests": asked}}
+
+
+def test_containers_add_up_and_one_that_runs_before_counts_alone() -> None:
+    both = container("250m", "1Gi"), container("0.75", "512Mi")
+    assert requested(pod(*both)) == Quantities(1.0, 3 << 29)
+    assert requested(pod(*both, initContainers=[container("2", "1Mi")])) == Quantities(2.0, 3 << 29)
+    sidecar = container("2") | {"restartPolicy": "Always"}
+    assert requested(pod(*both, initContainers=[sidecar])) == Quantities(3.0, 3 << 29)
+    assert requested(pod(*both, overhead={"cpu": "500m"})) == Quantities(1.5, 3 << 29)
+
+
+def test_a_limit_stands_for_a_request_that_is_missing_and_nothing_is_not_zero() -> None:
+    limited = {"image": "x", "resources": {"limits": {"cpu": "2"}, "requests": None}}
+    assert requested(pod(limited)) == Quantities(2.0)
+    assert requested(pod(container())) == Quantities()
+
+
+def test_a_pod_is_known_by_what_keeps_it_by_its_own_name_or_by_its_image() -> None:
+    def known(name: str, image: str = "") -> ServiceFacts:
+        return ServiceFacts(name=name, known=True, envelope=NEED, image=image)
+
+    def demand(*services: ServiceFacts, **metadata: Any) -> Quantities:
+        snapshot = assemble([NodeFacts(name="a", capacity=NEED)], services=services)
+        return asking(pod(container("1", image="img"), metadata=metadata), snapshot, 1).request.demand
+
+    owned = {
+        "labels": {"pod-template-hash": "5d4f8c7b9"},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d4f8c7b9", "controller": True}],
+    }
+    assert demand(known("shop/web"), **owned) == NEED
+    assert demand(known("shop/web")) == Quantities(1.0)
+    assert demand(known("shop/web-5d4f8c7b9-x2x4z")) == NEED
+    assert demand(known("other", image="img")) == NEED
+    assert demand(known("other", image="another")) == Quantities(1.0)
+
+
+def test_labels_and_owners_say_what_may_be_done_with_it() -> None:
+    snapshot = assemble([NodeFacts(name="a", capacity=NEED)])
+    owners = {"ownerReferences": [{"kind": "Job", "name": "nightly"}]}
+    request = asking(pod(metadata={"labels": {"wattpack.class": "3"}} | owners), snapshot, 1).request
+    assert (request.task_class, request.kind) == (3, Kind.JOB)
+    request = asking(pod(), snapshot, 2).request
+    assert (request.task_class, request.kind) == (2, Kind.SERVICE)
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job", None])
+def test_a_pod_is_called_here_as_its_driver_calls_it(kind: str | None) -> None:
+    """What the driver evicts is refused by its workload's name: both must make the same of a pod."""
+    described = described_pod("web-x2x4z", "a", kind=kind)
+    asked = asking(msgspec.convert(described, Pod), assemble([]), 1)
+    assert msgspec.convert(described, DriversPod).workload == asked.workload

@@ -1,0 +1,198 @@
+"""Questions as a real kube-scheduler asks them: see docs/kubernetes.md for how to make it do so."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.collector.api.test_hints import Asker, asker, heard
+from tests.collector.builders import START, container, said, state
+from wire.resources import Quantities
+
+__all__ = ["asker"]
+
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "p0",
+        "namespace": "default",
+        "uid": "61ec0a71-4769-4bdc-b040-31ee44098df0",
+        "creationTimestamp": "2026-11-16T00:14:20Z",
+        "labels": {"app": "web"},
+    },
+    "spec": {
+        "containers": [
+            {
+                "name": "c",
+                "image": "x",
+                "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}},
+                "imagePullPolicy": "Always",
+            }
+        ],
+        "restartPolicy": "Always",
+        "tolerations": [
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300}
+        ],
+        "priority": 0,
+    },
+    "status": {"phase": "Pending", "qosClass": "Burstable"},
+}
+ROOM = "too little CPU is free"
+
+
+def by_name(*names: str) -> bytes:
+    return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names}).encode()
+
+
+def node(name: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {"a/b": "c"}},
+        "spec": {},
+        "status": {
+            "capacity": {"cpu": "8", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+async def ask(asker: Asker, verb: str, body: bytes) -> Any:
+    status, answer = await asker.post(body, f"/v1/kubernetes/{verb}")
+    assert status == 200, answer
+    return answer
+
+
+async def filtered(asker: Asker, body: bytes) -> dict[str, Any]:
+    return dict(await ask(asker, "filter?policy=draps", body))
+
+
+async def points(asker: Asker, *names: str, policy: str = "draps") -> dict[str, int]:
+    answer = await ask(asker, f"prioritize?policy={policy}", by_name(*names))
+    assert [each["Host"] for each in answer] == list(names)
+    assert all(each.keys() == {"Host", "Score"} for each in answer)
+    return {each["Host"]: each["Score"] for each in answer}
+
+
+async def test_names_are_answered_with_names(asker: Asker) -> None:
+    await asker.send(heard("calm", 1.0), heard("full", 7.9), heard("not-asked", 1.0))
+    assert await filtered(asker, by_name("full", "calm", "stranger")) == {
+        "Nodes": None,
+        "NodeNames": ["calm", "stranger"],
+        "FailedNodes": {"full": ROOM},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+
+
+async def test_whole_nodes_are_handed_back_as_they_came(asker: Asker) -> None:
+    await asker.send(heard("calm", 1.0), heard("full", 7.9))
+    nodes = {"metadata": {"resourceVersion": "7"}, "items": [node("full"), node("calm")]}
+    body = json.dumps({"Pod": POD, "Nodes": nodes, "NodeNames": None}).encode()
+    answer = await filtered(asker, body)
+    assert answer["NodeNames"] is None
+    assert answer["Nodes"] == nodes | {"items": [node("calm")]}
+    assert answer["FailedNodes"] == {"full": ROOM}
+    priorities = await ask(asker, "prioritize", body)
+    assert [each["Host"] for each in priorities] == ["full", "calm"]
+
+
+async def test_an_empty_question_has_an_empty_answer(asker: Asker) -> None:
+    body = json.dumps({"Pod": POD, "Nodes": {"metadata": {}, "items": None}, "NodeNames": None}).encode()
+    assert (await filtered(asker, body))["Nodes"]["items"] == []
+    assert await points(asker) == {}
+
+
+async def test_points_follow_the_policy_and_what_is_not_known_has_none(asker: Asker) -> None:
+    untold = state(used=Quantities(), capacity=Quantities(8.0, 16_000_000_000))
+    await asker.send(heard("a", 1.0), heard("b", 3.0), heard("c", 5.0), said("d", state=untold))
+    await asker.send(heard("silent", 0.0))
+    asker.clock.now += 20.0
+    await asker.send(*(said(name, sequence=2, at=asker.clock.now) for name in "abcd"))
+    assert await points(asker, "silent", "b", "a", "c", "d", "stranger") == {
+        "a": 10,
+        "b": 5,
+        "c": 1,
+        "d": 0,
+        "silent": 0,
+        "stranger": 0,
+    }
+
+
+async def test_pods_in_a_row_are_counted_where_they_were_sent(asker: Asker) -> None:
+    await asker.send(heard("a", 1.0), heard("b", 1.2))
+    best = []
+    for number in range(4):
+        pod = POD | {"metadata": POD["metadata"] | {"uid": str(number), "name": f"p{number}"}}
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["a", "b"]}).encode()
+        answer = await ask(asker, "prioritize?policy=draps", body)
+        best.append(max(answer, key=lambda each: each["Score"])["Host"])
+        # Asked about again, a pod does not stand in its own way.
+        assert await ask(asker, "prioritize?policy=draps", body) == answer
+    assert best == ["a", "b", "a", "b"]
+    await asker.send(heard("a", 1.5, sequence=2, containers=(container("c", service="default/p0"),)))
+    await filtered(asker, json.dumps({"Pod": {}, "NodeNames": ["a"]}).encode())
+    _, kept = await asker.ask("/v1/hints/reservations")
+    assert [each["service"] for each in kept["reservations"]] == ["default/p1", "default/p2", "default/p3"]
+
+
+async def test_a_pod_does_not_come_straight_back_to_where_it_was_evicted_from(asker: Asker) -> None:
+    await asker.send(heard("a", 1.0), heard("b", 3.0))
+    owned = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
+    pod = POD | {"metadata": POD["metadata"] | owned}
+    asker.core.ledger.leave("default/web", "a", until=START + 300)
+    body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["a", "b"]}).encode()
+    answer = await filtered(asker, body)
+    assert answer["NodeNames"] == ["b"]
+    assert answer["FailedAndUnresolvableNodes"] == {"a": "the container was moved away from it lately"}
+    asker.clock.now += 300
+    await asker.send(*(said(name, sequence=2, at=asker.clock.now) for name in "ab"))
+    assert (await filtered(asker, body))["NodeNames"] == ["a", "b"]
+
+
+async def test_preemption_is_kept_from_nodes_where_it_would_not_help(asker: Asker) -> None:
+    await asker.send(heard("full", 7.9), heard("left", 1.0))
+    asker.core.ledger.leave("default/p0", "left", until=START + 300)
+    victims = {"Pods": [{"metadata": {"name": "v", "uid": "u1"}}], "NumPDBViolations": 1}
+    by_id = {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}
+    for question in (
+        {"NodeNameToVictims": {"full": victims, "left": victims, "stranger": victims}},
+        {"NodeNameToMetaVictims": {"full": by_id, "left": by_id, "stranger": by_id}},
+    ):
+        answer = await ask(asker, "preempt?policy=draps", json.dumps({"Pod": POD} | question).encode())
+        assert answer == {"NodeNameToMetaVictims": {"full": by_id, "stranger": by_id}}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"{}", "$"),
+        (
+            json.dumps({"Pod": {"spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}}}),
+            "$.Pod",
+        ),
+    ],
+)
+async def test_what_cannot_be_read_is_refused(asker: Asker, body: str | bytes, field: str) -> None:
+    data = body if isinstance(body, bytes) else body.encode()
+    status, refusal = await asker.post(data, "/v1/kubernetes/filter")
+    assert (status, refusal["field"]) == (400, field)
+
+
+async def test_load_is_told_as_load_watcher_does(asker: Asker) -> None:
+    await asker.send(heard("a", 2.0), heard("b", 4.0))
+    status, answer = await asker.ask("/watcher?host=b")
+    assert status == 200
+    assert answer["timestamp"] == START
+    assert answer["window"] == {"duration": "15m", "start": START - 900, "end": START}
+    assert answer["source"] == "wattpack"
+    assert answer["data"]["NodeMetricsMap"].keys() == {"b"}
+    told = answer["data"]["NodeMetricsMap"]["b"]
+    assert (told["tags"], told["metadata"]) == ({}, {})
+    values = {(each["type"], each["operator"]): each["value"] for each in told["metrics"]}
+    assert values["CPU", "AVG"] == values["CPU", "Latest"] == 50.0
+    assert values["CPU", "STD"] == 0.0
+    assert values["Memory", "Latest"] == 25.0
+    assert values["Storage", "Latest"] == values["Bandwidth", "Latest"] == 0.0
+    # Idle watts, half of the CPU and a quarter of the memory, by its curve.
+    assert values["Energy", "Latest"] == pytest.approx(20.0 + 30.0 + 2.0)
+    _, everything = await asker.ask("/watcher")
+    assert everything["data"]["NodeMetricsMap"].keys() == {"a", "b"}
+    assert (await asker.ask("/watcher?host=nobody"))[0] == 404

@@ -1,0 +1,293 @@
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from collector.config import CollectorConfig, Placement
+from collector.core.parts import Core
+from collector.main import running
+from collector.policies.table import POLICIES
+from collector.snapshot.assembly import ServiceFacts
+from tests.collector.builders import (
+    CURVE,
+    HEARTBEAT,
+    START,
+    Client,
+    Clock,
+    container,
+    said,
+    settings,
+    state,
+)
+from wire.messages import Alert, Report, encode
+from wire.resources import RESOURCES, Quantities, Resource
+
+HAS = Quantities(8.0, 16_000_000_000, 1e9, 1e9)
+NEED = Quantities(1.0, 1_000_000_000)
+
+
+def heard(node: str, cores: float = 2.0, *, curve: bool = True, **parts: Any) -> Report:
+    """A node that uses this many of its eight cores."""
+    heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE if curve else None)
+    told = {"state": state(used=Quantities(cores, 4_000_000_000, 0.0, 0.0), capacity=HAS), **parts}
+    return said(node, heartbeat=heartbeat, **told)
+
+
+class Asker(Client):
+    """A running collector, seen from outside and from inside."""
+
+    core: Core
+
+    async def hint(self, **question: Any) -> dict[str, Any]:
+        status, answer = await self.post(encode(question), "/v1/hints/placement")
+        assert status == 200, answer
+        return dict(answer)
+
+    async def refusal(self, path: str = "/v1/hints/placement", **question: Any) -> dict[str, Any]:
+        status, answer = await self.post(encode(question), path)
+        assert status == 400, answer
+        return dict(answer)
+
+
+ALWAYS_NEW = msgspec.structs.replace(settings(), placement=Placement(snapshot_seconds=0, oldest_seconds=0))
+
+
+@asynccontextmanager
+async def asking(config: CollectorConfig, clock: Clock) -> AsyncIterator[Asker]:
+    async with running(config, clock=clock) as collector, aiohttp.ClientSession() as http:
+        client = Asker(collector.address.url, http, clock)
+        client.core = collector.core
+        yield client
+
+
+@pytest.fixture
+async def asker() -> AsyncIterator[Asker]:
+    async with asking(ALWAYS_NEW, Clock()) as client:
+        yield client
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return [each["node"] for each in answer["nodes"]]
+
+
+async def test_nodes_are_ranked_with_everything_that_can_be_checked(asker: Asker) -> None:
+    await asker.send(heard("busy", 6.0), heard("calm", 1.0), heard("full", 7.9, curve=False))
+    answer = await asker.hint(policy="draps", demand=NEED)
+    assert names(answer) == ["calm"]
+    (best,) = answer["nodes"]
+    nodes = {each["name"]: each for each in await asker.nodes()}
+    used = nodes["calm"]["used"]
+    assert best["predicted_ratio"]["cpu_ratio"] == pytest.approx((used["cpu_cores"] + 1.0) / 8.0)
+    _, what_if = await asker.post(encode({"node": "calm", "envelope": NEED}), "/v1/what-if")
+    assert best["added_watts"] == pytest.approx(what_if["answers"][0]["added_watts"])
+    assert best["error_watts"] == pytest.approx(0.1 * best["added_watts"])
+    assert (best["watts_unknown"], best["state"], best["confidence"]) == (None, "up", 1.0)
+    assert any("87.5%" in reason for reason in best["reasons"]), best["reasons"]
+    assert answer["refused"] == [
+        {"node": "busy", "why": "too little CPU is free"},
+        {"node": "full", "why": "too little CPU is free"},
+    ]
+    assert answer["refused_for"] == [{"why": "too little CPU is free", "nodes": 2}]
+    assert (answer["assumed"]["basis"], answer["fitting"]) == ("told", 1)
+
+
+@pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
+async def test_a_cluster_without_nodes_has_no_place(asker: Asker, policy: str) -> None:
+    answer = await asker.hint(policy=policy, demand=NEED, reserve=NEED, reserve_seconds=10)
+    assert (answer["nodes"], answer["refused"], answer["reservation"]) == ([], [], None)
+
+
+async def test_watts_that_nobody_can_tell_are_said_to_be_unknown(asker: Asker) -> None:
+    await asker.send(heard("dark", curve=False), heard("told"))
+    answer = await asker.hint(policy="spread", reserve=NEED)
+    dark, told = answer["nodes"]
+    assert (dark["added_watts"], dark["error_watts"]) == (None, None)
+    assert "no power curve" in dark["watts_unknown"]
+    assert told["added_watts"] > 0
+
+
+@pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
+async def test_what_is_stale_or_unknown_is_never_best(asker: Asker, policy: str) -> None:
+    await asker.send(
+        heard("a-silent", 0.1),
+        said("b-untold", heartbeat=HEARTBEAT, state=state(used=Quantities(), capacity=HAS)),
+    )
+    asker.clock.now += 20.0
+    await asker.send(
+        said("b-untold", sequence=2, at=asker.clock.now),
+        heard("c-heard", 3.0),
+    )
+    answer = await asker.hint(policy=policy, demand=NEED, reserve=NEED)
+    assert names(answer)[0] == "c-heard"
+    late = {each["node"]: " ".join(each["reasons"]) for each in answer["nodes"][1:]}
+    late |= {each["node"]: each["why"] for each in answer["refused"]}
+    assert late.keys() == {"a-silent", "b-untold"}
+    if policy != "consolidate" and "a-silent" in names(answer):
+        assert "its last word is 20 s old" in late["a-silent"]
+
+
+async def test_what_was_learnt_of_a_service_or_image_is_used_and_said(asker: Asker) -> None:
+    facts = ServiceFacts(
+        name="shop",
+        known=True,
+        dominant=RESOURCES.index(Resource.MEMORY),
+        confidence=0.9,
+        envelope=Quantities(2.0, 3_000_000_000, 10.0, 20.0),
+        mean=Quantities(1.0, 2_000_000_000, 1.0, 2.0),
+        image="example/web:1",
+    )
+    asker.core.registry.board.put_services([facts])
+    await asker.send(heard("alpha"))
+    answer = await asker.hint(service="shop", policy="draps")
+    assert answer["assumed"]["basis"] == "service"
+    assert answer["assumed"]["demand"] == msgspec.to_builtins(facts.envelope)
+    assert answer["nodes"][0]["predicted_ratio"]["cpu_ratio"] == pytest.approx(3.0 / 8.0)
+    assert "of memory, the service's dominant resource" in answer["nodes"][0]["reasons"][0]
+    answer = await asker.hint(service="shop-2", image="example/web:1")
+    assert answer["assumed"]["basis"] == "image"
+    assert "by the service shop" in answer["assumed"]["says"]
+    answer = await asker.hint(service="shop", demand={"cpu_cores": 0.5})
+    assert answer["assumed"]["basis"] == "told"
+    assert answer["assumed"]["demand"] == msgspec.to_builtins(facts.envelope) | {"cpu_cores": 0.5}
+
+
+async def test_a_guess_and_nothing_at_all_are_said(asker: Asker) -> None:
+    await asker.send(heard("alpha"))
+    answer = await asker.hint(service="new", reserve=NEED)
+    assert (answer["assumed"]["basis"], answer["assumed"]["demand"]) == ("guess", msgspec.to_builtins(NEED))
+    answer = await asker.hint(service="new")
+    assert answer["assumed"]["basis"] == "nothing"
+    assert answer["nodes"][0]["confidence"] is None
+
+
+async def test_what_running_instances_were_promised_is_taken_for_the_reserve(asker: Asker) -> None:
+    promised = Quantities(1.0, 100_000_000)
+    await asker.send(heard("alpha", containers=(container(limit=promised),)))
+    answer = await asker.hint(service="shop")
+    assert answer["assumed"]["reserve"] == msgspec.to_builtins(promised)
+
+
+async def test_labels_constraints_and_exclusions_count(asker: Asker) -> None:
+    await asker.send(heard("a"), heard("b"), heard("c", containers=(container(),)))
+    answer = await asker.hint(demand=NEED, constraints=["node!=a"], avoid=["shop"], refused="all")
+    assert names(answer) == ["b"]
+    assert [each["node"] for each in answer["refused"]] == ["a", "c"]
+    answer = await asker.hint(demand=NEED, constraints=["node==a"])
+    assert names(answer) == ["a"]
+    answer = await asker.hint(demand=NEED, exclude=["a", "b"])
+    assert names(answer) == ["c"]
+    assert {"why": "the request excludes it", "nodes": 2} in answer["refused_for"]
+
+
+async def test_a_kept_place_counts_until_its_container_is_seen(asker: Asker) -> None:
+    await asker.send(heard("a"), heard("b"))
+    chosen = []
+    for _ in range(4):
+        answer = await asker.hint(service="new", demand=NEED, policy="draps", reserve_seconds=60)
+        assert answer["reservation"]["node"] == answer["nodes"][0]["node"]
+        chosen.append(answer["reservation"]["node"])
+    assert chosen == ["a", "b", "a", "b"]
+    _, kept = await asker.ask("/v1/hints/reservations")
+    assert [each["node"] for each in kept["reservations"]] == chosen
+    assert kept["reservations"][0]["expires_at"] == START + 60
+    answer = await asker.hint(demand=NEED, policy="draps")
+    assert "counted with 2 that were sent there and not seen yet" in answer["nodes"][0]["reasons"]
+    asker.clock.now += 10.0
+    come = (container("one", service="new"), container("two", service="new"))
+    await asker.send(heard("a", sequence=2, containers=come), said("b", sequence=2, at=asker.clock.now))
+    await asker.hint(demand=NEED)
+    _, kept = await asker.ask("/v1/hints/reservations")
+    assert [each["node"] for each in kept["reservations"]] == ["b", "b"]
+
+
+async def test_a_place_can_be_let_go_once(asker: Asker) -> None:
+    await asker.send(heard("a"))
+    kept = (await asker.hint(demand=NEED, reserve_seconds=60))["reservation"]
+    url = f"{asker.url}/v1/hints/reservations?id={kept['id']}"
+    async with asker.http.delete(url) as answer:
+        assert (answer.status, await answer.json()) == (200, kept)
+    async with asker.http.delete(url) as answer:
+        assert answer.status == 404
+    assert (await asker.ask("/v1/hints/reservations"))[1] == {"reservations": []}
+
+
+async def test_nothing_is_sent_back_to_where_it_was_moved_away_from(asker: Asker) -> None:
+    await asker.send(heard("a", 0.5), heard("b", 3.0))
+    asker.core.ledger.leave("shop", "a", until=START + 300)
+    answer = await asker.hint(service="shop", demand=NEED, policy="draps")
+    assert names(answer) == ["b"]
+    assert answer["refused"] == [{"node": "a", "why": "the container was moved away from it lately"}]
+    assert names(await asker.hint(service="other", demand=NEED, policy="draps")) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("question", "field", "hint"),
+    [
+        ({"policy": "best"}, "$.policy", "there are random"),
+        ({"constraints": ["disk"]}, "$.constraints", "label==value"),
+        ({"settings": {"fil_ratio": 1}, "policy": "draps"}, "$.settings", "fil_ratio"),
+        ({"settings": {"fill_ratio": 2}, "policy": "draps"}, "$.settings.fill_ratio", "<= 1"),
+        ({"settings": {"fill_ratio": 0.95}, "policy": "draps"}, "$.settings", "must be below relieve_ratio"),
+        ({"class": 5}, "$.class", "<= 4"),
+        ({"nodes": 5}, "$", "nodes"),
+    ],
+)
+async def test_a_wrong_question_is_answered_with_what_is_wrong(
+    asker: Asker, question: dict[str, Any], field: str, hint: str
+) -> None:
+    refusal = await asker.refusal(**question)
+    assert refusal["field"] == field
+    assert hint in refusal["detail"]
+
+
+async def test_settings_are_as_configured_where_a_question_does_not_tell() -> None:
+    configured = msgspec.structs.replace(ALWAYS_NEW, policies={"draps": {"fill_ratio": 0.2}})
+    async with asking(configured, Clock()) as asker:
+        await asker.send(heard("a", 1.0))
+        assert names(await asker.hint(policy="draps", demand=NEED)) == []
+        more = {"fill_ratio": 0.8}
+        assert names(await asker.hint(policy="draps", demand=NEED, settings=more)) == ["a"]
+
+
+async def test_a_policy_that_makes_no_plans_says_so(asker: Asker) -> None:
+    refusal = await asker.refusal("/v1/hints/rebalance", policy="spread")
+    assert "makes no plans" in refusal["detail"]
+
+
+def alarmed(node: str, containers: Sequence[Any]) -> Report:
+    return heard(node, 7.9, alerts=(Alert(Resource.CPU, START, "busy"),), containers=tuple(containers))
+
+
+async def test_a_bottleneck_proposes_its_own_migration(asker: Asker) -> None:
+    hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
+    other = container("other", used=Quantities(1.0, 1_000_000), started_at=START - 5000)
+    await asker.send(alarmed("hot", (hungry, other)), heard("cool", 1.0))
+    _, answer = await asker.ask("/v1/alerts/proposals")
+    (proposal,) = answer["proposals"]
+    assert (proposal["node"], proposal["resource"], proposal["why_not"]) == ("hot", "cpu", None)
+    move = proposal["move"]
+    assert (move["kind"], move["name"], move["node"], move["target"]) == ("move", "hungry", "hot", "cool")
+    status, plan = await asker.post(encode({"policy": "draps"}), "/v1/hints/rebalance")
+    assert (status, plan["actions"]) == (200, [move])
+    status, plan = await asker.post(encode({"policy": "draps", "moves": 0}), "/v1/hints/rebalance")
+    assert (plan["actions"], plan["left"]) == ([], ["cpu on hot waits: a plan has 0 moves at most"])
+
+
+async def test_a_bottleneck_without_a_way_out_says_why(asker: Asker) -> None:
+    await asker.send(alarmed("hot", ()))
+    _, answer = await asker.ask("/v1/alerts/proposals")
+    (proposal,) = answer["proposals"]
+    assert proposal["move"] is None
+    assert "none of its 0 containers" in proposal["why_not"]
+
+
+async def test_every_policy_is_listed_with_its_settings(asker: Asker) -> None:
+    _, answer = await asker.ask("/v1/policies")
+    listed = {each["name"]: each for each in answer["policies"]}
+    assert listed.keys() == POLICIES.keys()
+    assert answer["default"] in listed
+    assert listed["draps"]["settings"]["moves"]["default"] == 20
+    assert (listed["spread"]["places"], listed["spread"]["plans"]) == (True, False)

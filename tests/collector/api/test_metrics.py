@@ -1,0 +1,56 @@
+from prometheus_client.parser import text_string_to_metric_families
+
+from collector.api.metrics import COLLECTOR_METRICS
+from collector.core.parts import INGEST_DURATION
+from tests.collector.builders import Client, container, report, said
+from wire.messages import Alert
+from wire.resources import Resource
+
+
+async def scraped(collector: Client) -> str:
+    async with collector.http.get(collector.url + "/metrics") as answer:
+        assert answer.status == 200
+        return await answer.text()
+
+
+async def test_it_counts_what_became_of_reports_and_who_is_there(collector: Client) -> None:
+    await collector.send(report(containers=[container()]), report("beta"))
+    await collector.send(report())
+    await collector.post(b"nonsense")
+    collector.clock.now += 10
+    await collector.send(said("beta", sequence=3, alerts=(Alert(Resource.CPU, 1.0, "busy"),)))
+    await collector.send(said("beta", sequence=2), said("beta", sequence=4))
+    collector.clock.now += 10
+    text = await scraped(collector)
+    for line in (
+        'wattpack_collector_reports_total{outcome="taken"} 5.0',
+        'wattpack_collector_reports_total{outcome="known"} 1.0',
+        'wattpack_collector_reports_total{outcome="refused"} 1.0',
+        'wattpack_collector_nodes{state="up"} 1.0',
+        'wattpack_collector_nodes{state="suspect"} 1.0',
+        'wattpack_collector_nodes{state="down"} 0.0',
+        "wattpack_collector_containers 1.0",
+        'wattpack_collector_reports_taken_total{kind="heartbeat"} 2.0',
+        'wattpack_collector_reports_taken_total{kind="news"} 1.0',
+        'wattpack_collector_reports_taken_total{kind="beacon"} 2.0',
+        "wattpack_collector_sequence_gaps_total 1.0",
+        'wattpack_collector_alerts{state="open"} 1.0',
+        'wattpack_collector_alerts{state="closed"} 0.0',
+        "wattpack_collector_history_reports 5.0",
+        "wattpack_collector_ingest_duration_seconds_count 5.0",
+        'wattpack_collector_build_info{version="0.1.0"} 1.0',
+    ):
+        assert line in text.splitlines()
+    size = next(
+        line for line in text.splitlines() if line.startswith("wattpack_collector_history_size_bytes")
+    )
+    assert float(size.split()[1]) > 4096
+
+
+async def test_the_table_covers_every_metric_that_is_exposed(collector: Client) -> None:
+    exposed = {family.name for family in text_string_to_metric_families(await scraped(collector))}
+    ours = {name for name in exposed if not name.startswith("process_")}
+    listed = {spec.name.removesuffix("_total") for spec in COLLECTOR_METRICS} | {INGEST_DURATION[0]}
+    # The moment at which the histogram began to count is the client library's own addition.
+    assert ours - {f"{INGEST_DURATION[0]}_created"} == listed
+    assert "process_resident_memory_bytes" in exposed

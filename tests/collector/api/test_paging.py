@@ -1,0 +1,73 @@
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.api.paging import Paged, Pager, has_label
+from collector.common.errors import Refusal
+from tests.collector.builders import Client, container, report
+
+Entry = tuple[str, float]
+PAGER: Pager[Entry, Entry] = Pager(lambda entry: entry, tuple[str, float])
+entries = st.sets(st.tuples(st.text(), st.floats(allow_nan=False, allow_infinity=False)))
+
+
+def walked(ordered: list[Entry], limit: int) -> list[Entry]:
+    told: list[Entry] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = PAGER.page(ordered, Paged(limit=limit, cursor=cursor))
+        assert len(page) <= limit
+        told += page
+        if cursor is None:
+            return told
+        assert len(page) == limit
+
+
+@given(entries, st.integers(1, 7))
+def test_page_by_page_everything_is_told_once_and_in_order(found: set[Entry], limit: int) -> None:
+    assert walked(sorted(found), limit) == sorted(found)
+
+
+@given(entries, entries, st.integers(1, 5))
+def test_what_comes_or_goes_meanwhile_moves_nothing_else(
+    before: set[Entry], after: set[Entry], limit: int
+) -> None:
+    first, cursor = PAGER.page(sorted(before), Paged(limit=limit))
+    if cursor is None:
+        return
+    second, _ = PAGER.page(sorted(after), Paged(limit=1000, cursor=cursor))
+    assert second == [entry for entry in sorted(after) if entry > first[-1]]
+
+
+@pytest.mark.parametrize("cursor", ["", "?", "é", "bm8", "WzFd", "WyJhIiwiYiJd", "x" * 5000])
+def test_a_cursor_that_nobody_gave_is_refused(cursor: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        PAGER.page([], Paged(cursor=cursor))
+    assert refused.value.problem.status == HTTPStatus.BAD_REQUEST
+    assert refused.value.problem.field == "cursor"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [("tier", True), ("tier=web", True), ("tier=", False), ("tie", False), ("empty=", True), ("a=b=c", True)],
+)
+def test_labels_are_asked_for_by_key_or_by_value(asked: str, expected: bool) -> None:  # noqa: FBT001 - a column
+    assert has_label(asked)({"tier": "web", "empty": "", "a": "b=c"}) is expected
+
+
+@pytest.mark.parametrize(("path", "key"), [("/v1/nodes", "nodes"), ("/v1/containers", "containers")])
+async def test_lists_are_walked_over_http(collector: Client, path: str, key: str) -> None:
+    for node in ("gamma", "alpha", "beta"):
+        await collector.send(report(node, containers=[container(f"{name}-{node}") for name in "cab"]))
+    _, whole = await collector.ask(path)
+    assert whole["next"] is None
+    told: list[Any] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        _, page = await collector.ask(f"{path}?limit=2" + (f"&cursor={cursor}" if cursor else ""))
+        told += page[key]
+        cursor = page["next"]
+    assert told == whole[key]

@@ -1,0 +1,187 @@
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.collector.builders import (
+    CURVE,
+    HEARTBEAT,
+    START,
+    Client,
+    Clock,
+    collecting,
+    report,
+    said,
+    settings,
+    state,
+)
+from wire.messages import PowerCurve, Report, encode
+from wire.resources import Quantities
+
+CORES, MEMORY_BYTES = 4.0, 8_000_000_000
+QUARTER = Quantities(cpu_cores=1.0, memory_bytes=2_000_000_000, network_bytes_per_second=0.0)
+
+
+def telling(
+    node: str = "alpha", curve: PowerCurve | None = CURVE, *, sequence: int = 1, **changes: Any
+) -> Report:
+    """A heartbeat with a power curve, of a node that uses a quarter of its CPU and memory."""
+    known = {"used": QUARTER, "capacity": Quantities(CORES, MEMORY_BYTES, None, 125_000_000.0)} | changes
+    heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=curve)
+    return said(node, sequence=sequence, state=state(**known), heartbeat=heartbeat)
+
+
+async def what_if(collector: Client, envelope: Quantities, node: str | None = None) -> tuple[int, Any]:
+    return await collector.post(encode({"node": node, "envelope": envelope}), "/v1/what-if")
+
+
+async def test_a_curve_runs_from_no_cpu_load_to_full_with_all_else_as_it_is(collector: Client) -> None:
+    await collector.send(telling())
+    status, answer = await collector.ask("/v1/power-curve?node=alpha")
+    points = answer.pop("points")
+    assert (status, answer) == (
+        200,
+        {
+            "node": "alpha",
+            "node_state": "up",
+            "source": "model",
+            "error_ratio": 0.1,
+            "sampled_at": START,
+        },
+    )
+    # A quarter of the memory is in use, which draws 2 W of its 8 at whatever CPU load.
+    told = {point["cpu_ratio"]: point["watts"] for point in points}
+    assert (told[0.0], told[0.5], told[1.0]) == (22.0, 52.0, 62.0)
+    assert len(told) == 11
+
+
+async def test_a_curve_needs_no_state(collector: Client) -> None:
+    await collector.send(said(heartbeat=msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)))
+    status, answer = await collector.ask("/v1/power-curve?node=alpha")
+    assert (status, answer["sampled_at"], answer["points"][0]["watts"]) == (200, None, 20.0)
+
+
+async def test_the_last_heartbeat_counts(collector: Client) -> None:
+    lower = msgspec.structs.replace(CURVE, idle_watts=10.0)
+    await collector.send(telling(sequence=1), telling(curve=lower, sequence=3), telling(sequence=2))
+    _, answer = await collector.ask("/v1/power-curve?node=alpha")
+    assert answer["points"][0]["watts"] == 12.0
+
+
+async def test_a_curve_of_a_node_that_is_not_there_or_told_none_is_refused(collector: Client) -> None:
+    await collector.send(report("mute"), said("hardly-heard"))
+    for node, expected in (("nobody", 404), ("mute", 409), ("hardly-heard", 409)):
+        status, refusal = await collector.ask(f"/v1/power-curve?node={node}")
+        assert (status, refusal["field"]) == (expected, "node")
+        assert node in refusal["detail"]
+
+
+async def test_an_envelope_costs_what_the_nodes_own_curve_says(collector: Client) -> None:
+    await collector.send(telling())
+    status, answer = await what_if(collector, Quantities(cpu_cores=2.0, memory_bytes=4_000_000_000), "alpha")
+    assert status == 200
+    # From 25 % of CPU and memory to 75 %: 15 to 35 W, and 2 to 6 W.
+    assert answer == {
+        "answers": [
+            {
+                "node": "alpha",
+                "before_watts": 37.0,
+                "after_watts": 61.0,
+                "added_watts": 24.0,
+                "error_watts": pytest.approx(2.4),
+                "exceeded": [],
+                "not_counted": [],
+                "source": "model",
+            }
+        ],
+        "unknown": [],
+    }
+
+
+async def test_what_a_node_has_too_little_of_is_named(collector: Client) -> None:
+    await collector.send(telling())
+    _, answer = await what_if(collector, Quantities(cpu_cores=3.5, memory_bytes=6_000_000_000))
+    (only,) = answer["answers"]
+    # All of the memory is just enough.
+    assert (only["exceeded"], only["after_watts"]) == (["cpu"], 68.0)
+
+
+async def test_what_cannot_be_counted_is_named(collector: Client) -> None:
+    await collector.send(telling())
+    _, answer = await what_if(
+        collector, Quantities(disk_bytes_per_second=1e6, network_bytes_per_second=62_500_000.0)
+    )
+    (only,) = answer["answers"]
+    assert (only["not_counted"], only["exceeded"], only["added_watts"]) == (["disk"], [], 1.0)
+
+
+async def test_every_node_is_asked_and_the_cheapest_comes_first(collector: Client) -> None:
+    await collector.send(
+        telling("idle", used=Quantities(0.0, 0)),
+        telling("busy", used=Quantities(3.0, 0)),
+        telling("large", capacity=Quantities(64.0, MEMORY_BYTES)),
+        telling("mute", curve=None),
+        telling("fresh", used=Quantities()),
+        said("hardly-heard"),
+    )
+    _, answer = await what_if(collector, Quantities(cpu_cores=1.0))
+    added = [(each["node"], each["added_watts"]) for each in answer["answers"]]
+    assert added == [("large", pytest.approx(60 / 64)), ("busy", 5.0), ("idle", 15.0)]
+    why = {each["node"]: each["why"] for each in answer["unknown"]}
+    assert list(why) == ["fresh", "hardly-heard", "mute"]
+    assert "CPU" in why["fresh"]
+    assert "no power curve" in why["mute"]
+
+
+async def test_a_node_that_is_down_is_not_guessed_at(collector: Client) -> None:
+    await collector.send(telling())
+    collector.clock.now += 100
+    _, answer = await what_if(collector, QUARTER)
+    assert answer["answers"] == []
+    assert [(each["node"], "down" in each["why"]) for each in answer["unknown"]] == [("alpha", True)]
+    status, curve = await collector.ask("/v1/power-curve?node=alpha")
+    assert (status, curve["node_state"]) == (200, "down")
+
+
+async def test_a_node_that_is_not_there_is_refused(collector: Client) -> None:
+    status, refusal = await what_if(collector, QUARTER, "nobody")
+    assert (status, refusal["field"]) == (404, "$.node")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"envelope": {"cpu_cores": -1}}', "$.envelope.cpu_cores"),
+        (b'{"envelope": {"cpu_cores": "1"}}', "$.envelope.cpu_cores"),
+        (b'{"envelope": {"memory_bytes": 0.5}}', "$.envelope.memory_bytes"),
+        (b'{"envelope": {"watts": 1}}', "$.envelope"),
+        (b'{"envelope": {}, "nodes": []}', "$"),
+        (b'{"envelope": {}, "node": 7}', "$.node"),
+        (b'{"node": "alpha"}', "$"),
+        (b"[]", "$"),
+        (b"{", "$"),
+    ],
+)
+async def test_a_wrong_question_is_told_what_is_wrong(collector: Client, body: bytes, field: str) -> None:
+    status, refusal = await collector.post(body, "/v1/what-if")
+    assert (status, refusal["field"]) == (400, field)
+
+
+async def test_a_question_comes_as_json_and_without_parameters(collector: Client) -> None:
+    body = encode({"envelope": QUARTER})
+    status, refusal = await collector.post(body, "/v1/what-if", {"Content-Type": "text/plain"})
+    assert (status, refusal["field"]) == (415, "Content-Type")
+    status, refusal = await collector.post(body, "/v1/what-if?node=alpha")
+    assert (status, refusal["field"]) == (400, "node")
+
+
+async def test_a_restarted_collector_still_knows_the_curves(tmp_path: Path) -> None:
+    config, clock = settings(tmp_path / "history.db"), Clock()
+    async with collecting(config, clock) as collector:
+        await collector.send(telling(), said(sequence=2, at=START + 3, state=state(used=QUARTER)))
+        before = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
+    async with collecting(config, clock) as collector:
+        after = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
+    assert after == before
+    assert before[0][1]["answers"]

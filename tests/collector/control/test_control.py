@@ -1,0 +1,323 @@
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector.control.actor import Actor
+from collector.control.follow_up import follow_up
+from collector.control.lease import Lease
+from collector.control.loop import Loop
+from collector.control.records import Decision, Outcome, Pause, StepState, Trigger
+from collector.control.recovery import recover
+from collector.drivers.interface import Mode
+from collector.policies.interface import Move, Plan
+from collector.snapshot.tables import NOWHERE
+from tests.collector.control.builders import (
+    CHOSEN,
+    HOG,
+    STEADY,
+    Breathing,
+    FakeDriver,
+    Stage,
+    actor_of,
+    hog_id,
+    staged,
+    view,
+)
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as made:
+        made.begin()
+        yield made
+
+
+async def heal(actor: Actor) -> Decision:
+    decision = await actor.decider.answer_alerts(CHOSEN)
+    assert decision is not None
+    return await actor.hands.carry_out(decision)
+
+
+async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert decision.outcome is Outcome.DONE
+    (order,) = driver.orders
+    assert isinstance(order, Move)
+    assert (order.task, order.source, order.target) == (hog_id(), "alpha", "gamma")
+    (step,) = decision.steps
+    assert (step.state, step.service, step.containers) == (StepState.VERIFIED, HOG, (hog_id(1),))
+    assert step.what == "told it so"
+    assert decision.before.used_ratios["alpha"] > 0.9
+    stage.alert("alpha", closed=True)
+    stage.clock.now += 20
+    await follow_up(actor.situation)
+    healed = actor.situation.journal.get(decision.id)
+    assert healed is not None
+    assert healed.healed_seconds == pytest.approx(20, abs=2)
+    assert healed.after is None
+    stage.clock.now += 60
+    await follow_up(actor.situation)
+    followed = actor.situation.journal.get(decision.id)
+    assert followed is not None
+    assert followed.after is not None
+    assert followed.after.used_ratios["alpha"] < 0.5
+    assert followed.after.alerts == ()
+
+
+async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    await heal(actor)
+    snapshot = await actor.situation.snapshot()
+    row = snapshot.tasks.index[hog_id(1)]
+    assert snapshot.nodes.names[snapshot.tasks.came_from[row]] == "alpha"
+    assert (snapshot.tasks.came_from != NOWHERE).sum() == 1
+    assert stage.core.ledger.left_by([HOG], stage.clock.now) == {"alpha"}
+
+
+async def test_while_something_is_moved_its_old_node_is_refused_already(stage: Stage) -> None:
+    """By the name that the orchestrator calls it, too: its scheduler may ask before the move is done."""
+    refused: list[frozenset[str]] = []
+
+    def show(move: Move) -> None:
+        refused.extend(stage.core.ledger.left_by([name], stage.clock.now) for name in (HOG, "shop/hog"))
+        stage.show(move)
+
+    seen = view()
+    named = tuple(
+        replace(each, service="shop/hog") if each.container == hog_id() else each for each in seen.tasks
+    )
+    await heal(await actor_of(stage, FakeDriver(view_now=replace(seen, tasks=named), show=show)))
+    assert refused == [{"alpha"}, {"alpha"}]
+
+
+async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_shows(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    await heal(actor)
+    stage.speak("alpha", "steady", cpu_cores=3.9)
+    second = await heal(actor)
+    assert second.outcome is Outcome.REFUSED
+    (step,) = second.steps
+    assert step.guard == "settle"
+    assert len(driver.orders) == 1
+    assert await actor.decider.answer_alerts(CHOSEN) is None, "the same is not said twice"
+
+
+async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stage: Stage) -> None:
+    actor = await actor_of(stage, FakeDriver(view_now=view()))
+    snapshot = await actor.situation.snapshot()
+
+    def no_plan(containers: int, node: str = "node1") -> Plan:
+        return Plan(left=(f"cpu on {node} stays short: none of its {containers} containers may be moved",))
+
+    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(8)) is not None
+    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9)) is None
+    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9, "node2")) is not None
+
+
+async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    decision = await heal(await actor_of(stage, driver))
+    (step,) = decision.steps
+    assert (step.state, step.why) == (StepState.UNDONE, "no agent showed it within 3 s")
+    assert driver.undone == driver.orders
+    assert decision.outcome is Outcome.FAILED
+
+
+async def test_what_the_driver_cannot_do_is_on_record_with_its_reason(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), fails="the target died")
+    decision = await heal(await actor_of(stage, driver))
+    assert [(step.state, step.why) for step in decision.steps] == [(StepState.FAILED, "the target died")]
+
+
+async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_is_thought_over_later(
+    stage: Stage,
+) -> None:
+    """All others were closed when the orchestrator was last heard: whether they still are, nobody knows."""
+    closed = {"accepts": False}
+    driver = FakeDriver(view_now=view(beta=closed, gamma=closed), show=stage.show)
+    actor = await actor_of(stage, driver)
+    driver.is_away = True
+    stage.clock.now += 12
+    stage.begin()
+    assert not await actor.situation.see()
+    decision = await heal(actor)
+    assert (decision.outcome, decision.steps) == (Outcome.NOTHING, ())
+    assert decision.trouble == (
+        "the driver fake cannot act: the manager does not answer; "
+        "what it said of its nodes and services is 12 s old"
+    )
+    stage.clock.now += 5
+    assert await actor.decider.answer_alerts(CHOSEN) is None, "that its word grows older is no news"
+    driver.is_away = False
+    assert await actor.situation.see()
+    decision = await heal(actor)
+    assert (decision.outcome, decision.trouble) == (Outcome.NOTHING, None), "now it is known for sure"
+    driver.view_now = view()
+    assert await actor.situation.see()
+    (step,) = (await heal(actor)).steps
+    assert (step.guard, step.why) == (
+        "settle",
+        "the orchestrator came back 0 s ago: what it does by itself must show first",
+    )
+    stage.clock.now += 60
+    stage.begin()
+    assert (await heal(actor)).outcome is Outcome.DONE
+    assert len(driver.orders) == 1
+
+
+async def test_of_an_orchestrator_that_never_answered_nothing_is_known(stage: Stage) -> None:
+    actor = await actor_of(stage, FakeDriver(is_away=True))
+    decision = await heal(actor)
+    assert decision.trouble is not None
+    assert decision.trouble.endswith("it has said nothing of its nodes and services yet")
+    assert {step.guard for step in decision.steps} == {"driver"}
+
+
+async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), dry=True)
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert decision.outcome is Outcome.DRY
+    assert [step.act.target for step in decision.steps] == ["gamma"]
+    assert driver.orders == []
+    assert await actor.decider.answer_alerts(CHOSEN) is None
+
+
+async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    actor = await actor_of(stage, driver)
+    await actor.situation.journal.set_pause(
+        Pause(since=stage.clock.now, until=stage.clock.now + 60, why="an audit")
+    )
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert [step.why for step in decision.steps] == [
+        "acting is paused for 60 s more (an audit): wattpack resume ends that"
+    ]
+    stage.clock.now += 61
+    for node in ("beta", "gamma"):
+        stage.speak(node, cpu_cores=0.1)
+    stage.speak("alpha", HOG, "steady")
+    assert (await heal(actor)).outcome is Outcome.DONE
+
+
+async def test_what_must_stay_is_not_even_planned(stage: Stage) -> None:
+    held = {"stays": "it has a volume on alpha", "mode": Mode.REPLICATED}
+    driver = FakeDriver(view_now=view(hog=held, steady=held))
+    decision = await heal(await actor_of(stage, driver))
+    assert decision.steps == ()
+    assert decision.left == ("cpu on alpha stays short: none of its 2 containers may be moved now",)
+
+
+async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
+    def lease(holder: str) -> Lease:
+        return Lease(tmp_path / "lease.db", holder, 30.0, stage.clock)
+
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    other = lease("the other")
+    assert (await other.take()).mine
+    actor = await actor_of(stage, driver, lease("this one"))
+    decision = await heal(actor)
+    assert [(step.guard, step.why) for step in decision.steps] == [
+        ("lease", "another collector acts: the other")
+    ]
+    await other.give_back()
+    assert await actor.situation.hold()
+    decision = await heal(actor)
+    assert [(step.guard, step.why) for step in decision.steps] == [
+        ("settle", "another collector acted until 0 s ago: what it did must show first")
+    ]
+    for _ in range(2):
+        stage.clock.now += 30
+        assert await actor.situation.hold()
+    stage.begin()
+    assert (await heal(actor)).outcome is Outcome.DONE
+
+
+async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
+    """Begin to heal, and be gone once the driver was asked."""
+    actor = await actor_of(stage, driver)
+    driver.hangs = True
+    decision = await actor.decider.answer_alerts(CHOSEN)
+    assert decision is not None
+    moving = asyncio.create_task(actor.hands.carry_out(decision))
+    while not driver.orders:  # noqa: ASYNC110 - the driver is a list, and tells of nothing
+        await asyncio.sleep(0)
+    moving.cancel()
+    await asyncio.gather(moving, return_exceptions=True)
+    driver.hangs = False
+    return decision.id
+
+
+async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision:
+    actor = await actor_of(stage, driver)
+    begun = actor.situation.journal.get(name)
+    assert begun is not None
+    assert [step.state for step in begun.steps] == [StepState.STARTED]
+    await recover(actor)
+    found = actor.situation.journal.get(name)
+    assert found is not None
+    return found
+
+
+async def test_after_a_crash_what_was_carried_out_is_found_done_and_not_done_again(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    decision = await after_restart(stage, driver, await killed_in_the_middle(stage, driver))
+    assert decision.outcome is Outcome.DONE
+    assert decision.steps[0].containers == (hog_id(1),)
+    assert len(driver.orders) == 1
+
+
+async def test_after_a_crash_what_was_not_carried_out_is_found_so(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    before = driver.view_now
+    name = await killed_in_the_middle(stage, driver)
+    driver.view_now = before
+    decision = await after_restart(stage, driver, name)
+    assert decision.steps[0].state is StepState.FAILED
+    assert "was not carried out" in (decision.steps[0].why or "")
+    assert len(driver.orders) == 1
+
+
+async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_made_out(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), show=stage.show)
+    name = await killed_in_the_middle(stage, driver)
+    driver.is_away = True
+    actor = await actor_of(stage, driver)
+    recovering = asyncio.create_task(recover(actor))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not recovering.done()
+    assert actor.situation.trouble == "the driver fake cannot act: the manager does not answer"
+    driver.is_away = False
+    await recovering
+    decision = actor.situation.journal.get(name)
+    assert decision is not None
+    assert decision.outcome is Outcome.DONE
+
+
+async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_and_forth(
+    stage: Stage,
+) -> None:
+    """By the loop itself, on simulated time; at its busiest, the hog makes its new node short as well."""
+    cluster = Breathing(stage)
+    driver = FakeDriver(view_now=view(), show=cluster.move)
+    loop = Loop(stage.core, await actor_of(stage, driver))
+    until = stage.clock.now + 600
+    while stage.clock.now < until:
+        cluster.speak()
+        await loop.look()
+        stage.clock.now += 5
+    assert len(driver.orders) == 1
+    assert cluster.places == {HOG: "beta", STEADY: "alpha"}
+    assert cluster.alerts.count("beta") > 5
+    (done,) = [each for each in loop.actor.situation.journal.decisions() if each.outcome is Outcome.DONE]
+    assert done.healed_seconds is not None
+    assert done.healed_seconds <= 60

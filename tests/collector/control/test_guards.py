@@ -1,0 +1,230 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.config import Acting
+from collector.control.guards import GUARDS, Circumstances, refusal
+from collector.control.records import Pause, Step, StepState
+from collector.control.schedule import Timetable
+from collector.drivers.interface import Mode, NodeView, ServiceView, View
+from collector.placement.answers import Act
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import Liveness
+from wire.resources import Quantities
+
+NOW = 1_800_000_000.0
+ALWAYS = Timetable.of("", "", "UTC")
+NODE = NodeFacts(name="alpha", capacity=Quantities(4.0, 1000))
+
+
+def circumstances(
+    *, nodes: dict[str, Any] | None = None, settings: Acting | None = None, **changes: Any
+) -> Circumstances:
+    """Everything is well, but for what a test says."""
+    nodes = nodes or {}
+    given = Circumstances(
+        now=NOW,
+        settings=settings or Acting(),
+        timetable=ALWAYS,
+        snapshot=assemble(
+            [replace(NODE, name=name, **nodes.get(name, {})) for name in ("alpha", "beta", "gamma")],
+            [TaskFacts(id="web1", node="alpha", service="web")],
+        ),
+        view=View(
+            nodes=tuple(NodeView(name=name) for name in ("alpha", "beta", "gamma")),
+            services=(ServiceView(name="web", replicas=2),),
+        ),
+    )
+    return replace(given, **changes)
+
+
+def move(task: str = "web1", source: str = "alpha", target: str = "beta", **changes: Any) -> Step:
+    act = Act(kind="move", task=task, name=task, node=source, target=target, reasons=("because",))
+    return Step(act=act, **{"service": "web", **changes})
+
+
+def power_off(node: str) -> Step:
+    return Step(act=Act(kind="power-off", node=node, reasons=("because",)))
+
+
+def moved(ago: float, *, state: StepState = StepState.VERIFIED, **changes: Any) -> Step:
+    return move(
+        task="other1",
+        **{"state": state, "started_at": NOW - ago, "ended_at": NOW - ago, "service": "other", **changes},
+    )
+
+
+def said(step: Step, given: Circumstances) -> tuple[str, str]:
+    no = refusal(step, given)
+    assert no is not None
+    return no
+
+
+def test_where_all_is_well_nothing_is_refused() -> None:
+    assert refusal(move(), circumstances()) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "guard", "why"),
+    [
+        ({"pause": Pause(since=NOW)}, "pause", "acting is paused: wattpack resume ends that"),
+        (
+            {"pause": Pause(since=NOW, until=NOW + 90, why="an audit")},
+            "pause",
+            "acting is paused for 90 s more (an audit): wattpack resume ends that",
+        ),
+        ({"holder": "the other"}, "lease", "another collector acts: the other"),
+        (
+            {"timetable": Timetable.of("", "mon-sun", "UTC")},
+            "window",
+            "acting is forbidden now (mon-sun)",
+        ),
+        ({"nodes": {"beta": {"heard_seconds_ago": 61.0}}}, "fresh", "beta was last heard of 61 s ago"),
+        (
+            {"nodes": {"alpha": {"liveness": Liveness.DOWN, "heard_seconds_ago": 30.0}}},
+            "fresh",
+            "alpha was last heard of 30 s ago",
+        ),
+        (
+            {"nodes": {"beta": {"accepts": False}}},
+            "plan",
+            "beta takes no tasks: drained, paused or opted out",
+        ),
+        (
+            {"view": View(nodes=(NodeView(name="beta", ready=False),))},
+            "plan",
+            "the orchestrator says that beta is not ready",
+        ),
+        (
+            {"view": View(nodes=(NodeView(name="alpha", labels={"wattpack.act": "never"}),))},
+            "labels",
+            "alpha has opted out by its label wattpack.act=never",
+        ),
+        (
+            {"view": View(services=(ServiceView(name="web", labels={"wattpack.act": "never"}),))},
+            "labels",
+            "web has opted out by its label wattpack.act=never",
+        ),
+        (
+            {"settings": Acting(opt_in=True)},
+            "labels",
+            "web has not opted in: acting.opt_in asks for wattpack.act=allowed",
+        ),
+        (
+            {"view": View(services=(ServiceView(name="web", stays="it has a volume"),))},
+            "stays",
+            "web stays where it is: it has a volume",
+        ),
+        (
+            {"earlier": (moved(5, state=StepState.STARTED),)},
+            "at_once",
+            "containers on their way: 1 of at most 1",
+        ),
+        (
+            {"settings": Acting(moves_per_hour=1), "earlier": (moved(3599),)},
+            "per_hour",
+            "containers moved within the hour: 1 of at most 1",
+        ),
+        (
+            {"earlier": (moved(100, service="web"),)},
+            "cool_down",
+            "web was moved 100 s ago and rests for 500 s more",
+        ),
+        (
+            {"earlier": (moved(20, service="web", state=StepState.FAILED),)},
+            "cool_down",
+            "web could not be moved 20 s ago and rests for 40 s more",
+        ),
+        ({"trouble": "the manager does not answer"}, "driver", "the manager does not answer"),
+        (
+            {"taken_over_at": NOW - 10},
+            "settle",
+            "another collector acted until 10 s ago: what it did must show first",
+        ),
+        (
+            {"earlier": (moved(10),)},
+            "settle",
+            "alpha was part of a move 10 s ago: what that did must show first",
+        ),
+        (
+            {
+                "settings": Acting(moves_at_once=5),
+                "own": (moved(1, state=StepState.STARTED, service="web"),),
+            },
+            "risk",
+            "2 of 2 replicas of web would be on their way, and 1 may be",
+        ),
+        (
+            {
+                "settings": Acting(moves_at_once=5, motion_memory_bytes=100),
+                "own": (moved(1, state=StepState.STARTED, memory_bytes=101),),
+            },
+            "risk",
+            "101 bytes of memory would be on their way, and 100 may be",
+        ),
+    ],
+)
+def test_each_guard_says_no_in_a_sentence(changes: dict[str, Any], guard: str, why: str) -> None:
+    assert said(move(), circumstances(**changes)) == (guard, why)
+
+
+def test_a_container_that_is_no_longer_there_is_not_moved() -> None:
+    assert said(move(task="gone"), circumstances()) == ("plan", "gone does not run on alpha any more")
+    assert said(move(source="gamma"), circumstances())[0] == "plan"
+
+
+def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> None:
+    assert said(power_off("alpha"), circumstances()) == ("empty", "alpha still runs web1, one of 1")
+    everywhere = View(services=(ServiceView(name="web", mode=Mode.GLOBAL),))
+    assert refusal(power_off("alpha"), circumstances(view=everywhere)) is None
+    assert refusal(power_off("beta"), circumstances()) is None
+
+
+def test_a_node_that_is_off_may_be_switched_on_though_it_is_not_heard_of() -> None:
+    given = circumstances(nodes={"gamma": {"on": False, "heard_seconds_ago": 9999.0}})
+    step = Step(act=Act(kind="power-on", node="gamma", reasons=("because",)))
+    assert refusal(step, given) is None
+
+
+def test_steps_of_the_same_decision_do_not_wait_for_each_other() -> None:
+    assert refusal(move(), circumstances(own=(moved(1),))) is None
+    assert refusal(move(), circumstances(earlier=(moved(1),))) is not None
+
+
+@given(
+    ago=st.integers(0, 10_000),
+    settle_seconds=st.integers(0, 5000),
+    cool_down_seconds=st.integers(0, 5000),
+    per_hour=st.integers(0, 3),
+)
+def test_time_lets_everything_pass_in_the_end(
+    ago: int, settle_seconds: int, cool_down_seconds: int, per_hour: int
+) -> None:
+    settings = Acting(
+        settle_seconds=settle_seconds, cool_down_seconds=cool_down_seconds, moves_per_hour=per_hour
+    )
+    no = refusal(move(), circumstances(settings=settings, earlier=(moved(ago, service="web"),)))
+    may = ago >= max(settle_seconds, cool_down_seconds) and (1 if ago < 3600 else 0) < per_hour
+    assert (no is None) == may
+
+
+def test_every_guard_has_a_name_of_its_own() -> None:
+    assert len({name for name, _ in GUARDS}) == len(GUARDS)
+
+
+def test_what_runs_on_a_node_that_the_orchestrator_takes_for_down_is_left_to_the_orchestrator() -> None:
+    nodes = (NodeView(name="alpha", ready=False), NodeView(name="beta"))
+    given = circumstances(view=View(nodes=nodes, services=(ServiceView(name="web", replicas=2),)))
+    assert said(move(), given) == ("plan", "the orchestrator says that alpha is not ready")
+
+
+def test_after_an_orchestrator_came_back_nothing_moves_until_what_it_does_by_itself_shows() -> None:
+    settings = Acting(settle_seconds=60)
+    assert said(move(), circumstances(settings=settings, heard_again_at=NOW - 59)) == (
+        "settle",
+        "the orchestrator came back 59 s ago: what it does by itself must show first",
+    )
+    assert refusal(move(), circumstances(settings=settings, heard_again_at=NOW - 60)) is None

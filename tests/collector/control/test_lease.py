@@ -1,0 +1,61 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.config import Acting, CollectorConfig, History
+from collector.control.lease import Lease, lease_path
+from tests.collector.builders import Clock
+from wire.errors import Complaint
+
+
+async def test_one_holds_it_until_it_expires_or_is_given_back(tmp_path: Path) -> None:
+    clock = Clock()
+    one, other = (Lease(tmp_path / "lease.db", name, 30.0, clock) for name in ("one", "other"))
+    assert (await one.take()).mine
+    held = await other.take()
+    assert (held.mine, held.holder) == (False, "one")
+    clock.now += 29
+    assert (await one.take()).mine
+    clock.now += 29
+    assert not (await other.take()).mine
+    clock.now += 1
+    assert not one.is_mine
+    assert (await other.take()).mine
+    assert not (await one.take()).mine
+    await other.give_back()
+    assert (await one.take()).mine
+
+
+async def test_who_cannot_look_does_not_hold_it(tmp_path: Path) -> None:
+    (tmp_path / "lease.db").write_bytes(b"no database at all, but long enough to be taken for one" * 20)
+    held = await Lease(tmp_path / "lease.db", "one", 30.0, Clock()).take()
+    assert not held.mine
+    assert "not a database" in held.holder
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 2), st.floats(0, 20), st.booleans()), max_size=30))
+async def test_never_do_two_hold_it(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, float, bool]]
+) -> None:
+    clock = Clock()
+    path = tmp_path_factory.mktemp("lease") / "lease.db"
+    leases = [Lease(path, str(name), 30.0, clock) for name in range(3)]
+    for who, seconds, gives_back in steps:
+        clock.now += seconds
+        if gives_back:
+            await leases[who].give_back()
+        else:
+            await leases[who].take()
+        assert sum(lease.is_mine for lease in leases) <= 1
+
+
+def test_collectors_that_share_no_disk_must_be_told_where_the_lease_is(tmp_path: Path) -> None:
+    store = History(store="prometheus", path=str(tmp_path / "history.db"))
+    with pytest.raises(Complaint, match=r"set acting\.lease_file"):
+        lease_path(CollectorConfig(history=store))
+    given_file = Acting(lease_file=str(tmp_path / "shared.db"))
+    assert lease_path(CollectorConfig(history=store, acting=given_file)) == tmp_path / "shared.db"
+    with pytest.raises(Complaint, match=r"set history\.path to a file"):
+        lease_path(CollectorConfig(history=History(path=":memory:")))

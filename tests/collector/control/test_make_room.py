@@ -1,0 +1,149 @@
+"""Room for a strict container on nodes that lax ones fill, and how long it is kept."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from collector.control.loop import Loop
+from collector.control.make_room import kept_seconds
+from collector.control.records import Outcome, StepState
+from collector.drivers.interface import Done, NodeView, ServiceView, TaskView, View
+from collector.placement.question import PlacementQuestion
+from collector.policies.interface import Action, Cut
+from tests.collector.builders import HEARTBEAT, START, container, state
+from tests.collector.control.builders import NODES, FakeDriver, Stage, actor_of, staged
+from wire.resources import Quantities
+
+_PROMISED = Quantities(3.0, 2_000_000_000)
+_LOOK_SECONDS = 5.0
+_ROOM_SECONDS = 120.0
+STRICT = PlacementQuestion(service="strict", reserve=Quantities(2.0, 1_000_000_000), task_class=1)
+
+
+class Lax:
+    """A container of class 4 on each node of four cores, with a limit that can be cut."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.limits = dict.fromkeys(NODES, _PROMISED)
+
+    def speak(self) -> None:
+        for node in NODES:
+            lax = container(
+                f"lax-{node}",
+                service=f"lax-{node}",
+                limit=self.limits[node],
+                used=Quantities(0.2, 50_000_000),
+                labels={"wattpack.class": "4"},
+                started_at=START - 10_000,
+            )
+            used = Quantities(0.3, 10**9)
+            self._stage.say(node, state=state(used=used), containers=(lax,), heartbeat=HEARTBEAT)
+
+    @staticmethod
+    def view() -> View:
+        names = [f"lax-{node}" for node in NODES]
+        return View(
+            nodes=tuple(NodeView(name=node) for node in NODES),
+            services=tuple(ServiceView(name=name, reserve=_PROMISED) for name in names),
+            tasks=tuple(
+                TaskView(container=f"id-of-{name}", service=name, node=node, state="running")
+                for name, node in zip(names, NODES, strict=True)
+            ),
+        )
+
+
+class Cutter(FakeDriver):
+    """Cuts what it is told to, so that the nodes show it."""
+
+    def __init__(self, lax: Lax) -> None:
+        super().__init__(view_now=lax.view())
+        self._lax = lax
+
+    async def carry_out(self, action: Action) -> Done:
+        assert isinstance(action, Cut)
+        self._lax.limits[action.node] = action.allocated
+        self._lax.speak()
+        return await super().carry_out(action)
+
+
+class Scene:
+    """The loop with a policy that gives back what was cut as soon as it may."""
+
+    def __init__(self, stage: Stage, lax: Lax, loop: Loop) -> None:
+        self._stage, self.lax, self.loop = stage, lax, loop
+
+    def is_cut(self) -> bool:
+        return any(limit != _PROMISED for limit in self.lax.limits.values())
+
+    @property
+    def kept(self) -> list[str]:
+        ledger = self._stage.core.ledger
+        return [each.sent.node for each in ledger.placements(self._stage.clock.now)]
+
+    async def pass_by(self, seconds: float) -> None:
+        until = self._stage.clock.now + seconds
+        while self._stage.clock.now < until:
+            self._stage.clock.now += _LOOK_SECONDS
+            self.lax.speak()
+            await self.loop.look()
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    settings = {"policy": "", "timer_policy": "energy4cloud", "every_seconds": _LOOK_SECONDS}
+    async with staged(tmp_path, room_seconds=_ROOM_SECONDS, **settings) as stage:
+        lax = Lax(stage)
+        lax.speak()
+        yield Scene(stage, lax, Loop(stage.core, await actor_of(stage, Cutter(lax))))
+
+
+async def test_room_that_had_to_be_made_is_kept_a_while_without_a_word_and_then_given_back(
+    scene: Scene,
+) -> None:
+    decision = await scene.loop.make_room(STRICT)
+    assert decision.outcome is Outcome.DONE
+    assert [(step.act.kind, step.state) for step in decision.steps] == [("cut", StepState.VERIFIED)]
+    assert scene.kept == [decision.steps[0].act.node]
+    await scene.pass_by(_ROOM_SECONDS - 2 * _LOOK_SECONDS)
+    assert scene.is_cut(), "no round of the timer gives back what somebody is still to come for"
+    await scene.pass_by(4 * _LOOK_SECONDS)
+    assert not scene.is_cut()
+    assert scene.kept == []
+
+
+async def test_who_says_how_long_room_is_kept_has_it_for_so_long(scene: Scene) -> None:
+    asked = PlacementQuestion(
+        service="strict", reserve=STRICT.reserve, task_class=1, reserve_seconds=4 * _LOOK_SECONDS
+    )
+    await scene.loop.make_room(asked)
+    await scene.pass_by(2 * _LOOK_SECONDS)
+    assert scene.is_cut()
+    await scene.pass_by(4 * _LOOK_SECONDS)
+    assert not scene.is_cut()
+
+
+async def test_what_fits_as_things_are_is_kept_only_if_that_was_asked_for(scene: Scene) -> None:
+    small = Quantities(0.5, 100_000_000)
+    decision = await scene.loop.make_room(PlacementQuestion(service="small", reserve=small, task_class=4))
+    assert (decision.outcome, decision.steps) == (Outcome.NOTHING, ())
+    assert scene.kept == []
+    await scene.loop.make_room(
+        PlacementQuestion(service="small", reserve=small, task_class=4, reserve_seconds=60)
+    )
+    assert len(scene.kept) == 1
+
+
+async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scene) -> None:
+    huge = PlacementQuestion(service="huge", reserve=Quantities(40.0), task_class=1, reserve_seconds=60)
+    decision = await scene.loop.make_room(huge)
+    assert decision.left == ("it fits nowhere, whatever is cut, moved or ended",)
+    assert not scene.is_cut()
+    assert scene.kept == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DRY, Outcome.REFUSED, Outcome.FAILED, Outcome.PARTLY])
+def test_room_that_was_not_made_is_not_kept(outcome: Outcome) -> None:
+    asked = PlacementQuestion(reserve_seconds=60)
+    assert kept_seconds(asked, outcome, room_seconds=600) == 0.0

@@ -1,0 +1,94 @@
+from typing import Any
+
+import pytest
+
+from collector.control.orchestrator_state import Deeds, allocations, hosts
+from collector.control.records import Step
+from collector.drivers.interface import Mode, NodeView, ServiceView, TaskView, View
+from collector.live.changes import Allocation
+from collector.placement.answers import Act
+from wire.resources import Quantities
+
+_NOTHING_DONE = Deeds.of(())
+
+
+def test_managers_are_never_switched_off_and_keep_their_own_labels() -> None:
+    seen = View(nodes=(NodeView(name="a", labels={"zone": "z"}, is_manager=True), NodeView(name="b")))
+    labels = {host.node: dict(host.labels or ()) for host in hosts(seen, _NOTHING_DONE)}
+    assert labels == {"a": {"zone": "z", "wattpack.power": "never"}, "b": {}}
+
+
+def test_what_an_orchestrator_runs_on_every_node_is_told_as_such() -> None:
+    services = (ServiceView(name="agent", mode=Mode.GLOBAL), ServiceView(name="web"))
+    tasks = [
+        TaskView(container=f"id-of-{each.name}", service=each.name, node="a", state="running")
+        for each in services
+    ]
+    told = allocations(View(services=services, tasks=tuple(tasks)), _NOTHING_DONE, opt_in=False)
+    assert {each.container: each.everywhere for each in told} == {"id-of-agent": True, "id-of-web": False}
+
+
+def told_of(service: ServiceView, *steps: Step, opt_in: bool = False) -> Allocation:
+    """What the board is told of the one container of a service."""
+    task = TaskView(container="id-of-web", service=service.name, node="a", state="running")
+    seen = View(services=(service,), tasks=(task,))
+    (allocation,) = allocations(seen, Deeds.of(steps), opt_in=opt_in)
+    return allocation
+
+
+def test_a_container_is_promised_what_was_reserved_for_it_or_else_what_it_is_limited_to() -> None:
+    web = ServiceView(name="web", reserve=Quantities(cpu_cores=0.5), limit=Quantities(2.0, 1000))
+    assert told_of(web).requested[:2] == (0.5, 1000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "opt_in", "stays"),
+    [
+        ({}, False, False),
+        ({"stays": "it has a volume"}, False, True),
+        ({"labels": {"wattpack.act": "never"}}, False, True),
+        ({}, True, True),
+        ({"labels": {"wattpack.act": "allowed"}}, True, False),
+    ],
+)
+def test_what_is_held_or_not_willing_stays(changes: dict[str, Any], opt_in: bool, stays: bool) -> None:  # noqa: FBT001 - a case
+    assert told_of(ServiceView(name="web", **changes), opt_in=opt_in).stays is stays
+
+
+def done(kind: Any, **act: Any) -> Step:
+    return Step(
+        act=Act(kind=kind, reasons=(), **act), requested=Quantities(2.0, 1000), containers=("id-of-web",)
+    )
+
+
+def test_what_was_cut_asked_for_more_than_it_has() -> None:
+    cut = done("cut", task="id-of-web", node="a", allocated=Quantities(1.0, 500))
+    found = told_of(ServiceView(name="web", reserve=Quantities(9.0)), cut)
+    assert (found.requested[:2], found.allocated[:2]) == ((2.0, 1000), (1.0, 500))
+
+
+def test_a_cut_container_that_no_orchestrator_keeps_is_told_of_all_the_same() -> None:
+    cut = done("cut", task="id-of-alone", node="b", allocated=Quantities(1.0, 500))
+    (found,) = allocations(View(), Deeds.of((cut,)), opt_in=False)
+    assert (found.node, found.container, found.allocated[:2]) == ("b", "id-of-alone", (1.0, 500))
+
+
+def test_who_stands_in_for_what_was_moved_came_from_there() -> None:
+    moved = done("move", task="id-of-old", node="b", target="a")
+    assert told_of(ServiceView(name="web"), moved).came_from == "b"
+
+
+def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to_who_wakes_it() -> None:
+    drained = View(nodes=(NodeView(name="a", accepts=False),))
+    off, on = done("power-off", node="a"), done("power-on", node="a")
+    cases = {(): (True, False), (off,): (False, True), (off, on): (True, False)}
+    for steps, expected in cases.items():
+        (host,) = hosts(drained, Deeds.of(steps))
+        assert (host.on, host.accepts) == expected
+
+
+def test_a_node_that_opted_out_is_open_to_nobody_not_even_when_it_is_off() -> None:
+    unwilling = View(nodes=(NodeView(name="a", labels={"wattpack.act": "never"}),))
+    for steps in ((), (done("power-off", node="a"),)):
+        (host,) = hosts(unwilling, Deeds.of(steps))
+        assert not host.accepts

@@ -1,0 +1,135 @@
+"""What becomes of a decision whose collector was killed, by the state that each of its steps was left in."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.control.actor import Actor
+from collector.control.records import Decision, Outcome, Step, StepState, Trigger
+from collector.control.recovery import recover
+from collector.policies.interface import Action, Cut, Move, Plan
+from tests.collector.builders import HEARTBEAT, container, state
+from tests.collector.control.builders import (
+    CHOSEN,
+    HOG,
+    STEADY,
+    FakeDriver,
+    Stage,
+    actor_of,
+    hog_id,
+    staged,
+    view,
+)
+from wire.resources import Quantities
+
+MOVE = Move(task=hog_id(), source="alpha", target="gamma", reasons=())
+CUT = Cut(task=hog_id(), node="alpha", allocated=Quantities(1.0, 100_000_000), reasons=())
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as made:
+        made.begin()
+        yield made
+
+
+async def left(stage: Stage, driver: FakeDriver, action: Action, **step: Any) -> str:
+    """A decision of one step, left so by a collector that is gone; gives its name."""
+    actor = await actor_of(stage, driver)
+    snapshot = await actor.situation.snapshot()
+    decision = await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, Plan(actions=(action,)))
+    assert decision is not None
+    if step:
+        await actor.hands.change(decision.id, 0, before=b"as it was", started_at=stage.clock.now, **step)
+    return decision.id
+
+
+async def taken_up(stage: Stage, driver: FakeDriver, name: str) -> tuple[Actor, Decision, Step]:
+    """The same after another one, started on the same record, has made out what became of it."""
+    actor = await actor_of(stage, driver)
+    await recover(actor)
+    decision = actor.situation.journal.known(name)
+    assert decision.ended_at is not None
+    (step,) = decision.steps
+    return actor, decision, step
+
+
+async def test_what_was_not_begun_is_dropped(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    _, decision, step = await taken_up(stage, driver, await left(stage, driver, MOVE))
+    assert (step.state, step.why) == (StepState.DROPPED, "the collector was stopped before it was begun")
+    assert decision.outcome is Outcome.REFUSED
+    assert driver.orders == []
+
+
+async def test_what_was_done_is_verified_and_not_ordered_again(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.DONE)
+    stage.show(MOVE)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.containers) == (Outcome.DONE, (hog_id(1),))
+    assert driver.orders == []
+
+
+async def test_what_was_done_and_does_not_show_is_put_back(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.DONE)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.state) == (Outcome.FAILED, StepState.UNDONE)
+    assert driver.undone == [MOVE]
+
+
+async def test_what_was_being_put_back_is_put_back_again(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.UNDOING, why="no agent showed it")
+    _, _, step = await taken_up(stage, driver, name)
+    assert (step.state, step.why) == (StepState.UNDONE, "no agent showed it")
+    assert driver.undone == [MOVE]
+
+
+async def test_what_is_neither_there_nor_back_is_left_to_a_person(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.STARTED)
+    others = tuple(each for each in driver.view_now.tasks if each.service != HOG)
+    driver.view_now = replace(driver.view_now, tasks=others)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.state) == (Outcome.FAILED, StepState.UNCLEAR)
+    assert (step.why or "").endswith("within 3 s it was neither there nor back")
+    assert driver.orders == []
+
+
+def speak_with_limit(stage: Stage, limit: Quantities) -> None:
+    """Alpha tells what its containers may use at most."""
+    there = tuple(
+        container(name, service=name, limit=limit, used=Quantities(1.0, 50_000_000)) for name in (HOG, STEADY)
+    )
+    stage.say("alpha", state=state(), containers=there, heartbeat=HEARTBEAT)
+
+
+async def test_a_cut_is_found_done_by_what_the_node_says(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, CUT, state=StepState.STARTED)
+    speak_with_limit(stage, CUT.allocated)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.containers) == (Outcome.DONE, (hog_id(),))
+
+
+async def test_a_cut_that_the_node_does_not_show_was_not_made(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, CUT, state=StepState.STARTED)
+    speak_with_limit(stage, Quantities(4.0, 100_000_000))
+    _, _, step = await taken_up(stage, driver, name)
+    assert step.state is StepState.FAILED
+    assert driver.undone == []
+
+
+async def test_what_is_over_is_not_taken_up(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.FAILED, why="the target died")
+    actor, before, _ = await taken_up(stage, driver, name)
+    stage.clock.now += 60
+    await recover(actor)
+    assert actor.situation.journal.known(name) == before

@@ -1,0 +1,148 @@
+"""Whether a step was done, by what agents show and by what an orchestrator says."""
+
+from typing import Any
+
+import pytest
+
+from collector.control.records import Step
+from collector.control.verification import Standing, load, new_containers, shown, standing
+from collector.drivers.interface import NodeView, TaskView, View
+from collector.placement.answers import Act
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import Liveness, Snapshot
+from tests.collector.policies.clusters import amount
+from wire.resources import Quantities
+
+_OLD, _NEW, _SIBLING = "id-old", "id-new", "id-sibling"
+
+
+def step(kind: Any, **facts: Any) -> Step:
+    """A step about the service `web`, from alpha to beta if it goes anywhere."""
+    about = {"task": _OLD, "name": "web", "node": "alpha", "target": "beta", **facts.pop("act", {})}
+    return Step(act=Act(kind=kind, reasons=(), **about), service="web", **facts)
+
+
+def power(kind: Any, node: str = "beta") -> Step:
+    return Step(act=Act(kind=kind, node=node, reasons=()))
+
+
+def snapshot(*containers: tuple[str, str], **beta: Any) -> Snapshot:
+    """Two nodes, and containers of `web` on them."""
+    capacity = amount(4, 8, 1, 1)
+    nodes = [
+        NodeFacts(name="alpha", capacity=capacity, used=amount(2, 1)),
+        NodeFacts(**{"name": "beta", "capacity": capacity, "used": amount(1, 6), **beta}),
+    ]
+    tasks = [TaskFacts(id=each, node=node, used=amount(1, 1), service="web") for each, node in containers]
+    return assemble(nodes, tasks)
+
+
+def test_a_move_shows_once_something_new_runs_there_and_the_old_one_is_gone() -> None:
+    move = step("move", there_before=(_SIBLING,))
+    beside = (_SIBLING, "beta")
+    assert shown(move, snapshot((_OLD, "alpha"), beside), None) is None
+    assert shown(move, snapshot((_OLD, "alpha"), (_NEW, "beta"), beside), None) is None, "it runs twice yet"
+    assert shown(move, snapshot(beside), None) is None, "what was there before is not what was moved"
+    assert shown(move, snapshot((_NEW, "beta"), beside), None) == frozenset({_NEW})
+
+
+def test_where_the_orchestrator_names_the_new_container_no_other_shows_the_move() -> None:
+    move = step("move", containers=(_NEW,))
+    assert shown(move, snapshot(("id-of-somebody", "beta")), None) is None
+    assert shown(move, snapshot(("id-of-somebody", "beta"), (_NEW, "beta")), None) == frozenset({_NEW})
+
+
+def test_what_is_ended_without_a_place_to_go_shows_by_being_gone() -> None:
+    kill = step("kill", act={"target": None})
+    assert shown(kill, snapshot((_OLD, "alpha")), None) is None
+    assert shown(kill, snapshot(), None) == frozenset()
+
+
+def test_what_is_started_leaves_nothing() -> None:
+    start = step("start", act={"node": None})
+    assert shown(start, snapshot(), None) is None
+    assert shown(start, snapshot((_NEW, "beta")), None) == frozenset({_NEW})
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_shown"),
+    [
+        (Quantities(1.0, 1_000_000), True),
+        (Quantities(1.01, 1_000_000), True),
+        (Quantities(1.1, 1_000_000), False),
+        (Quantities(1.0, 2_000_000), False),
+        (Quantities(1.0, None), False),
+        (None, False),
+    ],
+)
+def test_a_cut_shows_by_limits_that_are_about_as_ordered(limit: Quantities | None, is_shown: bool) -> None:  # noqa: FBT001 - a case
+    cut = step("cut", act={"target": None, "allocated": Quantities(1.0, 1_000_000)})
+    assert (shown(cut, snapshot((_OLD, "alpha")), limit) is not None) is is_shown
+
+
+def test_of_a_cut_of_one_resource_the_other_is_no_matter() -> None:
+    cut = step("cut", act={"target": None, "allocated": Quantities(1.0)})
+    assert shown(cut, snapshot((_OLD, "alpha")), Quantities(1.0, 5)) == frozenset({_OLD})
+
+
+def test_a_node_that_was_switched_on_must_be_heard_and_one_that_was_switched_off_need_not_fall_silent() -> (
+    None
+):
+    assert shown(power("power-on"), snapshot(liveness=Liveness.DOWN), None) is None
+    assert shown(power("power-on"), snapshot(), None) == frozenset()
+    assert shown(power("power-off"), snapshot(), None) == frozenset()
+    assert shown(power("power-off", "nobody"), snapshot(), None) is None
+
+
+def view(*containers: tuple[str, str], **beta: Any) -> View:
+    tasks = [TaskView(container=each, service="web", node=node, state="running") for each, node in containers]
+    return View(nodes=(NodeView(name="alpha"), NodeView(name="beta", **beta)), tasks=tuple(tasks))
+
+
+@pytest.mark.parametrize("kind", ["move", "kill"])
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([(_OLD, "alpha")], Standing.NOT_DONE),
+        ([(_OLD, "alpha"), (_NEW, "beta")], Standing.UNDER_WAY),
+        ([(_NEW, "beta")], Standing.DONE),
+        ([(_SIBLING, "beta")], Standing.NEITHER),
+        ([], Standing.NEITHER),
+    ],
+)
+def test_how_a_move_stands_is_told_by_who_runs_where(
+    kind: str, containers: list[tuple[str, str]], expected: Standing
+) -> None:
+    assert standing(step(kind, there_before=(_SIBLING,)), view(*containers)) is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "beta", "expected"),
+    [
+        ("power-off", {"ready": False}, Standing.DONE),
+        ("power-off", {"accepts": False}, Standing.UNDER_WAY),
+        ("power-off", {}, Standing.NOT_DONE),
+        ("power-on", {}, Standing.DONE),
+        ("power-on", {"accepts": False}, Standing.NOT_DONE),
+        ("power-on", {"ready": False}, Standing.NOT_DONE),
+    ],
+)
+def test_how_switching_stands_is_told_by_the_node(kind: str, beta: Any, expected: Standing) -> None:
+    assert standing(power(kind), view(**beta)) is expected
+
+
+def test_a_node_that_the_orchestrator_forgot_is_off_and_was_not_switched_on() -> None:
+    assert standing(power("power-off", "gone"), view()) is Standing.DONE
+    assert standing(power("power-on", "gone"), view()) is Standing.NOT_DONE
+
+
+def test_the_new_containers_are_those_on_the_target_that_were_not_there() -> None:
+    seen = view((_OLD, "alpha"), (_SIBLING, "beta"), (_NEW, "beta"))
+    assert new_containers(step("move", there_before=(_SIBLING,)), seen) == (_NEW,)
+
+
+def test_a_load_is_the_fullest_resource_of_each_node_and_no_watts_where_nobody_tells_any() -> None:
+    found = load(snapshot(bottleneck=(False, True, False, False)), frozenset({"beta", "unheard-of"}))
+    assert found.used_ratios == {"beta": 0.75}
+    assert found.watts is None
+    assert [(alert.node, alert.resource) for alert in found.alerts] == [("beta", "memory")]

@@ -1,0 +1,164 @@
+"""The conversation with engines that fail, which real ones do not do when asked to."""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from collector.config import Driver as Settings
+from collector.drivers.docker.client import Refused, connect
+from collector.drivers.interface import CannotAct
+from collector.drivers.swarm.client import Manager
+from tests.certificates import Authority
+from wire.address import Address
+from wire.errors import Complaint
+from wire.http.serving import serving
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def listening(socket: Path, **routes: Handler) -> AsyncIterator[str]:
+    """An engine that answers `/name` by the handler of that name; gives its address."""
+    app = web.Application()
+    for name, handler in routes.items():
+        app.router.add_route("*", f"/{name.replace('_', '/')}", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, str(socket)).start()
+        yield f"unix://{socket}"
+    finally:
+        await runner.cleanup()
+
+
+async def well(_: web.Request) -> web.Response:
+    return web.json_response({"said": "yes"})
+
+
+async def no_manager(_: web.Request) -> web.Response:
+    return web.json_response({"message": "This node is not a swarm manager."}, status=503)
+
+
+async def test_the_next_address_is_asked_where_one_is_silent_or_no_manager(tmp_path: Path) -> None:
+    asked = []
+
+    async def noted(request: web.Request) -> web.Response:
+        asked.append(request.method)
+        return await no_manager(request)
+
+    async with (
+        listening(tmp_path / "worker", info=noted) as worker,
+        listening(tmp_path / "manager", info=well) as manager,
+        connect([f"unix://{tmp_path}/nowhere", worker, manager], Settings()) as engine,
+    ):
+        assert await engine.get("/info", dict[str, str]) == {"said": "yes"}
+        await engine.post("/info")
+        assert asked == ["GET"], "the one that answered is asked first from then on"
+
+
+async def test_when_nobody_answers_each_is_named(tmp_path: Path) -> None:
+    async with (
+        listening(tmp_path / "worker", info=no_manager) as worker,
+        connect([f"unix://{tmp_path}/nowhere", worker], Settings()) as engine,
+    ):
+        with pytest.raises(
+            CannotAct, match=r"nowhere: no such file or directory; .*worker: This node is not a swarm manager"
+        ):
+            await engine.get("/info", dict[str, str])
+
+
+async def test_an_order_that_may_have_been_heard_is_not_given_to_another(tmp_path: Path) -> None:
+    asked = []
+
+    async def lost(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    async with (
+        listening(tmp_path / "one", order=lost) as one,
+        listening(tmp_path / "two", order=lost) as two,
+        connect([one, two], Settings()) as engine,
+    ):
+        with pytest.raises(CannotAct, match=r"the Docker engine at unix:.*one was lost"):
+            await engine.post("/order")
+    assert asked == ["/order"]
+
+
+async def test_what_the_engine_refuses_is_said_in_its_own_words(tmp_path: Path) -> None:
+    async def refused(_: web.Request) -> web.Response:
+        return web.json_response({"message": "no such thing"}, status=404)
+
+    async with listening(tmp_path / "it", thing=refused) as address, connect([address], Settings()) as engine:
+        with pytest.raises(Refused, match="no such thing"):
+            await engine.get("/thing", dict[str, str])
+        with pytest.raises(CannotAct, match="is not a Docker engine's"):
+            async with (
+                listening(tmp_path / "other", thing=well) as other,
+                connect([other], Settings()) as odd,
+            ):
+                await odd.get("/thing", list[int])
+
+
+async def test_what_someone_else_changed_meanwhile_is_read_again_and_their_change_kept(
+    tmp_path: Path,
+) -> None:
+    spec: dict[str, Any] = {"Name": "web", "Labels": {}}
+    index, theirs = 7, False
+
+    async def service(_: web.Request) -> web.Response:
+        return web.json_response({"ID": "web", "Version": {"Index": index}, "Spec": spec})
+
+    async def update(request: web.Request) -> web.Response:
+        nonlocal index, spec, theirs
+        if not theirs:
+            theirs, index, spec = True, index + 1, {**spec, "Labels": {"theirs": "1"}}
+        if int(request.query["version"]) != index:
+            return web.json_response({"message": "rpc error: update out of sequence"}, status=500)
+        spec = await request.json()
+        return web.Response()
+
+    async with (
+        listening(tmp_path / "it", services_web=service, services_web_update=update) as address,
+        connect([address], Settings()) as engine,
+    ):
+        await Manager(engine).change_service("web", lambda now: {**now, "Mode": "ours"})
+    assert spec == {"Name": "web", "Labels": {"theirs": "1"}, "Mode": "ours"}
+
+
+async def test_an_engine_is_spoken_to_over_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server, client = authority.issue("server"), authority.issue("client")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)
+    tls.load_cert_chain(server.certificate, server.key)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    app = web.Application()
+    app.router.add_get("/info", well)
+    settings = Settings(
+        ca_file=str(authority.certificate), cert_file=str(client.certificate), key_file=str(client.key)
+    )
+    async with serving(app, Address("127.0.0.1", 0), "engine", tls=tls) as at:
+        async with connect([f"tcp://{at}"], settings) as engine:
+            assert await engine.get("/info", dict[str, str]) == {"said": "yes"}
+        async with connect([f"tcp://{at}"], Settings()) as plain:
+            with pytest.raises(CannotAct):
+                await plain.get("/info", dict[str, str])
+
+
+@pytest.mark.parametrize("address", ["", "/var/run/docker.sock", "unix://", "tcp://host", "http://host:1"])
+async def test_what_is_no_address_is_said_at_once(address: str) -> None:
+    with pytest.raises(Complaint, match="is no address of a Docker engine"):
+        async with connect([address], Settings()):
+            pass
+
+
+async def test_certificates_that_cannot_be_used_are_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(Complaint, match=r"check ca_file, cert_file and key_file in \[driver\]"):
+        async with connect(["tcp://127.0.0.1:1"], Settings(ca_file=str(tmp_path / "none"))):
+            pass

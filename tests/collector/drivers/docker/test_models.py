@@ -1,0 +1,102 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.drivers.docker.models import Container, Stats, service_view
+from collector.drivers.docker.recipe import recipe
+from collector.drivers.interface import Mode
+
+ID = "0123456789abcdef"
+LABELS = {"wattpack.move": "allowed"}
+
+
+def container(labels: dict[str, str] | None = None, **changes: Any) -> Container:
+    told = {
+        "Id": ID,
+        "Name": "/web",
+        "Image": "sha256:1",
+        "State": {"Status": "running"},
+        "Config": {"Image": "web:1", "Hostname": ID[:12], "Env": ["A=b"], "Labels": labels or {}},
+        "HostConfig": {"NetworkMode": "shop", "NanoCpus": 500_000_000, "ContainerIDFile": "/run/id"},
+        "NetworkSettings": {
+            "Networks": {"shop": {"Aliases": ["www", ID[:12]], "IPAddress": "10.0.0.7", "NetworkID": "x"}}
+        },
+    }
+    return msgspec.convert({**told, **changes}, Container)
+
+
+@pytest.mark.parametrize(
+    ("described", "stays"),
+    [
+        (container(LABELS), None),
+        (container(), "there is one of it and no label wattpack.move=allowed"),
+        (container({"wattpack.move": "never"}), "its label wattpack.move says never"),
+        (container({**LABELS, "com.docker.swarm.service.id": "x"}), "a Swarm keeps it"),
+        (
+            container(LABELS, Mounts=[{"Type": "volume", "Name": "data"}]),
+            "its data is on this host, in data",
+        ),
+        (
+            container(LABELS, Mounts=[{"Type": "bind", "Source": "/srv"}]),
+            "its data is on this host, in /srv",
+        ),
+        (container(LABELS, Mounts=[{"Type": "tmpfs"}]), None),
+        (
+            container(LABELS, HostConfig={"NetworkMode": "container:other"}),
+            "it shares the network of another container",
+        ),
+        (
+            container(LABELS, HostConfig={"AutoRemove": True}),
+            "it is to be removed when it ends, so that nothing would be left to go back to",
+        ),
+    ],
+)
+def test_what_stays_and_why(described: Container, stays: str | None) -> None:
+    view = service_view(described)
+    assert (view.name, view.mode, view.stays) == ("web", Mode.ALONE, stays)
+
+
+def test_a_container_is_made_anew_with_all_but_what_is_its_hosts() -> None:
+    assert recipe(container(LABELS), {"NanoCpus": 10**9}) == {
+        "Image": "web:1",
+        "Env": ["A=b"],
+        "Labels": LABELS,
+        "HostConfig": {"NetworkMode": "shop", "NanoCpus": 10**9},
+        "NetworkingConfig": {"EndpointsConfig": {"shop": {"Aliases": ["www"]}}},
+    }
+
+
+def test_a_chosen_host_name_is_kept_and_no_network_is_made_up() -> None:
+    named = container(
+        Config={"Image": "web:1", "Hostname": "www"}, NetworkSettings={"Networks": {"host": {}}}
+    )
+    assert recipe(named)["Hostname"] == "www"
+    assert "NetworkingConfig" not in recipe(named)
+
+
+@pytest.mark.parametrize(
+    ("state", "well"),
+    [
+        ({"Status": "running"}, True),
+        ({"Status": "running", "Health": {"Status": "healthy"}}, True),
+        ({"Status": "running", "Health": {"Status": "starting"}}, None),
+        ({"Status": "running", "Health": {"Status": "unhealthy"}}, False),
+        ({"Status": "exited"}, False),
+        ({"Status": "restarting"}, False),
+    ],
+)
+def test_when_a_container_is_well(state: dict[str, Any], well: bool | None) -> None:  # noqa: FBT001 - the expected
+    assert container(State=state).state.is_well is well
+
+
+@pytest.mark.parametrize(
+    ("stats", "used"),
+    [
+        ({"usage": 100, "stats": {"total_inactive_file": 30, "inactive_file": 10}}, 70),  # cgroup v1
+        ({"usage": 100, "stats": {"inactive_file": 10}}, 90),  # cgroup v2
+        ({}, 0),
+    ],
+)
+def test_memory_is_counted_without_what_the_kernel_drops_at_once(stats: dict[str, Any], used: int) -> None:
+    assert msgspec.convert({"memory_stats": stats}, Stats).working_set_bytes == used

@@ -1,0 +1,173 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.drivers.interface import CannotAct, Mode
+from collector.drivers.swarm.models import Cluster, Node, Service, Task, service_view
+from collector.drivers.swarm.moves import way_of
+from collector.drivers.swarm.specs import Order, steered
+from wire.resources import Quantities
+
+ALLOWED, NEVER = {"wattpack.move": "allowed"}, {"wattpack.move": "never"}
+LEAVE = "and no label wattpack.move=allowed"
+
+
+def service(
+    *,
+    mode: dict[str, Any] | None = None,
+    labels: dict[str, str] | None = None,
+    constraints: tuple[str, ...] = (),
+    update: str = "",
+    **container: Any,
+) -> Service:
+    spec = {
+        "Name": "web",
+        "Labels": labels or {},
+        "Mode": mode or {"Replicated": {"Replicas": 2}},
+        "TaskTemplate": {
+            "ContainerSpec": {"Image": "web:1", **container},
+            "Placement": {"Constraints": list(constraints)},
+            "Resources": {
+                "Limits": {"NanoCPUs": 500_000_000},
+                "Reservations": {"MemoryBytes": 64 << 20},
+            },
+        },
+    }
+    told = {"ID": "s", "Version": {"Index": 3}, "Spec": spec, "UpdateStatus": {"State": update}}
+    return msgspec.convert(told, Service)
+
+
+def mount(kind: str, source: str = "data", **more: Any) -> dict[str, Any]:
+    return {"Mounts": [{"Type": kind, "Source": source, "Target": "/data", **more}]}
+
+
+@pytest.mark.parametrize(
+    ("described", "stays"),
+    [
+        ({}, None),
+        ({"labels": NEVER}, "its label wattpack.move says never"),
+        ({"Labels": NEVER}, "its label wattpack.move says never"),
+        ({"mode": {"Global": {}}, "labels": ALLOWED}, "it runs on every node"),
+        ({"mode": {"ReplicatedJob": {}}, "labels": ALLOWED}, "it is a job, which would begin anew"),
+        ({"mode": {"GlobalJob": {}}}, "it is a job, which would begin anew"),
+        (
+            {"constraints": ("node.role==worker", "node.hostname == a"), "labels": ALLOWED},
+            "its own constraint pins it to a",
+        ),
+        ({"constraints": ("node.hostname!=a", "node.labels.zone==x")}, None),
+        ({"mode": {"Replicated": {"Replicas": 1}}}, f"it has one replica {LEAVE}"),
+        ({"mode": {"Replicated": {"Replicas": 1}}, "labels": ALLOWED}, None),
+        ({"mode": {"Replicated": {"Replicas": 1}}, "Labels": ALLOWED}, None),
+        (mount("bind", "/srv"), f"it uses the folder /srv, which stays behind {LEAVE}"),
+        (mount("volume"), f"it uses the local volume data, which stays behind {LEAVE}"),
+        ({**mount("volume"), "labels": ALLOWED}, None),
+        (mount("volume", VolumeOptions={"DriverConfig": {"Name": "nfs"}}), None),
+        (mount("tmpfs"), None),
+    ],
+)
+def test_what_stays_and_why(described: dict[str, Any], stays: str | None) -> None:
+    assert service_view(service(**described)).stays == stays
+
+
+def test_a_service_is_told_as_its_user_wrote_it_also_while_it_moves() -> None:
+    plain = service(constraints=("node.role==worker",), labels={"own": "1"})
+    moving = msgspec.structs.replace(plain, spec=steered(plain.spec, ["node.id==x"], Order.START, 5.0))
+    for each in (plain, moving):
+        view = service_view(each)
+        assert (view.mode, view.replicas, view.image) == (Mode.REPLICATED, 2, "web:1")
+        assert view.constraints == ("node.role==worker",)
+        assert view.labels == {"own": "1"}
+        assert (view.limit, view.reserve) == (Quantities(0.5), Quantities(None, 64 << 20))
+
+
+def node(name: str, availability: str = "active", state: str = "ready") -> Node:
+    told = {
+        "ID": f"id-{name}",
+        "Spec": {"Availability": availability},
+        "Description": {"Hostname": name},
+        "Status": {"State": state},
+    }
+    return msgspec.convert(told, Node)
+
+
+def task(number: int, on: str) -> Task:
+    told = {
+        "ID": f"t{number}",
+        "ServiceID": "s",
+        "NodeID": f"id-{on}",
+        "DesiredState": "running",
+        "Status": {"State": "running", "ContainerStatus": {"ContainerID": f"c{number}"}},
+    }
+    return msgspec.convert(told, Task)
+
+
+def cluster(*on: str, described: Service | None = None, nodes: tuple[Node, ...] = ()) -> Cluster:
+    there = nodes or tuple(node(name) for name in "abcd")
+    return Cluster(
+        there, (described or service(),), tuple(task(number, each) for number, each in enumerate(on))
+    )
+
+
+def test_a_replica_has_nowhere_to_go_but_the_target_and_where_its_peers_are() -> None:
+    seen = cluster("a", "b")
+    way = way_of(seen, seen.tasks[0], "c")
+    assert way.there == ("node.id!=id-a", "node.id!=id-d")
+    assert way.back == ("node.id!=id-c",)
+    assert (way.order, way.moved) == (Order.START, 1)
+
+
+def test_what_is_all_on_one_node_goes_to_the_target_and_back_by_name() -> None:
+    seen = cluster("a", "a")
+    way = way_of(seen, seen.tasks[0], "c")
+    assert (way.there, way.back, way.moved) == (("node.id==id-c",), ("node.id==id-a",), 2)
+
+
+def test_a_target_that_has_a_replica_already_keeps_it_when_the_other_goes_back() -> None:
+    seen = cluster("a", "b")
+    way = way_of(seen, seen.tasks[0], "b")
+    assert way.there == ("node.id!=id-a", "node.id!=id-c", "node.id!=id-d")
+    assert way.back == ()
+
+
+def test_two_must_not_write_to_one_place_at_once() -> None:
+    written = service(labels=ALLOWED, **mount("bind", "/srv"))
+    read = service(labels=ALLOWED, **mount("bind", "/srv", ReadOnly=True))
+    orders = [
+        way_of(seen, seen.tasks[0], "c").order
+        for seen in (cluster("a", described=each) for each in (written, read))
+    ]
+    assert orders == [Order.STOP, Order.START]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ((node("a"), node("c", availability="drain")), "the node is down, paused or drained"),
+        ((node("a"), node("c", availability="pause")), "the node is down, paused or drained"),
+        ((node("a"), node("c", state="down")), "the node is down, paused or drained"),
+        ((node("a"), node("b")), "Swarm knows no node c"),
+        ((node("a"), node("c"), node("c")), "Swarm knows several nodes called c"),
+    ],
+)
+def test_a_target_must_be_one_that_takes_tasks(nodes: tuple[Node, ...], why: str) -> None:
+    seen = cluster("a", nodes=nodes)
+    with pytest.raises(CannotAct, match=why):
+        way_of(seen, seen.tasks[0], "c")
+
+
+def test_what_is_being_updated_is_left_alone() -> None:
+    seen = cluster("a", described=service(update="updating"))
+    with pytest.raises(CannotAct, match="is being updated"):
+        way_of(seen, seen.tasks[0], "c")
+
+
+def test_tasks_that_have_no_container_or_end_are_not_told() -> None:
+    ending = msgspec.structs.replace(task(1, "b"), desired_state="shutdown")
+    pending = msgspec.convert({"ID": "t2", "ServiceID": "s", "DesiredState": "running"}, Task)
+    unknown = msgspec.structs.replace(task(3, "a"), service_id="made since")
+    nowhere = task(4, "removed since")
+    seen = Cluster.of((node("a"), node("b")), (service(),), (task(0, "a"), ending, pending, unknown, nowhere))
+    assert [each.id for each in seen.tasks] == ["t0", "t1", "t2"]
+    view = seen.view()
+    assert [(each.container, each.service, each.node) for each in view.tasks] == [("c0", "web", "a")]

@@ -1,0 +1,62 @@
+"""The names and labels of what is pushed are those of what is scraped."""
+
+from agent.exposition.catalogue import (
+    AGENT_METRICS,
+    ALERT_METRICS,
+    CONTAINER_METRICS,
+    CONTAINER_PRESSURE_METRICS,
+    GAP_METRICS,
+    NODE_METRICS,
+    NODE_PRESSURE_METRICS,
+)
+from collector.history.prometheus.schema import (
+    ALERT,
+    BUILD_INFO,
+    CONTAINER_LEVELS,
+    COUNTED_UNTIL,
+    GAP,
+    INFO,
+    LEVEL_OF,
+    NODE_LEVELS,
+    SAMPLED_AT,
+    info,
+    who,
+)
+from tests.collector.builders import container, state
+from wire.resources import RESOURCES
+
+CATALOGUE = {
+    spec.name: set(spec.labels)
+    for table in (
+        *(AGENT_METRICS, ALERT_METRICS, GAP_METRICS, NODE_METRICS, NODE_PRESSURE_METRICS),
+        *(CONTAINER_METRICS, CONTAINER_PRESSURE_METRICS),
+    )
+    for spec in table
+}
+
+
+def test_every_level_is_in_the_agents_catalogue_with_the_same_labels() -> None:
+    for level in NODE_LEVELS:
+        assert CATALOGUE[level.metric] == {*level.labels, *(["source"] if level.source else [])}
+    for level in CONTAINER_LEVELS:
+        extra = {*level.labels, *(["source"] if level.source else [])}
+        assert CATALOGUE[level.metric] == {*who(container()), *extra}
+
+
+def test_what_says_who_is_there_is_in_the_catalogue_too() -> None:
+    assert {SAMPLED_AT, BUILD_INFO, GAP, ALERT} <= CATALOGUE.keys()
+    # A pod is known to the agent, but not told in a report.
+    assert CATALOGUE[INFO] - {"pod"} == set(info(container()))
+    assert COUNTED_UNTIL not in CATALOGUE, "what only pushed nodes have is how they are told apart"
+
+
+def test_every_resource_has_its_level() -> None:
+    for resource in RESOURCES:
+        [level] = [level for level in CONTAINER_LEVELS if level.metric == LEVEL_OF[resource]]
+        assert level.of(container()) == container().used.of(resource)
+
+
+def test_a_number_that_is_not_known_is_none() -> None:
+    levels = {level.metric: level for level in NODE_LEVELS}
+    assert levels["wattpack_node_power_watts"].of(state()) == 50.0
+    assert levels["wattpack_node_power_watts"].of(state(power=None)) is None

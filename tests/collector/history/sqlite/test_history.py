@@ -1,0 +1,313 @@
+import asyncio
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector import config
+from collector.api.answers import Container, Node, NodeAlert
+from collector.config import CollectorConfig
+from collector.history.interface import UsageWord
+from collector.history.sqlite import history as sqlite
+from collector.history.sqlite.connection import open_for_writing
+from collector.history.sqlite.history import open_sqlite
+from collector.history.sqlite.reader import Reader
+from collector.history.sqlite.retention import Forgetter, Retention
+from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
+from collector.history.sqlite.writer import Submission, Writer
+from collector.live.registry import Registry
+from tests.collector.builders import HEARTBEAT, START, container, report, said, take_in
+from tests.collector.speaking import clusters, deliveries, patient
+from wire.messages import Alert, ContainerUsage, Event, EventKind, Report
+from wire.resources import Resource
+from wire.sketch import Sketch
+
+HOUR = 3600.0
+
+
+STORED = """
+SELECT n.name, b.name, r.sequence, r.at, r.heartbeat, s.watts, f.body,
+       c.runtime_id, cf.body, cs.cpu_seconds_total, cs.watts, e.body
+FROM reports r JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
+LEFT JOIN node_samples s ON s.report_id = r.id LEFT JOIN facts f ON f.id = s.facts_id
+LEFT JOIN container_samples cs ON cs.report_id = r.id
+LEFT JOIN containers c ON c.id = cs.container_id LEFT JOIN facts cf ON cf.id = cs.facts_id
+LEFT JOIN events e ON e.report_id = r.id
+ORDER BY 1, 2, 3, 8, 12
+"""
+
+Answers = tuple[list[Node], list[Container], list[NodeAlert]]
+
+
+def answers(registry: Registry, now: float) -> Answers:
+    return registry.nodes(now), registry.containers(now), registry.alerts(now)
+
+
+def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any]:
+    """What is known after some requests; what a restart would know; and what is stored."""
+    now = START + 1000
+    with closing(open_for_writing(":memory:")) as connection:
+        writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(CollectorConfig())
+        for reports in requests:
+            (new,) = writer.add([Submission(reports, now)])
+            for each, is_new in zip(reports, new, strict=True):
+                if is_new:
+                    take_in(registry, each, now)
+        restored = Registry(CollectorConfig())
+        recollection = reader.recall()
+        for received in recollection.reports:
+            restored.apply(received.report, received.received_at)
+        restored.restore(recollection.alerts, recollection.usage, recollection.usage_words)
+        standings = registry.standings(now)
+        means = reader.node_means(600.0, standings), reader.container_means(600.0, standings)
+        # Their place tells the order in which they came, which may well be another.
+        events = sorted(repr((each.node, each.event)) for each in reader.events(1000, None))
+        stored = connection.execute(STORED).fetchall(), means, events
+    return answers(registry, now), answers(restored, now), stored
+
+
+@patient
+@given(st.data())
+def test_order_and_repetition_of_reports_change_nothing(data: st.DataObject) -> None:
+    spoken = data.draw(clusters())
+    known, _, stored = outcome([[each] for each in spoken])
+    known_as_delivered, _, stored_as_delivered = outcome(data.draw(deliveries(spoken)))
+    assert known_as_delivered == known
+    assert stored_as_delivered == stored
+
+
+@patient
+@given(st.data())
+def test_a_restart_knows_exactly_what_was_known_before(data: st.DataObject) -> None:
+    known, restored, _ = outcome(data.draw(deliveries(data.draw(clusters()))))
+    assert restored == known
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(open_for_writing(str(tmp_path / "history.db"))) as connection:
+        yield connection
+
+
+def opened(connection: sqlite3.Connection) -> tuple[Writer, Forgetter]:
+    writer = Writer(connection, retention_seconds=HOUR)
+    retention = Retention(HOUR, {FINE_SECONDS: 2 * HOUR, COARSE_SECONDS: 4 * HOUR}, 1 << 30)
+    return writer, Forgetter(connection, writer, retention)
+
+
+def count(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - ours
+
+
+def test_what_is_older_than_the_retention_goes_and_the_rest_stays(connection: sqlite3.Connection) -> None:
+    writer, forgetter = opened(connection)
+    for minute in range(120):
+        at = START + 60 * minute
+        writer.add([Submission([report(sequence=minute + 1, at=at, containers=[container()])], at)])
+    now = START + 2 * HOUR
+    assert forgetter.forget_reports(now, at_most=50) == 50
+    assert forgetter.forget_reports(now, at_most=50) == 10
+    assert forgetter.forget_reports(now, at_most=50) == 0
+    for table in ("reports", "node_samples", "container_samples"):
+        assert count(connection, table) == 60
+    assert connection.execute("SELECT min(received_at) FROM reports").fetchone() == (START + HOUR,)
+
+
+def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
+    connection: sqlite3.Connection,
+) -> None:
+    writer, forgetter = opened(connection)
+    sizes = []
+    for minute in range(360):
+        at = START + 60 * minute
+        short_lived = [container(f"job-{minute}-{number}") for number in range(5)]
+        always = container("always")
+        writer.add([Submission([report(sequence=minute + 1, at=at, containers=[always, *short_lived])], at)])
+        if minute % 5 == 0:
+            while forgetter.forget_reports(at, at_most=200):
+                pass
+            forgetter.forget_rest(at)
+            sizes.append(connection.execute("PRAGMA page_count").fetchone()[0])
+    # Five each minute, kept for the retention and the tenth of it in which names are refreshed.
+    assert count(connection, "containers") <= 5 * (66 + 5) + 1
+    assert count(connection, "facts") <= 5 * (66 + 5) + 2
+    assert max(sizes[36:]) <= 1.1 * max(sizes[:36])
+    (last,) = Reader(connection).recall().reports
+    assert {each.name for each in last.report.containers} >= {"always", "job-359-0"}
+
+
+def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.Connection) -> None:
+    writer, forgetter = opened(connection)
+    many = [container(f"c{number}") for number in range(50)]
+    writer.add([Submission([report(sequence=n, containers=many) for n in range(1, 101)], START)])
+    before = connection.execute("PRAGMA page_count").fetchone()[0]
+    forgetter.forget_reports(START + 2 * HOUR, at_most=1000)
+    forgetter.forget_rest(START + 2 * HOUR)
+    assert connection.execute("PRAGMA page_count").fetchone()[0] < 0.6 * before
+
+
+def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Connection) -> None:
+    writer, forgetter = opened(connection)
+    writer.add([Submission([report(containers=[container()])], START)])
+    later = START + 3 * HOUR
+    forgetter.forget_reports(later, at_most=10)
+    forgetter.forget_rest(later)
+    assert [count(connection, table) for table in ("nodes", "boots", "containers", "facts")] == [0, 0, 0, 0]
+    again = report(sequence=2, at=later, containers=[container()])
+    writer.add([Submission([again], later)])
+    (last,) = Reader(connection).recall().reports
+    assert last.report == again
+
+
+def test_a_failed_write_leaves_no_trace_and_does_not_spoil_the_next(connection: sqlite3.Connection) -> None:
+    writer, _ = opened(connection)
+    good = report("alpha", containers=[container("one")])
+    broken = report("beta", containers=[container("same"), container("same")])
+    with pytest.raises(sqlite3.IntegrityError):
+        writer.add([Submission([good], START), Submission([broken], START)])
+    assert [count(connection, table) for table in ("nodes", "facts", "reports")] == [0, 0, 0]
+    assert writer.add([Submission([good], START)]) == [[True]]
+    (last,) = Reader(connection).recall().reports
+    assert last.report == good
+
+
+def alert(number: int, *, closed: bool) -> Alert:
+    opened_at = START + number
+    return Alert(Resource.CPU, opened_at, "busy", closed_at=opened_at + 1 if closed else None)
+
+
+def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
+    connection: sqlite3.Connection,
+) -> None:
+    writer, forgetter = opened(connection)
+    told = (alert(1, closed=True), alert(2, closed=False), alert(3, closed=False))
+    writer.add([Submission([said(alerts=told)], START)])
+    later = START + 2 * HOUR
+    writer.add([Submission([said(sequence=2)], later)])
+    forgetter.forget_rest(later)
+    # The one that opened last may well last; the one before it ended, though nobody said so.
+    assert [each.alert for each in Reader(connection).recall().alerts] == [alert(3, closed=False)]
+    forgetter.forget_rest(later + 2 * HOUR)
+    assert count(connection, "alerts") == 0
+
+
+def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Connection) -> None:
+    writer, forgetter = opened(connection)
+    heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=Sketch(zeros=3)),))
+    writer.add([Submission([said(heartbeat=heartbeat, containers=(container(),))], START)])
+    hours_there = []
+    for hour in range(1, 30):
+        now = START + hour * HOUR
+        writer.add([Submission([said(sequence=hour + 1, containers=(container(),))], now)])
+        while forgetter.forget_reports(now, at_most=200):
+            pass
+        forgetter.forget_rest(now)
+        if Reader(connection).recall().usage_words:
+            hours_there.append(hour)
+    assert 16 <= len(hours_there) == max(hours_there) <= 24
+
+
+def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
+    connection: sqlite3.Connection,
+) -> None:
+    writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(CollectorConfig())
+    left = []
+    for sequence in range(1, 7):
+        usage = (ContainerUsage("id-of-web", cpu=Sketch({sequence: 2}, zeros=1)),)
+        heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
+        each = said(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
+        writer.add([Submission([each], START)])
+        take_in(registry, each, START)
+        writer.add_up(*registry.sums_due(10))
+        recollection = reader.recall()
+        left.append(len(list(recollection.usage_words)))
+        restored = Registry(CollectorConfig())
+        for received in recollection.reports:
+            restored.apply(received.report, received.received_at)
+        restored.restore(recollection.alerts, recollection.usage, recollection.usage_words)
+        assert restored.containers(START) == registry.containers(START)
+        assert restored.containers(START)[0].p90_samples == 3 * sequence
+    assert left == [1, 0, 1, 0, 1, 0]
+
+
+def test_a_word_that_is_counted_in_part_is_in_no_sum() -> None:
+    registry = Registry(CollectorConfig())
+    usage = (ContainerUsage("id-of-web", cpu=Sketch(zeros=1)),)
+    each = said(heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage), containers=(container(),))
+    for sequence in range(1, 9):
+        take_in(registry, msgspec.structs.replace(each, sequence=sequence), START)
+    counting = registry.hear_usage(UsageWord(each.node, each.boot, 9, 0), usage)
+    next(counting)
+    assert registry.sums_due(1) == ([], [])
+    assert list(counting) == []
+    words, _ = registry.sums_due(1)
+    assert [word.sequence for word in words] == list(range(1, 10))
+
+
+def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqlite3.Connection) -> None:
+    (writer, forgetter), reader = opened(connection), Reader(connection)
+    for number, node in enumerate(["alpha", "beta", "alpha"]):
+        events = (Event(EventKind.STARTED, START + number, exit_code=2**70),)
+        writer.add([Submission([said(node, sequence=number + 1, events=events)], START)])
+    assert [each.event.at - START for each in reader.events(10, None)] == [2, 1, 0]
+    assert [each.event.at - START for each in reader.events(1, "alpha")] == [2]
+    assert [each.node for each in reader.events(10, "beta")] == ["beta"]
+    forgetter.forget_reports(START + 2 * HOUR, at_most=10)
+    assert reader.events(10, None) == []
+
+
+async def test_whoever_waits_shares_the_next_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[int] = []
+    add = Writer.add
+
+    def counted(self: Writer, submissions: Sequence[Submission]) -> list[list[bool]]:
+        groups.append(len(submissions))
+        return add(self, submissions)
+
+    monkeypatch.setattr(Writer, "add", counted)
+    async with open_sqlite(config.History(path=str(tmp_path / "history.db"))) as history:
+        reports = [report(sequence=number) for number in range(1, 51)]
+        new = await asyncio.gather(*(history.add([each], START) for each in reports))
+        assert all(answer == [True] for answer in new)
+        assert history.kept().reports == 50
+    assert sum(groups) == 50
+    assert len(groups) <= 2
+
+
+async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sqlite, "_COMMIT_SECONDS", 0.5)
+    groups: list[int] = []
+    add = Writer.add
+
+    def counted(self: Writer, submissions: Sequence[Submission]) -> list[list[bool]]:
+        groups.append(len(submissions))
+        return add(self, submissions)
+
+    monkeypatch.setattr(Writer, "add", counted)
+    async with open_sqlite(config.History(path=":memory:")) as history:
+        await history.add([report(sequence=1)], START)
+        early = asyncio.create_task(history.add([report(sequence=2)], START))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert await history.add([report(sequence=3)], START) == await early == [True]
+    assert groups == [1, 2]
+
+
+async def test_what_was_understood_is_there_after_a_restart_until_it_is_forgotten(tmp_path: Path) -> None:
+    settings = config.History(path=str(tmp_path / "history.db"))
+    async with open_sqlite(settings) as history:
+        await history.remember("service", {"shop": b"web", "mail": b"imap"})
+        await history.remember("alert", {"shop": b"hot"})
+    async with open_sqlite(settings) as history:
+        assert await history.recollect("service") == {"shop": b"web", "mail": b"imap"}
+        await history.remember("service", {"shop": b"cpu", "mail": None, "never": None})
+        assert await history.recollect("service") == {"shop": b"cpu"}
+        assert await history.recollect("alert") == {"shop": b"hot"}

@@ -1,0 +1,115 @@
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector import config
+from collector.history.interface import SubjectKind
+from collector.history.sqlite.history import SqliteHistory, open_sqlite
+from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
+from collector.history.sqlite.series import MOST_POINTS, level_for, step_for
+from tests.collector.builders import START, container, report, said
+from wire.messages import ContainerState, Report
+from wire.resources import Quantities
+
+HOUR = 3600.0
+BEGIN = START // HOUR * HOUR
+
+
+def using(cpu_cores: float, name: str = "web") -> ContainerState:
+    return container(name, used=Quantities(cpu_cores=cpu_cores, memory_bytes=1000), window_seconds=30.0)
+
+
+def heartbeat(minute: float, sequence: int, *containers: ContainerState, node: str = "alpha") -> Report:
+    return report(node, sequence=sequence, at=BEGIN + 60 * minute, containers=containers, window_seconds=30.0)
+
+
+async def told(history: SqliteHistory, *reports: Report) -> None:
+    for each in reports:
+        await history.add([each], each.at)
+    await history.forget_old(max(each.at for each in reports))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> config.History:
+    return config.History(path=str(tmp_path / "history.db"), retention_hours=1.0)
+
+
+async def test_a_containers_history_is_told_minute_by_minute(settings: config.History) -> None:
+    async with open_sqlite(settings) as history:
+        await told(
+            history,
+            heartbeat(0, 1, using(1.0)),
+            said(sequence=2, at=BEGIN + 150, containers=(using(3.0),)),
+            said(sequence=3, at=BEGIN + 240),
+        )
+        series = await history.series(SubjectKind.CONTAINER, "id-of-web", BEGIN, BEGIN + 300, 60.0)
+    assert series.step_seconds == 60.0
+    assert [point.at - BEGIN for point in series.points] == [0.0, 60.0, 120.0, 180.0]
+    # What was said at first holds for two minutes, until the window of the second word.
+    assert [point.mean.cpu_cores for point in series.points] == pytest.approx([1.0, 1.0, 3.0, 3.0])
+    assert [point.mean_watts for point in series.points] == pytest.approx([2.5] * 4)
+
+
+async def test_what_has_no_samples_any_more_is_told_by_its_rollups(settings: config.History) -> None:
+    async with open_sqlite(settings) as history:
+        reports = [heartbeat(5 * number, number + 1, using(float(number % 3))) for number in range(61)]
+        await told(history, *reports)
+        start, end = BEGIN, BEGIN + 5 * HOUR
+        fine = await history.series(SubjectKind.CONTAINER, "id-of-web", start, end, 10.0)
+        coarse = await history.series(SubjectKind.NODE, "alpha", start, end, HOUR)
+        late = await history.series(SubjectKind.NODE, "alpha", end - HOUR / 2, end, 60.0)
+    assert fine.step_seconds == FINE_SECONDS
+    assert len(fine.points) == 60
+    assert max(point.most.cpu_cores or 0.0 for point in fine.points) == 2.0
+    assert coarse.step_seconds == COARSE_SECONDS
+    assert [point.mean.cpu_cores for point in coarse.points] == pytest.approx([1.0] * 5)
+    assert late.step_seconds == 60.0
+
+
+async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(settings: config.History) -> None:
+    async with open_sqlite(settings) as history:
+        for node in ("alpha", "beta"):
+            await told(
+                history,
+                heartbeat(0, 1, using(1.0, "one"), using(2.0, "two"), node=node),
+                heartbeat(5, 2, using(1.0, "one"), using(2.0, "two"), node=node),
+            )
+        series = await history.series(SubjectKind.SERVICE, "shop", BEGIN, BEGIN + 300, 1.0)
+    (point,) = series.points
+    assert point.mean.cpu_cores == pytest.approx(6.0)
+    assert point.most.memory_bytes == 4000
+
+
+async def test_nobody_of_that_name_has_no_history(settings: config.History) -> None:
+    async with open_sqlite(settings) as history:
+        for kind in SubjectKind:
+            assert (await history.series(kind, "nobody", BEGIN, BEGIN + HOUR, 60.0)).points == ()
+
+
+@given(
+    step=st.floats(0.001, 10 * 86_400),
+    seconds=st.floats(1, 400 * 86_400),
+    level=st.sampled_from([0, FINE_SECONDS, COARSE_SECONDS]),
+)
+def test_points_are_never_too_many_nor_finer_than_asked_for(step: float, seconds: float, level: int) -> None:
+    chosen = step_for(step, BEGIN, BEGIN + seconds, level)
+    assert chosen >= step
+    slots = math.ceil((BEGIN + seconds) / chosen) - int(BEGIN // chosen)
+    assert slots <= MOST_POINTS + 1
+    if level:
+        assert chosen % level == 0
+
+
+def test_the_finest_samples_that_go_back_far_enough_are_taken() -> None:
+    oldest_at = {0: 1000.0 * HOUR, FINE_SECONDS: 900.0 * HOUR, COARSE_SECONDS: 100.0 * HOUR}
+    assert level_for(10.0, 1000.5 * HOUR, oldest_at) == 0
+    assert level_for(10.0, 950.0 * HOUR, oldest_at) == FINE_SECONDS
+    assert level_for(10.0, 200.0 * HOUR, oldest_at) == COARSE_SECONDS
+    assert level_for(600.0, 1000.5 * HOUR, oldest_at) == FINE_SECONDS
+    assert level_for(2 * HOUR, 1000.5 * HOUR, oldest_at) == COARSE_SECONDS
+    # Where nothing goes back further, nothing is gained by coarser steps.
+    assert level_for(10.0, 0.0, {0: 1000.0 * HOUR, FINE_SECONDS: 1000.0 * HOUR}) == 0
+    assert level_for(10.0, 0.0, {}) == 0

@@ -1,0 +1,80 @@
+"""A cluster without any push: a real agent, a real Prometheus that scrapes it, a collector that asks."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from collector.config import Pull
+from collector.core.parts import Core
+from collector.history.prometheus.reader import UNTOLD
+from collector.main import running
+from tests.collector.builders import settings
+from tests.collector.history.prometheus.waiting import until
+from tests.lab.docker import Engine
+from tests.lab.prometheus import prometheus
+from tests.processes import wattpack
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+
+def samples(core: Core, name: str) -> int:
+    """How many samples are known of the container of a name."""
+    return sum(each.p90_samples for each in core.registry.containers(time.time(), name=name))
+
+
+@contextmanager
+def agent(engine: Engine) -> Iterator[str]:
+    """An agent that reports to nobody; gives where it can be scraped."""
+    command = wattpack(
+        "agent",
+        *("--set", "http.listen=127.0.0.1:0"),
+        *("--set", "sampling.period_seconds=0.5"),
+        *("--set", f"docker.socket={engine.socket}"),
+        *("--set", "collector.enabled=false"),
+    )
+    with command.running() as sampling:
+        assert sampling.stdout is not None
+        lines = (re.search(r"http://([\d.:]+)", line) for line in sampling.stdout)
+        yield next(found[1] for found in lines if found)
+
+
+async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlives_its_restart(
+    engine: Engine, tmp_path: Path
+) -> None:
+    engine.run("burner", "sh", "-c", "while :; do :; done", cpus=0.2)
+    async with AsyncExitStack() as stack:
+        stack.callback(engine.remove, "burner")
+        target = stack.enter_context(agent(engine))
+        with prometheus({"agents": target}, data=tmp_path / "data") as first:
+            config = msgspec.structs.replace(
+                settings(tmp_path / "db"),
+                pull=Pull(url=first.url, every_seconds=1.0, settle_seconds=1.0, back_hours=1.0),
+            )
+            collector = await stack.enter_async_context(running(config, clock=time.time))
+            core, registry = collector.core, collector.core.registry
+            await until(lambda: samples(core, "burner") >= 5)
+            [burner] = registry.containers(time.time(), name="burner")
+            assert (burner.node, burner.runtime) == (target, "docker")
+            assert burner.p90.cpu_cores is not None
+            # A machine that is busy elsewhere gives less than the quota of 0.2.
+            assert 0.05 < burner.p90.cpu_cores < 0.3
+            [node] = registry.nodes(time.time())
+            assert UNTOLD in node.gaps
+            assert node.power is not None
+            assert node.capacity.memory_bytes
+            assert not core.troubles.listed
+        await until(lambda: bool(core.troubles.listed))
+        assert "cannot read nodes from" in core.troubles.listed[0]
+        assert registry.containers(time.time(), name="burner"), "what was known is still told"
+        before = samples(core, "burner")
+        await asyncio.to_thread(
+            stack.enter_context,
+            prometheus({"agents": target}, data=tmp_path / "data", address=first.host),
+        )
+        await until(lambda: not core.troubles.listed and samples(core, "burner") > before)

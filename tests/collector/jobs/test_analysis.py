@@ -1,0 +1,282 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from collector.analysis.bottlenecks import Bottleneck, Kind
+from collector.analysis.envelopes import Statistic
+from collector.analysis.running import Learnt, Running
+from collector.analysis.usage import Watched
+from collector.core.parts import Core
+from collector.history.interface import Unavailable
+from collector.history.sqlite.history import open_sqlite
+from collector.jobs.analysis import Understander, understanding
+from collector.live.registry import Registry
+from collector.snapshot.tables import NOWHERE
+from tests.collector.builders import HEARTBEAT, START, Clock, container, report, settings, take_in
+from wire.messages import ContainerUsage, Report
+from wire.resources import RESOURCES, Quantities, Resource
+from wire.sketch import Sketch
+
+MINUTE = 60.0
+HUNGRY = Quantities(2.0, 100_000_000, 1000.0, 1000.0)
+
+
+@asynccontextmanager
+async def thinking(path: Path, clock: Clock) -> AsyncIterator[tuple[Core, Understander]]:
+    config = settings(path)
+    async with open_sqlite(config.history) as history:
+        core = Core(config, Registry(config), history, clock)
+        with ThreadPoolExecutor(1) as threads:
+            understander = Understander(core, threads)
+            await understander.recollect()
+            yield core, understander
+
+
+def sketch(value: float, samples: int) -> Sketch:
+    made = Sketch()
+    for _ in range(samples):
+        made.add(value)
+    return made
+
+
+def heartbeat(
+    node: str, sequence: int, at: float, loads: Mapping[str, tuple[str, Quantities]], samples: int = 0
+) -> Report:
+    """A node whose containers, of these services, did this much in every sample."""
+    usage = tuple(
+        ContainerUsage(
+            f"id-of-{name}",
+            sketch(load.cpu_cores or 0.0, samples),
+            sketch(float(load.memory_bytes or 0), samples),
+            sketch(load.disk_bytes_per_second or 0.0, samples),
+            sketch(load.network_bytes_per_second or 0.0, samples),
+        )
+        for name, (_, load) in loads.items()
+    )
+    whole = report(
+        node,
+        sequence=sequence,
+        at=at,
+        containers=[
+            container(name, service=service, image=f"{service}:1", used=load)
+            for name, (service, load) in loads.items()
+        ],
+    )
+    said = msgspec.structs.replace(HEARTBEAT, usage=usage if samples else ())
+    return msgspec.structs.replace(whole, heartbeat=said)
+
+
+async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path: Path) -> None:
+    async with thinking(tmp_path / "history.db", Clock()) as (core, understander):
+        loads = {
+            "web-1": ("web", HUNGRY),
+            "web-2": ("web", HUNGRY),
+            "db": ("db", Quantities(0.1, 4_000_000_000, 1000.0, 1000.0)),
+        }
+        take_in(core.registry, heartbeat("alpha", 1, START, loads, samples=300), START)
+        take_in(core.registry, heartbeat("beta", 1, START, {"web-3": ("web", HUNGRY)}, samples=10), START)
+        found = await understander.think()
+        assert core.understood.latest is found
+        web, db = found.services["web"], found.services["db"]
+        assert (web.containers, web.nodes, web.image, web.known) == (3, 2, "web:1", True)
+        assert web.watched_seconds == pytest.approx(610 * HEARTBEAT.sample_seconds)
+        assert web.quantities(Statistic.ENVELOPE).cpu_cores == pytest.approx(2.0, rel=0.01)
+        assert web.dominant is not None
+        assert web.dominant.resource is Resource.CPU
+        assert db.dominant is not None
+        assert db.dominant.resource is Resource.MEMORY
+        assert 0 < db.dominant.confidence < web.dominant.confidence < 1
+        assert {each.name for each in found.groups} == {"cpu", "memory"}
+        # Those who decide see it too.
+        snapshot = core.registry.board.snapshot(START + MINUTE)
+        row = snapshot.services.index["db"]
+        assert snapshot.services.known[row]
+        assert RESOURCES[snapshot.services.dominant[row]] is Resource.MEMORY
+        groups = dict(zip(snapshot.tasks.ids, snapshot.tasks.group.tolist(), strict=True))
+        assert groups["id-of-web-1"] == groups["id-of-web-3"] != groups["id-of-db"]
+        assert NOWHERE not in groups.values()
+
+
+async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_too(tmp_path: Path) -> None:
+    path, clock = tmp_path / "history.db", Clock()
+    async with thinking(path, clock) as (core, understander):
+        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START)
+        before = (await understander.think()).services["web"]
+    clock.now += 3600
+    async with thinking(path, clock) as (core, understander):
+        remembered = core.understood.latest.services["web"]
+        assert (remembered.known, remembered.containers) == (True, 0)
+        assert remembered.dominant is not None
+        assert before.dominant is not None
+        assert remembered.dominant.history == before.dominant.history
+        assert remembered.dominant.explanation == before.dominant.explanation
+        np.testing.assert_array_equal(remembered.statistics, before.statistics)
+        idle = Quantities(0.0, 1_000_000)
+        take_in(core.registry, heartbeat("beta", 1, clock.now, {"web-9": ("web", idle)}), clock.now)
+        found = await understander.think()
+        assert found.services["web"].known
+        snapshot = core.registry.board.snapshot(clock.now + MINUTE)
+        assert snapshot.tasks.envelope[0] == pytest.approx(before.statistics[:, Statistic.ENVELOPE])
+        assert snapshot.tasks.samples[0] == 0
+
+
+async def test_a_service_that_was_hardly_watched_is_not_known_and_a_stranger_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    async with thinking(tmp_path / "history.db", clock) as (core, understander):
+        loads = {"web-1": ("web", HUNGRY), "new": ("new", HUNGRY)}
+        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": loads["web-1"]}, samples=300), START)
+        take_in(core.registry, heartbeat("beta", 1, START, {"new": loads["new"]}, samples=10), START)
+        assert {each.name: each.known for each in (await understander.think()).services.values()} == {
+            "web": True,
+            "new": False,
+        }
+        for node in ("alpha", "beta"):
+            take_in(core.registry, heartbeat(node, 2, START + 1, {}), START + 1)
+        clock.now += MINUTE
+        assert set((await understander.think()).services) == {"web"}
+        clock.now += 31 * 86_400
+        assert not (await understander.think()).services
+        assert not await core.history.recollect("service")
+
+
+async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    looked: list[str] = []
+    watched = Registry.watched
+
+    def noting(self: Registry, node: str) -> list[Watched]:
+        looked.append(node)
+        return watched(self, node)
+
+    monkeypatch.setattr(Registry, "watched", noting)
+    async with thinking(tmp_path / "history.db", clock) as (core, understander):
+
+        async def looks() -> list[str]:
+            looked.clear()
+            await understander.think()
+            return sorted(looked)
+
+        def hear(node: str, sequence: int, loads: Mapping[str, tuple[str, Quantities]], samples: int) -> None:
+            take_in(core.registry, heartbeat(node, sequence, clock.now, loads, samples), clock.now)
+
+        hear("alpha", 1, {"web-1": ("web", HUNGRY)}, 10)
+        hear("beta", 1, {"web-2": ("web", HUNGRY)}, 10)
+        assert await looks() == ["alpha", "beta"]
+        clock.now += MINUTE
+        assert not await looks()
+        assert core.understood.latest.services["web"].containers == 2
+        # More samples; a container that went; and nothing that a service is learnt from.
+        hear("alpha", 2, {"web-1": ("web", HUNGRY)}, 5)
+        assert await looks() == ["alpha"]
+        assert core.understood.latest.services["web"].watched_seconds == 25 * HEARTBEAT.sample_seconds
+        hear("beta", 2, {}, 0)
+        hear("alpha", 3, {"web-1": ("web", HUNGRY)}, 0)
+        assert await looks() == ["beta"]
+        assert core.understood.latest.services["web"].nodes == 1
+        clock.now += core.config.understanding.anew_seconds
+        assert await looks() == ["alpha", "beta"]
+
+
+async def test_after_a_pass_that_failed_everything_is_looked_at_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with thinking(tmp_path / "history.db", Clock()) as (core, understander):
+        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=10), START)
+        await understander.think()
+        take_in(core.registry, heartbeat("beta", 1, START, {"web-2": ("web", HUNGRY)}, samples=10), START)
+        with monkeypatch.context() as patched:
+            patched.setattr(Running, "learn", _no_room)
+            with pytest.raises(MemoryError):
+                await understander.think()
+        assert (await understander.think()).services["web"].containers == 2
+
+
+def _no_room(_running: Running, _at: float) -> Mapping[str, Learnt]:
+    raise MemoryError
+
+
+async def test_a_node_that_goes_quiet_is_told_of_over_a_restart_and_until_it_is_back(tmp_path: Path) -> None:
+    path, clock = tmp_path / "history.db", Clock()
+    first = heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)})
+    async with thinking(path, clock) as (core, understander):
+        take_in(core.registry, first, START)
+        assert not await understander.look()
+        clock.now += 10 * MINUTE
+        (opened,) = await understander.look()
+        assert (opened.kind, opened.subject) == (Kind.QUIET, "alpha")
+        assert core.understood.bottlenecks == (opened,)
+    async with thinking(path, clock) as (core, understander):
+        take_in(core.registry, first, START)
+        assert core.understood.bottlenecks == (opened,)
+        assert not await understander.look()
+        assert [each.id for each in core.understood.bottlenecks] == [opened.id]
+        back = heartbeat("alpha", 2, clock.now, {"web-1": ("web", HUNGRY)})
+        take_in(core.registry, back, clock.now)
+        closed: tuple[Bottleneck, ...] = ()
+        while not closed:
+            clock.now += MINUTE
+            take_in(core.registry, msgspec.structs.replace(back, sequence=int(clock.now)), clock.now)
+            closed = await understander.look()
+        assert (closed[0].id, closed[0].is_open) == (opened.id, False)
+
+
+async def test_a_history_that_cannot_be_written_stops_no_thought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    async with thinking(tmp_path / "history.db", clock) as (core, understander):
+        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START)
+
+        async def full(_kind: str, _entries: Mapping[str, bytes | None]) -> None:
+            raise Unavailable("the disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(core.history), "remember", staticmethod(full))
+            assert (await understander.think()).services["web"].known
+        assert "the disk is full" in caplog.text
+        assert not await core.history.recollect("service")
+        # It is made up for at the next pass.
+        await understander.think()
+        assert set(await core.history.recollect("service")) == {"web"}
+
+
+async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = settings(tmp_path / "history.db")
+    tries: asyncio.Queue[str] = asyncio.Queue()
+    think = Understander.think
+
+    async def failing_at_first(self: Understander) -> object:
+        tries.put_nowait("think")
+        if tries.qsize() == 1:
+            raise ValueError("no idea")
+        return await think(self)
+
+    async def at_once(_seconds: float) -> None:
+        await sleep(0)
+
+    sleep = asyncio.sleep
+    monkeypatch.setattr(Understander, "think", failing_at_first)
+    monkeypatch.setattr("collector.jobs.analysis.asyncio.sleep", at_once)
+    async with open_sqlite(config.history) as history:
+        core = Core(config, Registry(config), history, Clock())
+        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}), START)
+        async with understanding(core):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10):
+                    while "web" not in core.understood.latest.services:
+                        await sleep(0)
+            assert "web" in core.understood.latest.services
+    assert "no idea" in caplog.text

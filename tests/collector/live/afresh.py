@@ -1,0 +1,84 @@
+"""What a snapshot should be: made from everything that the registry knows, without the board."""
+
+from collections import Counter
+from dataclasses import fields
+
+import numpy as np
+
+from collector.api.answers import State
+from collector.config import CollectorConfig
+from collector.live.registry import Registry
+from collector.live.task_columns import promise
+from collector.live.traits import node_traits, task_traits
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble, four
+from collector.snapshot.tables import Liveness, Snapshot
+from wire.resources import RESOURCES, Quantities
+
+_STATES = {State.UP: Liveness.UP, State.SUSPECT: Liveness.SUSPECT, State.DOWN: Liveness.DOWN}
+
+
+def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
+    """The snapshot of a registry that was told of neither envelopes nor promises."""
+    claims = Counter(name for entry in registry._entries.values() for name in entry.picture.containers)
+    nodes, tasks = [], []
+    for name, entry in registry._entries.items():
+        picture = entry.picture
+        traits = node_traits(name, config.nodes, {})
+        short = {said.alert.resource for said, is_open in entry.alerts.listed(picture.boot) if is_open}
+        cpu, memory, disk, network = (resource in short for resource in RESOURCES)
+        nodes.append(
+            NodeFacts(
+                name=name,
+                capacity=Quantities() if picture.state is None else picture.state.what.capacity,
+                used=Quantities() if picture.state is None else picture.state.what.used,
+                liveness=_STATES[registry._state(entry, now)],
+                accepts=traits.accepts,
+                heard_seconds_ago=now - entry.heard_at,
+                generation=traits.generation,
+                bottleneck=(cpu, memory, disk, network),
+                domain=traits.labels.get(config.placement.domain_label),
+                curve=None if picture.heartbeat is None else picture.heartbeat.what.power_curve,
+                labels=traits.labels,
+            )
+        )
+        for container, said in picture.containers.items():
+            state = said.what
+            task_class, kind, movable = task_traits(state.labels, config.placement.default_class)
+            tasks.append(
+                TaskFacts(
+                    id=container if claims[container] == 1 else f"{name}/{container}",
+                    node=name,
+                    name=state.name,
+                    service=state.service,
+                    used=state.used,
+                    requested=Quantities(*promise(state.limit, four(nodes[-1].capacity))),
+                    task_class=task_class,
+                    kind=kind,
+                    movable=movable,
+                )
+            )
+    return assemble(nodes, tasks, at=now)
+
+
+NOT_KNOWN_AFRESH = frozenset({"history", "failures", "age_seconds", "settled_seconds"})
+"""What depends on when things were heard of, not only on what was."""
+
+
+def assert_same(one: Snapshot, other: Snapshot, but: frozenset[str] = NOT_KNOWN_AFRESH) -> None:
+    """Every column of every table is equal."""
+    assert (one.at, one.domain_names) == (other.at, other.domain_names)
+    for table in ("nodes", "tasks", "services"):
+        mine, theirs = getattr(one, table), getattr(other, table)
+        for column in fields(mine):
+            if column.name in but:
+                continue
+            left, right = getattr(mine, column.name), getattr(theirs, column.name)
+            what = f"{table}.{column.name}"
+            if column.name == "power":
+                for part in fields(left):
+                    np.testing.assert_array_equal(getattr(left, part.name), getattr(right, part.name), what)
+            elif isinstance(left, np.ndarray):
+                assert left.dtype == right.dtype, what
+                np.testing.assert_array_equal(left, right, what)
+            else:
+                assert left == right, what

@@ -1,0 +1,38 @@
+import pytest
+
+from collector.config import NodeRule
+from collector.live.traits import node_traits, task_traits
+from collector.snapshot.tables import Generation, Kind
+
+RULES = {
+    "web-*": NodeRule(labels={"zone": "a", "disk": "ssd"}, generation="young"),
+    "web-1": NodeRule(labels={"zone": "b"}, accepts=False),
+}
+
+
+def test_without_labels_nothing_may_be_taken_and_all_may_be_moved() -> None:
+    assert task_traits({}, 1) == (1, Kind.SERVICE, True)
+
+
+@pytest.mark.parametrize("bad", ["0", "5", "one", "", " 2"])
+def test_a_class_that_there_is_not_is_the_default(bad: str) -> None:
+    assert task_traits({"wattpack.class": bad, "wattpack.kind": bad, "wattpack.move": bad}, 3) == (
+        3,
+        Kind.SERVICE,
+        True,
+    )
+
+
+def test_of_rules_that_fit_the_last_that_says_something_counts() -> None:
+    traits = node_traits("web-1", RULES, {"zone": "told", "cpu": "arm"})
+    assert traits.labels == {"zone": "b", "disk": "ssd", "cpu": "arm"}
+    assert (traits.generation, traits.accepts) == (Generation.YOUNG, False)
+    assert node_traits("db", RULES, {}).labels == {}
+
+
+def test_a_node_s_own_labels_speak_where_no_rule_does() -> None:
+    told = {"wattpack.generation": "nursery", "wattpack.accept": "never"}
+    traits = node_traits("db", RULES, told)
+    assert (traits.generation, traits.accepts) == (Generation.NURSERY, False)
+    assert node_traits("web-2", RULES, told).generation is Generation.YOUNG
+    assert node_traits("db", {"*": NodeRule(accepts=True)}, told).accepts

@@ -1,0 +1,32 @@
+from collector.placement.planning import proposals
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import Snapshot
+from tests.collector.policies.clusters import amount
+
+_CPU_IS_SHORT = (True, False, False, False)
+
+
+def snapshot(beside: NodeFacts) -> Snapshot:
+    """A node that is short of CPU, one that is switched off, and another."""
+    capacity = amount(10, 10, 10, 10)
+    short = NodeFacts(name="a", capacity=capacity, used=amount(9.5, 0), bottleneck=_CPU_IS_SHORT)
+    asleep = NodeFacts(name="c", capacity=capacity, used=amount(0, 0), on=False)
+    hog = TaskFacts(id="id-of-hog", name="hog", node="a", used=amount(5, 0.1), service="hog")
+    return assemble([short, beside, asleep], [hog])
+
+
+def test_a_move_to_a_node_that_is_off_is_proposed_with_switching_it_on() -> None:
+    full = NodeFacts(name="b", capacity=amount(10, 10, 10, 10), used=amount(6, 0))
+    (proposal,) = proposals(snapshot(full)).proposals
+    assert proposal.wake is not None
+    assert (proposal.wake.kind, proposal.wake.node) == ("power-on", "c")
+    assert proposal.move is not None
+    assert (proposal.move.name, proposal.move.target) == ("hog", "c")
+
+
+def test_nothing_is_switched_on_where_a_node_that_is_on_has_room() -> None:
+    idle = NodeFacts(name="b", capacity=amount(10, 10, 10, 10), used=amount(1, 0))
+    (proposal,) = proposals(snapshot(idle)).proposals
+    assert proposal.wake is None
+    assert proposal.move is not None
+    assert proposal.move.target == "b"

@@ -1,0 +1,139 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.placement import reservations as ledgers
+from collector.placement.reservations import Ledger
+from collector.policies.interface import Request
+from collector.policies.table import POLICIES
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import Snapshot
+from tests.collector.policies.clusters import amount
+from wire.errors import Complaint
+
+NEED = amount(1.0, 1.0)
+WEB = Request(demand=NEED, reserve=NEED, known=True, service="web")
+EMPTY = amount(0.0, 0.0)
+
+
+def cluster(*tasks: tuple[str, str], at: float = 0.0) -> Snapshot:
+    """Three nodes of eight cores, and tasks of the service `web` by id and node."""
+    nodes = [NodeFacts(name=name, capacity=amount(8.0, 8.0), used=EMPTY) for name in "abc"]
+    return assemble(nodes, [TaskFacts(id=name, node=node, service="web") for name, node in tasks], at=at)
+
+
+def tasks_on(snapshot: Snapshot) -> dict[str, int]:
+    return dict(zip(snapshot.nodes.names, snapshot.nodes.tasks.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("policy", ["spread", "draps", "least-allocated", "target-load"])
+def test_requests_in_a_row_do_not_all_go_to_the_node_that_looked_idle(policy: str) -> None:
+    ledger, base, chosen = Ledger(), cluster(), Counter[str]()
+    place, settings = POLICIES[policy].place, POLICIES[policy].settings()
+    assert place is not None
+    for now in range(9):
+        seen = ledger.fold(base, now)
+        best = place(seen, WEB, settings).best
+        assert best is not None
+        ledger.place(seen, WEB, base.nodes.names[best], now=now, seconds=60.0)
+        chosen[base.nodes.names[best]] += 1
+    if policy == "target-load":
+        # It fills a node up to its target first, and then the next.
+        assert max(chosen.values()) <= 4
+    else:
+        assert chosen == {"a": 3, "b": 3, "c": 3}
+
+
+def test_a_placement_counts_until_its_container_is_seen() -> None:
+    ledger, before = Ledger(), cluster(("old", "a"))
+    ledger.place(ledger.fold(before, 0.0), WEB, "a", now=0.0, seconds=60.0)
+    ledger.place(ledger.fold(before, 1.0), WEB, "a", now=1.0, seconds=60.0)
+    assert tasks_on(ledger.fold(before, 2.0)) == {"a": 3, "b": 0, "c": 0}
+    one_came = cluster(("new", "a"), ("old", "a"))
+    assert tasks_on(ledger.fold(one_came, 3.0)) == {"a": 3, "b": 0, "c": 0}
+    assert len(ledger.placements(3.0)) == 1
+    again = cluster(("new", "a"), ("old", "a"))
+    assert len(ledger.placements(4.0)) == 1, "one container ends one placement, however often it is seen"
+    assert tasks_on(ledger.fold(again, 4.0)) == {"a": 3, "b": 0, "c": 0}
+    both = cluster(("new", "a"), ("newer", "a"), ("old", "a"))
+    assert tasks_on(ledger.fold(both, 5.0)) == {"a": 3, "b": 0, "c": 0}
+    assert ledger.placements(5.0) == []
+
+
+def test_containers_elsewhere_or_of_another_service_end_nothing() -> None:
+    ledger, before = Ledger(), cluster()
+    ledger.place(before, WEB, "a", now=0.0, seconds=60.0)
+    ledger.place(before, Request(demand=NEED), "b", now=0.0, seconds=60.0)
+    ledger.fold(cluster(("new", "b"), ("newer", "c")), 1.0)
+    assert [each.sent.node for each in ledger.placements(1.0)] == ["a", "b"]
+
+
+def test_a_placement_ends_with_its_time_or_when_it_is_released() -> None:
+    ledger, base = Ledger(), cluster()
+    first = ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
+    second = ledger.place(base, WEB, "b", now=0.0, seconds=20.0)
+    assert ledger.release(second.id) is second
+    assert ledger.release(second.id) is None
+    assert tasks_on(ledger.fold(base, 9.0)) == {"a": 1, "b": 0, "c": 0}
+    assert first.expires_at == 10.0
+    assert tasks_on(ledger.fold(base, 10.0)) == {"a": 0, "b": 0, "c": 0}
+    assert ledger.turn == 2
+
+
+def test_of_the_same_name_only_the_last_counts() -> None:
+    ledger, base = Ledger(), cluster()
+    for node in "abc":
+        ledger.place(base, WEB, node, now=0.0, seconds=10.0, name="pod")
+    assert tasks_on(ledger.fold(base, 1.0)) == {"a": 0, "b": 0, "c": 1}
+
+
+def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "MOST", 2)
+    ledger, base = Ledger(), cluster()
+    ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
+    ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
+    with pytest.raises(Complaint, match="release some"):
+        ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
+
+
+def test_what_was_left_is_left_alone_for_its_time() -> None:
+    ledger = Ledger()
+    ledger.leave("web", "a", until=100.0)
+    ledger.leave("web", "a", until=50.0)
+    ledger.leave("db", "b", until=100.0)
+    assert ledger.left_by(["web"], 99.0) == {"a"}
+    assert ledger.left_by(["web", "db"], 99.0) == {"a", "b"}
+    assert ledger.left_by(["web"], 100.0) == frozenset()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("place"), st.sampled_from("abc")),
+        st.tuples(st.just("look"), st.sampled_from("abc")),
+        st.tuples(st.just("release"), st.sampled_from("abc")),
+    ),
+    max_size=20,
+)
+
+
+@given(STEPS)
+def test_folding_step_by_step_is_the_same_as_all_at_once(steps: list[tuple[str, str]]) -> None:
+    ledger, base = Ledger(), cluster(("old", "a"))
+    for step, node in steps:
+        match step:
+            case "place":
+                ledger.place(base, WEB, node, now=0.0, seconds=10.0)
+            case "look":
+                ledger.fold(base, 0.0)
+            case "release":
+                for each in ledger.placements(0.0):
+                    if each.sent.node == node:
+                        ledger.release(each.id)
+                        break
+    expected = Counter(each.sent.node for each in ledger.placements(0.0)) + Counter("a")
+    folded = ledger.fold(base, 0.0)
+    assert Counter(tasks_on(folded)) == expected
+    assert folded.instances(0).tolist() == [expected[name] for name in "abc"]
+    assert folded.nodes.allocated[:, 0].tolist() == [expected[name] - (name == "a") for name in "abc"]

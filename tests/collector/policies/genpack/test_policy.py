@@ -1,0 +1,244 @@
+"""Nursery, young and old: who goes where, what is woken, emptied and switched off."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.policies.genpack.generations import GenPackSettings, generations
+from collector.policies.genpack.policy import place, rebalance
+from collector.policies.interface import Move, Plan, Power, Refused, Request
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from collector.snapshot.tables import Generation, Liveness, Snapshot
+from tests.collector.policies.clusters import CURVE, amount
+
+NURSERY, YOUNG, OLD = Generation.NURSERY, Generation.YOUNG, Generation.OLD
+SETTINGS = GenPackSettings()
+CPU_HEAVY, MEMORY_HEAVY = amount(2, 1), amount(1, 2)
+
+
+def node(name: str, generation: Generation, **facts: Any) -> NodeFacts:
+    return NodeFacts(**{"name": name, "capacity": amount(6, 6), "generation": generation, **facts})
+
+
+def asleep(name: str, generation: Generation, **facts: Any) -> NodeFacts:
+    return node(name, generation, on=False, liveness=Liveness.DOWN, heard_seconds_ago=1e6, **facts)
+
+
+def task(name: str, on: str, need: Any = CPU_HEAVY, **facts: Any) -> TaskFacts:
+    return TaskFacts(
+        **{"id": name, "node": on, "envelope": need, "samples": 20, "age_seconds": 100.0, **facts}
+    )
+
+
+def order(snapshot: Snapshot, request: Request) -> list[str]:
+    return [snapshot.nodes.names[row] for row in place(snapshot, request, SETTINGS).rows]
+
+
+def moves(plan: Plan) -> dict[str, str]:
+    return {action.task: action.target for action in plan.actions if isinstance(action, Move)}
+
+
+def switched(plan: Plan) -> dict[str, bool]:
+    return {action.node: action.on for action in plan.actions if isinstance(action, Power)}
+
+
+def test_what_is_not_known_goes_to_the_nursery_and_the_known_skip_it() -> None:
+    snapshot = assemble([node("n", NURSERY), node("o", OLD), node("y", YOUNG)])
+    assert order(snapshot, Request(demand=CPU_HEAVY)) == ["n", "y", "o"]
+    assert order(snapshot, Request(demand=CPU_HEAVY, known=True)) == ["y", "n", "o"]
+
+
+def test_the_young_are_packed_and_the_nursery_is_spread() -> None:
+    nodes = [node("n1", NURSERY), node("n2", NURSERY), node("y1", YOUNG), node("y2", YOUNG)]
+    snapshot = assemble(nodes, [task("a", "n1"), task("b", "y2")])
+    assert order(snapshot, Request(demand=CPU_HEAVY))[:2] == ["n2", "n1"]
+    assert order(snapshot, Request(demand=CPU_HEAVY, known=True))[:2] == ["y2", "y1"]
+
+
+def test_where_an_envelope_has_no_room_is_refused() -> None:
+    snapshot = assemble([node("y", YOUNG)], [task("a", "y", amount(5, 1))])
+    assert place(snapshot, Request(demand=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [Refused.CPU]
+
+
+def test_what_is_asked_for_stands_for_what_is_not_known() -> None:
+    snapshot = assemble([node("n", NURSERY)], [task("a", "n", amount(5, 1))])
+    assert place(snapshot, Request(reserve=CPU_HEAVY), SETTINGS).refused.tolist() == [Refused.CPU]
+    assert place(snapshot, Request(reserve=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [Refused.NOT]
+
+
+def test_one_that_is_off_is_woken_before_a_foreign_generation_is_used() -> None:
+    snapshot = assemble([node("n", NURSERY), asleep("y1", YOUNG), node("y2", YOUNG)], [task("a", "y2")])
+    ranking = place(snapshot, Request(demand=amount(5, 1), known=True), SETTINGS)
+    assert [snapshot.nodes.names[row] for row in ranking.rows] == ["y1", "n"]
+    assert ranking.needs(1) == (Power(node="y1", on=True, reasons=("no node that is on has room",)),)
+    assert ranking.needs(0) == ()
+
+
+def test_a_service_can_be_kept_apart() -> None:
+    nodes = [
+        node("y1", YOUNG, domain="east"),
+        node("y2", YOUNG, domain="east"),
+        node("y3", YOUNG, domain="west"),
+    ]
+    snapshot = assemble(nodes, [task("a", "y1", service="web")])
+    request = Request(demand=CPU_HEAVY, known=True, service="web", spread=True)
+    assert order(snapshot, request) == ["y3", "y1", "y2"]
+
+
+def test_the_motivating_example_is_placed_whole_by_a_phase() -> None:
+    """Twelve containers, profiled in a nursery, move to three young nodes; spread and binpack place ten."""
+    arriving = [CPU_HEAVY] * 4 + [MEMORY_HEAVY] * 2 + [CPU_HEAVY] * 2 + [MEMORY_HEAVY] * 4
+    tasks = [task(f"{number:02}", "n", need, age_seconds=700.0) for number, need in enumerate(arriving)]
+    nodes = [node("n", NURSERY, capacity=amount(64, 64)), *(node(f"y{number}", YOUNG) for number in range(3))]
+    plan = rebalance(assemble(nodes, tasks), SETTINGS)
+    assert len(moves(plan)) == 12
+    assert set(moves(plan).values()) == {"y0", "y1", "y2"}
+    assert not plan.left
+
+
+@pytest.mark.parametrize(
+    ("facts", "on", "target"),
+    [
+        ({"age_seconds": 599.0}, "n", None),
+        ({"age_seconds": 600.0}, "n", "y"),
+        ({"age_seconds": 600.0, "samples": 0}, "n", None),
+        ({"age_seconds": 600.0, "movable": False}, "n", None),
+        ({"age_seconds": 1799.0}, "y", None),
+        ({"age_seconds": 1800.0}, "y", "o"),
+        ({"age_seconds": 1800.0, "settled_seconds": 60.0}, "y", None),
+        ({"age_seconds": 1e9}, "o", None),
+    ],
+)
+def test_who_lives_long_enough_moves_on(facts: dict[str, Any], on: str, target: str | None) -> None:
+    snapshot = assemble([node("n", NURSERY), node("o", OLD), node("y", YOUNG)], [task("a", on, **facts)])
+    assert moves(rebalance(snapshot, SETTINGS)) == ({} if target is None else {"a": target})
+
+
+def test_an_idle_node_is_switched_off_but_never_the_nursery() -> None:
+    nodes = [
+        node("n", NURSERY),
+        node("o", OLD, curve=CURVE),
+        node("y", YOUNG),
+        node("z", YOUNG, accepts=False),
+    ]
+    plan = rebalance(assemble(nodes, [task("a", "y")]), SETTINGS)
+    assert switched(plan) == {"o": False}
+    assert [action.gain_watts for action in plan.actions if isinstance(action, Power)] == [20.0]
+
+
+def test_what_gets_something_in_the_plan_is_not_switched_off() -> None:
+    plan = rebalance(
+        assemble([node("n", NURSERY), node("y", YOUNG)], [task("a", "n", age_seconds=700.0)]), SETTINGS
+    )
+    assert moves(plan) == {"a": "y"}
+    assert switched(plan) == {}
+
+
+def test_the_escape_wakes_the_most_efficient_node_with_room_before_anything_moves_there() -> None:
+    hungry = msgspec.structs.replace(CURVE, idle_watts=200.0)
+    nodes = [
+        node("n", NURSERY),
+        asleep("y1", YOUNG, curve=hungry),
+        asleep("y2", YOUNG, curve=CURVE),
+        asleep("y3", YOUNG, curve=CURVE, capacity=amount(1, 1)),
+    ]
+    plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
+    assert moves(plan) == {"a": "y2"}
+    assert switched(plan) == {"y2": True}
+    assert isinstance(plan.actions[0], Power)
+
+
+def test_what_finds_no_room_stays_in_sight() -> None:
+    nodes = [node("n", NURSERY), node("y", YOUNG, capacity=amount(1, 1))]
+    plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
+    assert moves(plan) == {}
+    assert plan.left == ("1 containers stay: no node for the young has room for them",)
+
+
+def test_a_node_whose_containers_fit_elsewhere_is_emptied_and_switched_off() -> None:
+    nodes = [node("y1", YOUNG, curve=CURVE), node("y2", YOUNG, curve=CURVE), node("y3", YOUNG, curve=CURVE)]
+    tasks = [task("a", "y1"), task("b", "y1"), task("c", "y2", MEMORY_HEAVY)]
+    plan = rebalance(assemble([*nodes, node("n", NURSERY)], tasks), SETTINGS)
+    assert moves(plan) == {"c": "y1"}
+    assert switched(plan) == {"y2": False, "y3": False}
+    assert plan.watts_before is None  # The nursery has told no curve.
+
+
+def test_a_node_is_not_emptied_in_part_nor_where_it_does_not_pay() -> None:
+    nodes = [node("n", NURSERY, curve=CURVE), *(node(name, YOUNG, curve=CURVE) for name in ("y1", "y2"))]
+    pinned = [task("a", "y1", amount(4, 1)), task("b", "y2"), task("c", "y2", movable=False)]
+    assert moves(rebalance(assemble(nodes, pinned), SETTINGS)) == {}
+    big = [
+        task(name, on, need, mean=need)
+        for name, on, need in (("a", "y1", amount(4, 1)), ("b", "y2", amount(2, 1)))
+    ]
+    assert moves(rebalance(assemble(nodes, big), SETTINGS)) == {"b": "y1"}
+    assert moves(rebalance(assemble(nodes, big), GenPackSettings(payback_seconds=1.0))) == {}
+
+
+def test_a_node_that_envelopes_outgrew_gives_the_biggest_away() -> None:
+    nodes = [node("n", NURSERY), node("y1", YOUNG), node("y2", YOUNG)]
+    tasks = [task("a", "y1", amount(4, 1)), task("b", "y1", amount(3, 1)), task("c", "y2", amount(2, 1))]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"a": "y2"}
+
+
+def test_one_that_has_a_bottleneck_is_relieved_but_given_nothing() -> None:
+    short = (True, False, False, False)
+    nodes = [node("n", NURSERY), node("y1", YOUNG, bottleneck=short), node("y2", YOUNG)]
+    outgrown = [task("a", "y1", amount(4, 1)), task("b", "y1", amount(3, 1))]
+    assert moves(rebalance(assemble(nodes, outgrown), SETTINGS)) == {"a": "y2"}
+    profiled = [task("a", "y1", amount(1, 1)), task("b", "n", amount(1, 1), age_seconds=700.0)]
+    assert moves(rebalance(assemble(nodes, profiled), SETTINGS)) == {"b": "y2"}
+
+
+def test_what_is_told_is_said_in_whole_sentences() -> None:
+    nodes = [node("n", NURSERY), node("y", YOUNG)]
+    plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
+    assert plan.reasons == (
+        "1 of 1 containers move from the nursery to the young: they ran for 600 s or more",
+    )
+    assert plan.actions[0].reasons == (
+        "it ran for 600 s or more",
+        "y is the least available of the young with room for it",
+    )
+
+
+def test_the_budget_of_moves_is_kept_and_said() -> None:
+    tasks = [task(f"{number}", "n", amount(0.5, 0.5), age_seconds=700.0) for number in range(5)]
+    plan = rebalance(assemble([node("n", NURSERY), node("y", YOUNG)], tasks), GenPackSettings(moves=3))
+    assert len(moves(plan)) == 3
+    assert plan.left == ("2 more moves wait: a plan has 3 at most",)
+
+
+def test_without_assignment_the_most_efficient_are_for_the_old() -> None:
+    """Twelve nodes become five for the nursery, four for the young and three for the old, as in the paper."""
+    nodes = [
+        NodeFacts(
+            name=f"{number:02}",
+            capacity=amount(8, 8),
+            curve=msgspec.structs.replace(CURVE, idle_watts=100.0 - number),
+        )
+        for number in range(12)
+    ]
+    assert generations(assemble(nodes), SETTINGS).tolist() == [NURSERY] * 5 + [YOUNG] * 4 + [OLD] * 3
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, []), (1, [NURSERY]), (2, [YOUNG, NURSERY]), (3, [OLD, YOUNG, NURSERY])],
+)
+def test_a_small_cluster_has_a_nursery_first(count: int, expected: list[Generation]) -> None:
+    nodes = [NodeFacts(name=str(number), capacity=amount(8, 8)) for number in range(count)]
+    assert generations(assemble(nodes), SETTINGS).tolist() == expected
+
+
+def test_shares_that_leave_nothing_still_leave_a_nursery() -> None:
+    nodes = [NodeFacts(name=str(number), capacity=amount(8, 8)) for number in range(4)]
+    found = generations(assemble(nodes), GenPackSettings(young_share=1.0, old_share=1.0))
+    assert found.tolist().count(NURSERY) == 1
+
+
+def test_where_some_are_assigned_the_others_are_for_the_young() -> None:
+    nodes = [node("a", Generation.ANY), node("b", OLD)]
+    assert generations(assemble(nodes), SETTINGS).tolist() == [YOUNG, OLD]

@@ -1,0 +1,28 @@
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from collector.policies.draps import rebalance
+from collector.policies.interface import Stability
+from collector.snapshot.codec import pack, unpack
+from tests.collector.control.builders import FakeDriver, actor_of, staged, view
+
+
+async def test_a_policy_decides_the_same_from_what_was_kept(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        stage.begin()
+        snapshot = await (await actor_of(stage, FakeDriver(view_now=view()))).situation.snapshot()
+    kept = unpack(pack(snapshot))
+    settings = Stability(cool_down_seconds=0)
+    assert rebalance(kept, settings) == rebalance(snapshot, settings)
+    assert rebalance(kept, settings).actions
+    for table in ("nodes", "tasks", "services"):
+        before, after = getattr(snapshot, table), getattr(kept, table)
+        for column in fields(before):
+            one, other = getattr(before, column.name), getattr(after, column.name)
+            if isinstance(one, np.ndarray):
+                np.testing.assert_array_equal(one, other, strict=True)
+            elif column.name != "power":
+                assert one == other
+    np.testing.assert_array_equal(kept.nodes.watts, snapshot.nodes.watts)

@@ -1,0 +1,73 @@
+from math import nan
+
+import numpy as np
+
+from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from collector.snapshot.pending import Sent, with_sent
+from collector.snapshot.tables import Snapshot
+from wire.resources import Quantities
+
+ONE = (1.0, 2.0, nan, nan)
+
+
+def cluster() -> Snapshot:
+    has = Quantities(8.0, 16, 100.0, 100.0)
+    nodes = [
+        NodeFacts(name=name, capacity=has, used=Quantities(3.0, 4), labels={"disk": name}) for name in "ab"
+    ]
+    task = TaskFacts(
+        id="t", node="a", service="web", mean=Quantities(2.0, 3), requested=Quantities(2.0, 3), task_class=3
+    )
+    return assemble(nodes, [task])
+
+
+def sent(node: str = "b", service: str | None = "web", task_class: int = 2) -> Sent:
+    variance = (0.5, 0.0, 0.0, 0.0)
+    return Sent(
+        node=node,
+        service=service,
+        allocated=ONE,
+        envelope=ONE,
+        mean=ONE,
+        variance=variance,
+        task_class=task_class,
+    )
+
+
+def test_what_was_sent_counts_in_every_sum_of_its_node() -> None:
+    before = cluster()
+    after = with_sent(before, [sent(), sent("a", task_class=2)], turn=2)
+    for column in ("used", "allocated", "reserved", "mean"):
+        more = np.nan_to_num(getattr(after.nodes, column)) - np.nan_to_num(getattr(before.nodes, column))
+        assert more.tolist() == [[1.0, 2.0, 0.0, 0.0]] * 2, column
+    assert (after.nodes.variance - before.nodes.variance)[:, 0].tolist() == [0.5, 0.5]
+    assert after.nodes.tasks.tolist() == [2, 1]
+    assert after.nodes.strictest_class.tolist() == [2, 2]
+    assert after.turn == 2
+    assert before.nodes.tasks.tolist() == [1, 0]
+    assert before.nodes.strictest_class.tolist() == [3, 0]
+
+
+def test_it_counts_as_an_instance_of_its_service_even_if_that_is_new() -> None:
+    after = with_sent(cluster(), [sent(), sent("b", "new"), sent("a", None)], turn=3)
+    instances = {name: after.instances(row).tolist() for name, row in after.services.index.items()}
+    assert instances == {"web": [1, 1], "new": [0, 1]}
+    assert after.tasks_of(after.services.index["new"]).tolist() == []
+    assert after.tasks_of(after.services.index["web"]).tolist() == [0]
+    assert after.tasks_on(1).tolist() == []
+
+
+def test_what_was_sent_to_a_node_that_is_gone_counts_nowhere() -> None:
+    before = cluster()
+    assert with_sent(before, [sent("gone")], turn=before.turn) is before
+    assert with_sent(before, [sent("gone")], turn=1).nodes.tasks.tolist() == [1, 0]
+
+
+def test_what_was_made_of_names_tasks_and_labels_is_not_made_again() -> None:
+    before = cluster()
+    before.nodes.labelled("disk", "a")
+    made = before.once("something", object)
+    after = with_sent(before, [sent()], turn=1)
+    assert after.nodes.index is before.nodes.index
+    assert after.once("something", object) is made
+    assert after.nodes.labelled("disk", "b").tolist() == [False, True]

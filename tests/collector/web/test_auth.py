@@ -1,0 +1,201 @@
+"""Who gets in, over real connections."""
+
+import base64
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from collector.api.table import ROUTES
+from collector.config import CollectorConfig, Tls
+from collector.web.auth import names_in
+from collector.web.scopes import Scope
+from collector.web.token_file import changing
+from collector.web.tokens import make_token
+from tests.certificates import Authority, trusting
+from tests.collector.builders import JSON, START, Client, Clock, collecting, report, settings
+from wire.messages import encode
+
+
+@dataclass
+class Guarded:
+    """A collector with one token of each kind."""
+
+    client: Client
+    node: str
+    read: str
+    admin: str
+
+    async def ask(self, path: str, token: str | None, method: str = "GET", **options: Any) -> int:
+        headers = options.pop("headers", {}) | ({"Authorization": f"Bearer {token}"} if token else {})
+        async with self.client.http.request(
+            method, self.client.url + path, headers=headers, **options
+        ) as answer:
+            await answer.read()
+            return answer.status
+
+    async def tell(self, token: str | None, *nodes: str) -> int:
+        body = encode([report(node) for node in nodes])
+        return await self.ask("/v1/reports", token, "POST", data=body, headers=dict(JSON))
+
+
+@asynccontextmanager
+async def guarding(tmp_path: Path, config: CollectorConfig | None = None) -> AsyncIterator[Guarded]:
+    path = tmp_path / "tokens.jsonl"
+    secrets = [add(path, kind, "alpha") for kind in (Scope.NODE, Scope.READ, Scope.ADMIN)]
+    async with collecting(config or settings(tokens=path)) as client:
+        yield Guarded(client, *secrets)
+
+
+def add(path: Path, kind: Scope, name: str, expires_at: float | None = None) -> str:
+    token, secret = make_token(kind, name, START, expires_at)
+    with changing(path) as tokens:
+        tokens.append(token)
+    return secret
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
+    async with guarding(tmp_path) as guarded:
+        yield guarded
+
+
+async def test_every_route_but_those_on_health_needs_a_token(guarded: Guarded) -> None:
+    for route in ROUTES:
+        open_to_all = route.path in ("/healthz", "/readyz")
+        status = await guarded.ask(route.path, None, route.method)
+        assert (route.path, status) == (route.path, 200 if open_to_all else 401)
+    for path in ("/nowhere", "/v1/nodes/../../etc"):
+        assert await guarded.ask(path, None) == 401
+    assert await guarded.ask("/v1/nodes", None, "DELETE") == 401
+
+
+async def test_who_shows_no_valid_token_is_told_how(guarded: Guarded) -> None:
+    async with guarded.client.http.get(guarded.client.url + "/v1/nodes") as answer:
+        assert answer.headers.getall("WWW-Authenticate") == [
+            'Bearer realm="wattpack"',
+            'Basic realm="wattpack", charset="UTF-8"',
+        ]
+        said = msgspec.json.decode(await answer.read())
+    assert (said["status"], said["field"]) == (401, "Authorization")
+    for header in (
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        f"Basic {guarded.read}",
+        f"Digest {guarded.read}",
+        f"Bearer {guarded.read[:-1]}",
+        f"Bearer {guarded.read} {guarded.read}",
+    ):
+        status, _ = await guarded.client.ask("/v1/nodes", Authorization=header)
+        assert (header, status) == (header, 401)
+
+
+async def test_a_read_token_reads_asks_and_changes_nothing(guarded: Guarded) -> None:
+    for path in ("/v1/nodes", "/metrics", "/", "/openapi.json"):
+        assert (path, await guarded.ask(path, guarded.read)) == (path, 200)
+    question = {"data": b'{"envelope": {"cpu_cores": 1}}', "headers": dict(JSON)}
+    assert await guarded.ask("/v1/what-if", guarded.read, "POST", **question) == 200
+    assert await guarded.tell(guarded.read, "alpha") == 403
+
+
+async def test_a_browser_shows_a_token_as_a_password(guarded: Guarded) -> None:
+    basic = base64.b64encode(f"anybody:{guarded.read}".encode()).decode()
+    async with guarded.client.http.get(
+        guarded.client.url + "/", headers={"Authorization": f"Basic {basic}"}
+    ) as page:
+        assert (page.status, page.content_type) == (200, "text/html")
+
+
+async def test_a_node_speaks_for_itself_and_reads_nothing(guarded: Guarded) -> None:
+    assert await guarded.tell(guarded.node, "alpha") == 200
+    for path in ("/v1/nodes", "/metrics", "/", "/nowhere"):
+        assert (path, await guarded.ask(path, guarded.node)) == (path, 403)
+
+
+async def test_a_batch_with_another_nodes_report_is_refused_whole(guarded: Guarded) -> None:
+    body = encode([report("alpha"), report("beta")])
+    status, said = await guarded.client.post(body, headers={"Authorization": f"Bearer {guarded.node}"})
+    assert (status, said["field"]) == (403, "$[1].node")
+    status, known = await guarded.client.ask("/v1/nodes", Authorization=f"Bearer {guarded.admin}")
+    assert (status, known["nodes"]) == (200, [])
+
+
+async def test_an_admin_may_do_everything(guarded: Guarded) -> None:
+    assert await guarded.tell(guarded.admin, "alpha", "beta") == 200
+    assert await guarded.ask("/v1/nodes", guarded.admin) == 200
+
+
+async def test_a_token_expires(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.jsonl"
+    secret, clock = add(path, Scope.READ, "guest", START + 60), Clock()
+    async with collecting(settings(tokens=path), clock) as client:
+        assert (await client.ask("/v1/nodes", Authorization=f"Bearer {secret}"))[0] == 200
+        clock.now += 60
+        assert (await client.ask("/v1/nodes", Authorization=f"Bearer {secret}"))[0] == 401
+
+
+async def test_nothing_of_a_token_is_logged(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    for token in (guarded.node, guarded.read, guarded.admin, guarded.read[:-1]):
+        await guarded.ask("/v1/nodes", token)
+        await guarded.tell(token, "alpha")
+    for token in (guarded.node, guarded.read, guarded.admin):
+        assert token[15:35] not in caplog.text
+
+
+async def test_a_name_points_here_only_if_it_is_known_whatever_the_token(guarded: Guarded) -> None:
+    status, said = await guarded.client.ask(
+        "/v1/nodes", Host="evil.example", Authorization=f"Bearer {guarded.read}"
+    )
+    assert (status, said["field"]) == (403, "Host")
+
+
+def test_names_are_found_in_a_certificate() -> None:
+    assert names_in(
+        {
+            "subject": ((("organizationName", "x"),), (("commonName", "alpha"),)),
+            "subjectAltName": (("DNS", "alpha.example"), ("IP Address", "127.0.0.1"), ("URI", "spiffe://x")),
+        }
+    ) == {"alpha", "alpha.example"}
+    assert names_in({}) == frozenset()
+
+
+@pytest.mark.lab
+async def test_tls_and_certificates_instead_of_tokens(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server, alpha = authority.issue("server"), authority.issue("alpha")
+    (tmp_path / "elsewhere").mkdir()
+    stranger = Authority(tmp_path / "elsewhere", "other").issue("alpha")
+    tls = Tls(certificate=str(server.certificate), key=str(server.key), client_ca=str(authority.certificate))
+    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), tls=tls)
+    async with guarding(tmp_path, config) as guarded:
+        assert guarded.client.url.startswith("https://")
+
+        async def tell(context: ssl.SSLContext, token: str | None, node: str) -> int:
+            body, connector = encode([report(node)]), aiohttp.TCPConnector(ssl=context)
+            headers = JSON | ({"Authorization": f"Bearer {token}"} if token else {})
+            async with (
+                aiohttp.ClientSession(connector=connector) as http,
+                http.post(guarded.client.url + "/v1/reports", data=body, headers=headers) as answer,
+            ):
+                return answer.status
+
+        plain, shown = trusting(authority), trusting(authority, alpha)
+        assert await tell(plain, None, "alpha") == 401
+        assert await tell(plain, guarded.node, "alpha") == 200
+        assert await tell(shown, None, "alpha") == 200
+        assert await tell(shown, None, "beta") == 403
+        assert await tell(shown, "wrong", "alpha") == 401
+        assert await tell(shown, guarded.admin, "beta") == 200
+        with pytest.raises(aiohttp.ClientError):
+            await tell(trusting(authority, stranger), None, "alpha")
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await tell(ssl.create_default_context(), guarded.node, "alpha")

@@ -1,0 +1,132 @@
+"""What is too much at once is put off, and one node's too much is not another's."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.common.errors import Refusal
+from collector.config import Ingest
+from collector.history.sqlite.history import SqliteHistory
+from collector.web.backpressure import Waiting
+from collector.web.scopes import ANYBODY, Caller, Scope
+from tests.collector.builders import JSON, Client, collecting, said, settings
+from wire.messages import Report, encode
+
+
+def batch(node: str, count: int, first: int = 1) -> list[Report]:
+    return [said(node, sequence=first + number) for number in range(count)]
+
+
+def test_reports_have_room_up_to_the_bounds_and_give_it_back() -> None:
+    waiting = Waiting(Ingest(max_waiting_reports=250, max_waiting_reports_per_node=100))
+    with ExitStack() as held:
+        held.enter_context(waiting.room_for(batch("alpha", 100)))
+        with pytest.raises(Refusal, match="of alpha"), waiting.room_for(batch("alpha", 1)):
+            pass
+        held.enter_context(waiting.room_for(batch("beta", 100)))
+        with pytest.raises(Refusal, match="as many reports to keep"), waiting.room_for(batch("gamma", 51)):
+            pass
+        with waiting.room_for(batch("gamma", 50)):
+            assert waiting.reports == 250
+    assert waiting.reports == 0
+    with waiting.room_for(batch("alpha", 100)):
+        pass
+
+
+def test_a_node_that_is_known_has_few_requests_at_once_and_leaves_others_theirs() -> None:
+    waiting = Waiting(Ingest())
+    alpha, beta = (Caller(Scope.NODE, frozenset({name})) for name in ("alpha", "beta"))
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(waiting.request(alpha))
+        with pytest.raises(Refusal), waiting.request(alpha):
+            pass
+        with waiting.request(beta):
+            pass
+        for _ in range(100):
+            held.enter_context(waiting.request(ANYBODY))
+    with waiting.request(alpha):
+        pass
+
+
+def test_bodies_have_room_together_and_one_alone_always() -> None:
+    waiting = Waiting(Ingest(max_waiting_bytes=1 << 20))
+    with waiting.request(ANYBODY) as grow:
+        grow(2 << 20)
+        with waiting.request(ANYBODY) as other, pytest.raises(Refusal, match="bodies to read"):
+            other(1)
+    assert waiting.size_bytes == 0
+
+
+@given(chance=st.floats(0, 1))
+def test_who_is_put_off_is_told_for_how_long_and_not_all_the_same(chance: float) -> None:
+    waiting = Waiting(Ingest(max_waiting_reports=100), lambda: chance)
+    with pytest.raises(Refusal) as refusal, waiting.room_for(batch("alpha", 101)):
+        pass
+    answer = refusal.value.response()
+    assert answer.status == 429
+    assert 2 <= int(answer.headers["Retry-After"]) <= 10
+    assert int(answer.headers["Retry-After"]) == -(-(2 + 8 * chance) // 1)
+
+
+class Jam:
+    """A history that keeps nothing until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open = asyncio.Event()
+        self.waiting = 0
+        self.came = asyncio.Condition()
+        add = SqliteHistory.add
+
+        async def jammed(
+            history: SqliteHistory, reports: Sequence[Report], received_at: float
+        ) -> Sequence[bool]:
+            async with self.came:
+                self.waiting += len(reports)
+                self.came.notify_all()
+            await self.open.wait()
+            return await add(history, reports, received_at)
+
+        monkeypatch.setattr(SqliteHistory, "add", jammed)
+
+    async def until(self, reports: int) -> None:
+        async with self.came, asyncio.timeout(10):
+            await self.came.wait_for(lambda: self.waiting >= reports)
+
+
+async def test_a_jam_puts_off_who_comes_and_nothing_of_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = msgspec.structs.replace(
+        settings(), ingest=Ingest(max_waiting_reports=300, max_waiting_reports_per_node=200)
+    )
+    async with collecting(config) as collector:
+        jam = Jam(monkeypatch)
+        flood = [asyncio.create_task(send(collector, "loud", 100, 1 + 100 * turn)) for turn in range(5)]
+        await jam.until(200)
+        quiet = asyncio.create_task(send(collector, "quiet", 50))
+        await jam.until(250)
+        late = await send(collector, "late", 51)
+        assert (late[0], 2 <= int(late[1]["Retry-After"]) <= 10) == (429, True)
+        # What needs no history goes on.
+        status, _ = await collector.ask("/healthz")
+        assert status == 200
+        jam.open.set()
+        assert [status for status, _ in await asyncio.gather(quiet)] == [200]
+        assert sorted([status for status, _ in await asyncio.gather(*flood)]) == [200, 200, 429, 429, 429]
+        assert (await send(collector, "late", 51))[0] == 200
+        names = {node["name"] for node in await collector.nodes()}
+        assert names == {"loud", "quiet", "late"}
+        async with collector.http.get(collector.url + "/metrics") as scraped:
+            assert 'reports_total{outcome="delayed"} 4.0' in await scraped.text()
+
+
+async def send(collector: Client, node: str, count: int, first: int = 1) -> tuple[int, Any]:
+    body = encode(batch(node, count, first))
+    async with collector.http.post(collector.url + "/v1/reports", data=body, headers=JSON) as answer:
+        await answer.read()
+        return answer.status, answer.headers

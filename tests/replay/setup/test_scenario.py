@@ -1,0 +1,119 @@
+"""Scenario files are strict, and what is wrong in one is named."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from collector.policies.interface import Stability
+from replay.setup.hosts import build_hosts
+from replay.setup.scenario import Host, Scenario, parse_scenario, read_scenario
+from replay.simulation.compare import fitted
+from replay.simulation.contenders import contenders
+from replay.simulation.run import Contender
+from tests.replay.setups import PLAIN, workload
+from wire.errors import Complaint
+
+HOSTS = '[[hosts]]\nname = "n"\ncpu_cores = 2\nmemory_mb = 64\nwatts = [10, 20]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x = 1", "x"),
+        ("[[hosts]\n", "not TOML"),
+        (HOSTS + "cpu_mips = 5\n", "cpu_cores or cpu_mips"),
+        (HOSTS + 'generation = "middle"\n', "nursery"),
+        (HOSTS.replace("[10, 20]", "[10]"), "watts"),
+        (HOSTS.replace("64", "-1"), "memory_mb"),
+        (HOSTS + '[trace]\nformat = "planetlab"\n', "file or a generator"),
+        (HOSTS + '[trace]\nfile = "x"\n', "format"),
+        (HOSTS + '[simulation]\nwhen_full = "panic"\n', "when_full"),
+    ],
+)
+def test_mistakes_are_named(text: str, why: str) -> None:
+    with pytest.raises(Complaint, match=why):
+        parse_scenario(text, "s.toml")
+
+
+def test_hosts_can_stand_in_another_file_and_policies_add_up(tmp_path: Path) -> None:
+    (tmp_path / "hosts.toml").write_text(
+        HOSTS + '[simulation]\nseed = 5\n[policies.a]\npolicy = "spread"\n[policies.b]\npolicy = "spread"\n'
+    )
+    (tmp_path / "all.toml").write_text('hosts_file = "hosts.toml"\n[policies.b]\npolicy = "binpack"\n')
+    scenario = read_scenario(tmp_path / "all.toml")
+    assert scenario.hosts[0].name == "n"
+    assert scenario.simulation.seed == 5
+    assert {name: choice.policy for name, choice in scenario.policies.items()} == {
+        "a": "spread",
+        "b": "binpack",
+    }
+
+
+def test_scenario_without_hosts_is_complained_of(tmp_path: Path) -> None:
+    (tmp_path / "none.toml").write_text('title = "x"\n')
+    with pytest.raises(Complaint, match="no hosts"):
+        read_scenario(tmp_path / "none.toml")
+    with pytest.raises(Complaint, match="cannot read"):
+        read_scenario(tmp_path / "absent.toml")
+
+
+def test_kinds_of_hosts_take_turns_where_they_are_interleaved() -> None:
+    kinds = [msgspec.structs.replace(PLAIN, name=name, count=count) for name, count in (("x", 2), ("y", 3))]
+    assert build_hosts(kinds, interleave=True).names == ("1-x", "2-y", "3-x", "4-y", "5-y")
+    assert build_hosts(kinds).names == ("x-1", "x-2", "y-1", "y-2", "y-3")
+
+
+def test_watts_lie_equally_far_apart() -> None:
+    hosts = build_hosts([Host(name="h", cpu_mips=5320, memory_mb=1, watts=(90, 100, 120))])
+    ratios = np.zeros((3, 4))
+    ratios[:, 0] = [0.0, 0.25, 1.0]
+    assert hosts.power.watts(ratios, np.zeros(3, dtype=np.intp)).tolist() == [90, 95, 120]
+    assert hosts.capacity[0, 0] == pytest.approx(5.32)
+
+
+def moves_of(contender: Contender) -> int:
+    assert isinstance(contender.settings, Stability)
+    return contender.settings.moves
+
+
+class TestChoosing:
+    scenario = parse_scenario(
+        HOSTS
+        + '[policies.calm]\npolicy = "draps"\nsettings = { moves = 3 }\n'
+        + "simulation = { seed = 9 }\nlearning = { fewest_samples = 2 }\n",
+        "s",
+    )
+
+    def test_settings_follow_a_name(self) -> None:
+        plain, set_ = contenders(["draps", "calm:moves=7"], self.scenario)
+        assert moves_of(plain) == 20
+        assert moves_of(set_) == 7
+        assert (set_.simulation.seed, set_.learning.fewest_samples) == (9, 2)
+        assert set_.name == "calm:moves=7"
+
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("sprad", "did you mean 'spread'"),
+            ("draps:moves", "KEY=VALUE"),
+            ("draps:moves=many", "moves"),
+            ("draps:hops=1", "hops"),
+        ],
+    )
+    def test_mistakes_are_named(self, name: str, why: str) -> None:
+        with pytest.raises(Complaint, match=why):
+            contenders([name], self.scenario)
+
+
+def test_no_container_asks_for_more_than_the_largest_host_has() -> None:
+    hosts = build_hosts([PLAIN])
+    asks = workload((0.5, 0.0), (0.5, 0.0), requested=[(8.0, float("nan")), (0.5, 0.0)])
+    requested = fitted(asks, hosts).requested
+    assert requested[:, 0].tolist() == [1.0, 0.5]
+    assert np.isnan(requested[0, 1])
+
+
+def test_empty_scenario_has_defaults_that_hold() -> None:
+    assert msgspec.convert({}, Scenario) == Scenario()

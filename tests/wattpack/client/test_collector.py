@@ -1,0 +1,107 @@
+"""The commands that list what a collector knows, asked of a real one."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from collector.web.scopes import Scope
+from tests.collector.builders import START, collecting, container, report, said, settings
+from tests.collector.web.test_auth import add
+from wattpack.cli import main
+from wattpack.client.collector import number_text, percent_text, seconds_text
+from wire.messages import Alert, Event, EventKind
+from wire.resources import Resource
+
+
+async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = await asyncio.to_thread(main, words)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["status"], ["1 up", "50.0 W ±1.5 = idle 30.0 + system 5.0", "CPU at 97 %", "wattpack plan"]),
+        (["nodes"], ["NODE", "alpha", "25 %", "LEE"]),
+        (["nodes", "--state", "down"], ["No node is there"]),
+        (["containers"], ["web", "shop", "2.50", "47.7 MiB"]),
+        (["containers", "--most", "1"], ["... and 1 more"]),
+        (["containers", "--service", "none"], ["No such container"]),
+        (["alerts"], ["alpha", "cpu", "lasts", "CPU at 97 %"]),
+        (["alerts", "--kind", "quiet"], ["Nothing is wrong"]),
+        (["energy"], ["Nothing is known"]),
+    ],
+)
+async def test_what_is_known_is_shown(
+    words: list[str], expected: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async with collecting(settings(tmp_path / "history.db")) as collector:
+        await collector.send(
+            report(containers=[container(), container("db", power=None)]),
+            said(
+                sequence=2,
+                alerts=(Alert(Resource.CPU, START, "CPU at 97 %"),),
+                events=(Event(EventKind.JOINED, START),),
+            ),
+        )
+        status, out, err = await printed(capsys, *words, "--collector", collector.url)
+        assert (status, err) == (0, "")
+        for text in expected:
+            assert text in out
+        status, out, _ = await printed(capsys, *words, "--json", "--collector", collector.url)
+        assert status == 0
+        json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["energy", "--by", "planet"], "--by planet: write node, container"),
+        (["energy", "--start", "soon"], "--start soon: write a time"),
+        (["energy", "--start", "2026-05-02", "--end", "2026-05-01"], "is not before the end"),
+        (["nodes", "--token-file", "/does/not/exist"], "cannot read a token"),
+        (["nodes", "--collector", "ftp://there"], "write an address such as"),
+    ],
+)
+async def test_what_is_wrong_is_said_in_one_sentence(
+    words: list[str], expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async with collecting(settings(tmp_path / "history.db")) as collector:
+        where = [] if "--collector" in words else ["--collector", collector.url]
+        status, out, err = await printed(capsys, *words, *where)
+        assert (status, out) == (2, "")
+        assert expected in err
+
+
+async def test_a_token_is_read_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(add(tmp_path / "tokens.jsonl", Scope.READ, "me"), encoding="utf-8")
+    async with collecting(settings(tokens=tmp_path / "tokens.jsonl")) as collector:
+        words = ("nodes", "--collector", collector.url)
+        status, _, err = await printed(capsys, *words)
+        assert status == 2
+        assert "WATTPACK_TOKEN" in err
+        status, _, _ = await printed(capsys, *words, "--token-file", str(secret))
+        assert status == 0
+
+
+async def test_a_collector_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = await printed(capsys, "status", "--collector", "http://127.0.0.1:1")
+    assert status == 2
+    assert "http://127.0.0.1:1 does not answer" in err
+    assert "is it running" in err
+
+
+def test_numbers_are_written_as_people_read_them() -> None:
+    assert [seconds_text(each) for each in (5, 119, 120, 7200, 172_800)] == [
+        "5 s",
+        "119 s",
+        "2 min",
+        "2 h",
+        "2 d",
+    ]
+    assert (number_text(None), number_text(1.234, " W")) == ("-", "1.23 W")
+    assert (percent_text(None), percent_text(0.456)) == ("-", "46 %")

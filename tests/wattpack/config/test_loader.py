@@ -1,0 +1,130 @@
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.config import AgentConfig
+from collector.config import CollectorConfig, NodeRule
+from wattpack.config.loader import Given, keys, load
+from wire.errors import Complaint
+
+
+def complaint(text: str = "", tmp_path: Path | None = None, **more: object) -> str:
+    file = None
+    if tmp_path is not None:
+        file = tmp_path / "agent.toml"
+        file.write_text(text)
+    with pytest.raises(Complaint) as caught:
+        load(AgentConfig, "agent", Given(file=file, **more))  # type: ignore[arg-type]
+    return str(caught.value).replace(str(file), "agent.toml")
+
+
+def test_an_empty_file_gives_every_default(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text("")
+    assert load(AgentConfig, "agent", Given(file=file)) == AgentConfig()
+
+
+def test_later_wins_file_then_environment_then_flag(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('node = "file"\n[sampling]\nperiod_seconds = 5\n[docker]\nenabled = false\n')
+    config = load(
+        AgentConfig,
+        "agent",
+        Given(
+            base={"node": "base", "http": {"listen": "127.0.0.1:1"}},
+            file=file,
+            environment={"WATTPACK_AGENT_SAMPLING_PERIOD_SECONDS": "6", "WATTPACK_AGENT_NODE": "environment"},
+            assignments=["node=flag"],
+        ),
+    )
+    assert config.node == "flag"
+    assert config.sampling.period_seconds == 6
+    assert config.docker.enabled is False
+    assert config.http.listen == "127.0.0.1:1"
+
+
+def test_an_unknown_key_is_named_with_its_line_and_the_nearest(tmp_path: Path) -> None:
+    assert complaint("# hello\n\n[sampling]\nperiod_second = 3\n", tmp_path) == (
+        "agent.toml, line 4: unknown key 'sampling.period_second': did you mean 'sampling.period_seconds'?"
+    )
+
+
+def test_a_key_in_the_wrong_table_is_pointed_to_the_right_one(tmp_path: Path) -> None:
+    assert "did you mean 'docker.socket'?" in complaint('[sampling]\nsocket = "/x"\n', tmp_path)
+
+
+def test_an_unknown_table_is_named(tmp_path: Path) -> None:
+    assert "line 1: unknown key 'sampler'" in complaint("[sampler]\nperiod_seconds = 3\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[sampling]\nperiod_seconds = 0.01\n",
+            "agent.toml, line 2: sampling.period_seconds must be a number >= 0.2, not 0.01",
+        ),
+        ("sampling.period_seconds = 0.01\n", "agent.toml, line 1: sampling.period_seconds must be"),
+        ("node = 3\n", "agent.toml, line 1: node must be a text, not 3"),
+        ("sampling = 3\n", "agent.toml, line 1: sampling is a table"),
+        ('[http]\nlisten = "here"\n', "agent.toml, line 1: http: 'here' is not an address"),
+        ("node = \n", "agent.toml is not TOML: invalid value (at line 1"),
+    ],
+)
+def test_an_impossible_value_is_named_with_its_line(text: str, expected: str, tmp_path: Path) -> None:
+    assert complaint(text, tmp_path).startswith(expected)
+
+
+def test_overrides_are_named_as_what_they_are() -> None:
+    assert complaint(assignments=["sampling.period_seconds=x"]) == (
+        "--set: sampling.period_seconds must be a number, not 'x'"
+    )
+    assert complaint(assignments=["period_seconds=3"]).endswith("did you mean 'sampling.period_seconds'?")
+    assert complaint(assignments=["nonsense"]).startswith("--set nonsense: write KEY=VALUE")
+    assert complaint(environment={"WATTPACK_AGENT_SAMPLING_PERIOD": "3"}).endswith(
+        "did you mean 'WATTPACK_AGENT_SAMPLING_PERIOD_SECONDS'?"
+    )
+    assert complaint(environment={"WATTPACK_AGENT_HTTP_LISTEN": "x"}).startswith(
+        "environment variable WATTPACK_AGENT_HTTP_LISTEN: http: 'x' is not an address"
+    )
+
+
+def test_tables_by_pattern_are_read_and_what_is_wrong_in_one_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "collector.toml"
+    file.write_text('[nodes."rack1-*"]\ngeneration = "old"\nlabels = {zone = "a"}\n')
+    config = load(CollectorConfig, "collector", Given(file=file))
+    assert config.nodes == {"rack1-*": NodeRule(labels={"zone": "a"}, generation="old")}
+    file.write_text('[nodes."rack1-*"]\ngeneration = "ancient"\n')
+    with pytest.raises(Complaint, match=r"nodes\[\.\.\.\]\.generation: invalid enum value 'ancient'"):
+        load(CollectorConfig, "collector", Given(file=file))
+    with pytest.raises(Complaint, match="WATTPACK_COLLECTOR_NODES: nodes must be tables"):
+        load(CollectorConfig, "collector", Given(environment={"WATTPACK_COLLECTOR_NODES": "rack1"}))
+
+
+def test_other_roles_variables_are_none_of_our_business() -> None:
+    config = load(AgentConfig, "agent", Given(environment={"WATTPACK_COLLECTOR_NONSENSE": "1", "HOME": "/"}))
+    assert config == AgentConfig()
+
+
+def test_an_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Complaint, match="no such file or directory"):
+        load(AgentConfig, "agent", Given(file=tmp_path / "absent.toml"))
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(Complaint, match="not UTF-8"):
+        load(AgentConfig, "agent", Given(file=tmp_path / "binary.toml"))
+
+
+@given(st.text())
+def test_any_text_is_a_configuration_or_a_complaint(text: str) -> None:
+    with suppress(Complaint):
+        assert isinstance(load(AgentConfig, "agent", Given(assignments=[text])), AgentConfig)
+
+
+@pytest.mark.parametrize("config", [AgentConfig, CollectorConfig])
+def test_every_key_has_a_description_and_a_default(config: type[AgentConfig | CollectorConfig]) -> None:
+    for key in keys(config):
+        assert key.meta.description, key.dotted
+        assert key.default is not None, key.dotted

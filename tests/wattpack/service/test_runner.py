@@ -1,0 +1,140 @@
+"""A service in this process, asked by real signals."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import until
+from tests.wattpack.listening import Listener, listening
+from wattpack.service.runner import Work, keep_running
+from wire.errors import Complaint
+
+
+class Service:
+    """Something that runs with the settings of the moment, and writes down what became of it."""
+
+    def __init__(self) -> None:
+        self.file = "first"
+        self.refused = {"impossible"}
+        self.log: list[str] = []
+        self.breaks = asyncio.Event()
+
+    def load(self) -> str:
+        if self.file == "unreadable":
+            raise Complaint("line 1 is wrong")
+        return self.file
+
+    @asynccontextmanager
+    async def start(self, settings: str) -> AsyncIterator[Work]:
+        if settings in self.refused:
+            raise Complaint(f"{settings} cannot be")
+        self.log.append(f"+{settings}")
+        work = asyncio.create_task(self._work())
+        try:
+            yield work
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            self.log.append(f"-{settings}")
+
+    async def _work(self) -> None:
+        await self.breaks.wait()
+        raise RuntimeError("broken")
+
+    async def until(self, *log: str) -> None:
+        await until(lambda: self.log == list(log))
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+    with listening(tmp_path) as listener:
+        monkeypatch.setenv("NOTIFY_SOCKET", listener.environment["NOTIFY_SOCKET"])
+        yield listener
+
+
+def heard(systemd: Listener) -> list[str]:
+    return [message.splitlines()[0] for message in systemd.heard()]
+
+
+@asynccontextmanager
+async def running(service: Service) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(keep_running(service.load, service.start))
+    try:
+        await service.until(f"+{service.file}")
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_it_stops_when_it_is_asked_to(number: signal.Signals, systemd: Listener) -> None:
+    service = Service()
+    async with running(service) as task:
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(task, 10)
+    assert service.log == ["+first", "-first"]
+    assert heard(systemd) == ["READY=1", "STOPPING=1"]
+
+
+async def test_a_hangup_makes_it_run_with_the_settings_of_the_moment(systemd: Listener) -> None:
+    service = Service()
+    async with running(service):
+        service.file = "second"
+        os.kill(os.getpid(), signal.SIGHUP)
+        await service.until("+first", "-first", "+second")
+    assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
+
+
+async def test_settings_that_cannot_be_read_change_nothing(
+    systemd: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service()
+    async with running(service):
+        service.file = "unreadable"
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: caplog.messages)
+        assert service.log == ["+first"]
+        assert caplog.messages == [
+            "the new settings are not used, those before stay in force: line 1 is wrong"
+        ]
+        service.file = "third"
+        os.kill(os.getpid(), signal.SIGHUP)
+        await service.until("+first", "-first", "+third")
+    assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1"]
+
+
+async def test_settings_that_it_cannot_start_with_give_way_to_those_before(
+    systemd: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service()
+    async with running(service):
+        service.file = "impossible"
+        os.kill(os.getpid(), signal.SIGHUP)
+        await service.until("+first", "-first", "+first")
+    assert caplog.messages == [
+        "the new settings are not used, those before stay in force: impossible cannot be"
+    ]
+    assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
+
+
+async def test_what_it_cannot_start_with_at_first_is_its_end() -> None:
+    service = Service()
+    service.file = "impossible"
+    with pytest.raises(Complaint, match="impossible cannot be"):
+        await keep_running(service.load, service.start)
+
+
+async def test_when_its_work_breaks_so_does_it() -> None:
+    service = Service()
+    async with running(service) as task:
+        service.breaks.set()
+        with pytest.raises(RuntimeError, match="broken"):
+            await asyncio.wait_for(task, 10)

@@ -1,0 +1,108 @@
+import os
+import socket
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.wattpack.listening import Listener, listening
+from wattpack.service import systemd as under_test
+from wattpack.service.systemd import Watchdog, notify, reloading
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> Iterator[Listener]:
+    with listening(tmp_path) as listener:
+        yield listener
+
+
+def test_the_state_reaches_the_socket_that_systemd_names(systemd: Listener) -> None:
+    notify("READY=1", systemd.environment)
+    assert systemd.heard() == ["READY=1"]
+
+
+def test_an_abstract_socket_is_meant_by_its_at_sign() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(f"\0wattpack-test-{id(channel)}")
+        notify("STOPPING=1", {"NOTIFY_SOCKET": f"@wattpack-test-{id(channel)}"})
+        assert channel.recv(100) == b"STOPPING=1"
+
+
+def test_nothing_is_sent_where_nobody_asked() -> None:
+    notify("READY=1", {})
+    notify("READY=1", {"NOTIFY_SOCKET": "vsock:2:1"})
+
+
+def test_nobody_listening_disturbs_nothing(tmp_path: Path) -> None:
+    notify("WATCHDOG=1", {"NOTIFY_SOCKET": str(tmp_path / "gone")})
+
+
+def test_a_listener_that_does_not_read_holds_nobody_up(
+    systemd: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "_SEND_SECONDS", 0.001)
+    for _ in range(1000):  # far more than the kernel keeps for it
+        notify("WATCHDOG=1", systemd.environment)
+    assert 0 < len(systemd.heard()) < 1000
+
+
+def test_reloading_says_since_when(systemd: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", systemd.environment["NOTIFY_SOCKET"])
+    reloading()
+    (message,) = systemd.heard()
+    state, since = message.splitlines()
+    assert state == "RELOADING=1"
+    name, usec = since.split("=")
+    assert name == "MONOTONIC_USEC"
+    assert time.monotonic() - 10 < int(usec) / 1e6 <= time.monotonic()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_watchdog_is_fed_by_progress_and_only_a_few_times_per_patience(systemd: Listener) -> None:
+    clock = Clock()
+    environment = {**systemd.environment, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
+    watchdog = Watchdog(3.0, environment=environment, monotonic=clock)
+    assert systemd.heard() == ["WATCHDOG_USEC=30000000"]
+    fed = []
+    for _ in range(101):
+        watchdog.progress("well")
+        fed += [clock.now for _ in systemd.heard()]
+        clock.now += 3.0
+    gaps = {after - before for before, after in pairwise(fed)}
+    assert gaps == {12.0}
+    assert len(fed) == 26
+
+
+def test_without_progress_nothing_is_fed(systemd: Listener) -> None:
+    clock = Clock()
+    Watchdog(3.0, environment={**systemd.environment, "WATCHDOG_USEC": "30000000"}, monotonic=clock)
+    systemd.heard()
+    clock.now += 1000
+    assert systemd.heard() == []
+
+
+def test_patience_is_stretched_to_the_pace_of_the_work(systemd: Listener) -> None:
+    clock = Clock()
+    environment = {**systemd.environment, "WATCHDOG_USEC": "30000000"}
+    watchdog = Watchdog(300.0, environment=environment, monotonic=clock)
+    assert systemd.heard() == ["WATCHDOG_USEC=1200000000"]
+    watchdog.progress("sampling")
+    assert systemd.heard() == ["WATCHDOG=1\nSTATUS=sampling"]
+
+
+@pytest.mark.parametrize("unit", [{}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}])
+def test_where_no_watchdog_is_meant_for_us_only_the_status_is_said(
+    systemd: Listener, unit: dict[str, str]
+) -> None:
+    watchdog = Watchdog(3.0, environment={**systemd.environment, **unit})
+    watchdog.progress("sampling")
+    assert systemd.heard() == ["WATCHDOG=1\nSTATUS=sampling"]

@@ -1,0 +1,1 @@
+"""From a TOML file, the environment and flags to one checked configuration."""

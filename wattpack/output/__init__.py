@@ -1,0 +1,1 @@
+"""Tables, units and reports for people."""

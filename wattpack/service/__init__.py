@@ -1,0 +1,1 @@
+"""What the long-running commands share: logging, signals, reloading, systemd."""
