@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn, cast
 
 from bench.frame import Benchmark, Progress, Result
-from wire.errors import Complaint
+from wire.errors import UserError
 
 OK, BOUND_MISSED, NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
@@ -57,7 +57,7 @@ class _Parser(argparse.ArgumentParser):
     """Complains in one sentence, as everything here does, instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
-        raise Complaint(f"{message}: see {self.prog} --help")
+        raise UserError(f"{message}: see {self.prog} --help")
 
 
 def main(
@@ -75,7 +75,7 @@ def main(
         if name == "all":
             return _run_all(options, benchmarks, progress)
         result = _run(name, options, benchmarks, progress)
-    except Complaint as complaint:
+    except UserError as complaint:
         print(f"bench: {complaint}", file=sys.stderr)
         return NOT_RUN
     except KeyboardInterrupt:
@@ -98,7 +98,7 @@ def _run(
     if name not in benchmarks:
         near = difflib.get_close_matches(name, [*benchmarks, "all"], n=1)
         advice = f"did you mean {near[0]}?" if near else "./dev bench lists those there are"
-        raise Complaint(f"there is no benchmark {name!r}: {advice}")
+        raise UserError(f"there is no benchmark {name!r}: {advice}")
     module, summary = benchmarks[name]
     # A module fulfils the protocol by its functions; type checkers cannot see through the late import.
     benchmark = cast("Benchmark", importlib.import_module(module))
@@ -121,7 +121,7 @@ def _run(
 
 def _run_all(options: Sequence[str], benchmarks: Mapping[str, tuple[str, str]], progress: Progress) -> int:
     if options:
-        raise Complaint(
+        raise UserError(
             f"all takes no options: leave out {' '.join(options)}, or run one benchmark with them"
         )
     report: dict[str, dict[str, object]] = {}
@@ -129,7 +129,7 @@ def _run_all(options: Sequence[str], benchmarks: Mapping[str, tuple[str, str]], 
     for name in benchmarks:
         try:
             result = _run(name, (), benchmarks, progress)
-        except Complaint as complaint:
+        except UserError as complaint:
             progress.say(f"{name}: {complaint}")
             report[name] = {"not_run": str(complaint), "ok": False}
             status = NOT_RUN

@@ -21,7 +21,7 @@ from bench.measuring import CpuMeter, buckets_between, histogram_quantile, memor
 from bench.watchers import PEERS, SAMPLING_SECONDS, Start, Watcher, agent
 from tests.lab.docker import Engine, docker_engine
 from tests.lab.parts import why_not
-from wire.errors import Complaint
+from wire.errors import UserError
 
 SCRAPE_SECONDS = 15.0
 SETTLE_SECONDS = 10.0
@@ -77,7 +77,7 @@ def _counts(text: str) -> tuple[int, ...]:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Measure every part on one engine."""
     if reason := why_not("docker"):
-        raise Complaint(f"agent-cost cannot run a Docker engine of its own here: it {reason}")
+        raise UserError(f"agent-cost cannot run a Docker engine of its own here: it {reason}")
     figures: list[Figure] = []
     grown: dict[int, float] = {}
     with docker_engine() as engine:

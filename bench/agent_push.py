@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.config import Push, Sampling
+from agent.config import PushConfig, SamplingConfig
 from agent.reporting.reporter import Speaker
 from agent.sampling.node_sample import Picture
 from bench import push_traffic
@@ -23,7 +23,7 @@ from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNod
 from collector.analysis.usage import slot_of
 from collector.config import CollectorConfig
 from collector.live.registry import Registry
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
 
@@ -31,8 +31,8 @@ LEAST_SAVED_PERCENT = 80.0
 MOST_P90_POINTS = 2.0
 MOST_BYTES_PER_MINUTE = 6000.0
 
-_PUSH = Push()
-_SAMPLE_SECONDS = Sampling().period_seconds
+_PUSH = PushConfig()
+_SAMPLE_SECONDS = SamplingConfig().period_seconds
 _WINDOW_SAMPLES = round(_PUSH.container_window_seconds / _SAMPLE_SECONDS)
 _LONGEST_HOURS = 23
 """The collector's histograms go back one day."""
@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Let every node speak for hours, then weigh what a quiet one says."""
     if not 1 <= options.hours <= _LONGEST_HOURS:
-        raise Complaint(f"--hours {options.hours} cannot be: choose 1 to {_LONGEST_HOURS}")
+        raise UserError(f"--hours {options.hours} cannot be: choose 1 to {_LONGEST_HOURS}")
     if options.per_node < 1:
-        raise Complaint(f"--per-node {options.per_node} cannot be: choose 1 or more")
+        raise UserError(f"--per-node {options.per_node} cannot be: choose 1 or more")
     slots = options.hours * 3600 // SLOT_SECONDS
     machines = read_machines(options.data, slots)
     groups = [machines[at : at + options.per_node] for at in range(0, len(machines), options.per_node)]

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from bench.simulated import Used
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 SLOT_SECONDS = 300
@@ -34,7 +34,7 @@ def read_machines(folder: Path, slots: int) -> list[Machine]:
     """The first slots of every machine that has a capacity; a slot that is missing repeats the one before."""
     week, machines = folder / _WEEK, folder / _MACHINES
     if missing := [path.name for path in (week, machines) if not path.is_file()]:
-        raise Complaint(
+        raise UserError(
             f"{folder} has no {' and no '.join(missing)}: give the folder of the traces with --data"
         )
     with machines.open(encoding="ascii", newline="") as lines:

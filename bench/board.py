@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from bench.frame import Figure, Progress, Result
-from collector.config import CollectorConfig, Placement
+from collector.config import CollectorConfig, PlacementConfig
 from collector.live.registry import Registry
 from wire.messages import ContainerState, Heartbeat, NodeState, Report
 from wire.resources import Quantities
@@ -49,7 +49,7 @@ class _Cluster:
         self._nodes, self._containers = nodes, containers
         self._random = random.Random(7)  # noqa: S311 - the same cluster every time, and no secret
         self._sequences = [1] * nodes
-        self.registry = Registry(CollectorConfig(placement=Placement(snapshot_seconds=0.0)))
+        self.registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
 
     def first_words(self) -> Iterator[Report]:
         for node in range(self._nodes):
@@ -103,7 +103,7 @@ def _figures(cluster: _Cluster, size: str) -> Iterator[Figure]:
     yield _each(f"first_word_{size}", cluster.hear(first) / len(first))
     news = [cluster.news() for _ in range(_NEWS)]
     yield _each(f"news_{size}", cluster.hear(news) / len(news), _MOST_REPORT_MICROSECONDS)
-    board = cluster.registry.board
+    board = cluster.registry.tables
     board.snapshot(_BEGIN)
     taken = []
     for number in range(1, _SNAPSHOTS + 1):
@@ -127,7 +127,7 @@ def _beside(cluster: _Cluster) -> float:
 
     def take() -> None:
         while not over.is_set():
-            cluster.registry.board.snapshot(time.time())
+            cluster.registry.tables.snapshot(time.time())
 
     taker = threading.Thread(target=take)
     taker.start()

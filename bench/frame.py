@@ -136,7 +136,7 @@ class Progress:
 
 
 class Benchmark(Protocol):
-    """What a benchmark's module offers. `run` raises `Complaint` where a part it needs is missing."""
+    """What a benchmark's module offers. `run` raises `UserError` where a part it needs is missing."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 

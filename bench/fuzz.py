@@ -28,14 +28,14 @@ import psutil
 from bench.frame import Figure, Progress, Result
 from bench.mutations import NODE, Body, Mutator, describe
 from collector.api.table import ROUTES
-from collector.common.errors import Refusal
-from collector.config import Http
+from collector.common.errors import ApiError
+from collector.config import HttpConfig
 from collector.ingest.push import parse_reports
 from collector.web.bodies import unpack
 from collector.web.scopes import Scope
 from collector.web.token_file import changing
 from collector.web.tokens import make_token
-from wire.errors import Complaint
+from wire.errors import UserError
 
 MOST_GROWTH_MB = 8.0
 MOST_SERVER_GROWTH_MB = 24.0
@@ -90,8 +90,8 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 def fate(body: Body) -> str:
     """What becomes of a body where it is read: `taken`, `refused`, or a bug, which is raised."""
     try:
-        parse_reports(unpack(body.data, body.encoding, Http().max_body_bytes), body.content_type)
-    except Refusal:
+        parse_reports(unpack(body.data, body.encoding, HttpConfig().max_body_bytes), body.content_type)
+    except ApiError:
         return "refused"
     return "taken"
 
@@ -148,7 +148,7 @@ async def _send_all(mutator: Mutator, requests: int, progress: Progress) -> tupl
                 await asyncio.gather(*(send(show) for _ in range(_CONNECTIONS)))
             async with http.get(url + "/readyz") as answer:
                 if not answer.ok:
-                    raise Complaint(f"the collector is not well afterwards: it answers {answer.status}")
+                    raise UserError(f"the collector is not well afterwards: it answers {answer.status}")
         return statuses, process.memory_info().rss / 1e6 - warm_mb
 
 
@@ -188,4 +188,4 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
         if found := _ANSWERING.search(log.read_text()):
             return found["url"]
         time.sleep(_LOOK_SECONDS)
-    raise Complaint(f"the collector did not start: {log.read_text().strip() or 'it said nothing'}")
+    raise UserError(f"the collector did not start: {log.read_text().strip() or 'it said nothing'}")

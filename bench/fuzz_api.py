@@ -18,9 +18,9 @@ import aiohttp
 import msgspec
 
 from bench.frame import Figure, Progress, Result
-from collector.config import Access, CollectorConfig, History, Http
+from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig
 from collector.main import running
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import (
     Alert,
     ContainerPower,
@@ -85,9 +85,9 @@ async def fuzz(examples: int, seed: int, phases: str) -> Fuzzed:
     """Ask a collector of our own."""
     with tempfile.TemporaryDirectory() as folder:
         config = CollectorConfig(
-            http=Http(listen="127.0.0.1:0"),
-            access=Access(tokens=""),
-            history=History(path=str(Path(folder) / "history.db")),
+            http=HttpConfig(listen="127.0.0.1:0"),
+            access=AccessConfig(tokens=""),
+            history=HistoryConfig(path=str(Path(folder) / "history.db")),
         )
         async with running(config) as collector:
             await _tell(collector.address.url)
@@ -112,7 +112,7 @@ async def _ask(url: str, examples: int, seed: int, phases: str) -> Fuzzed:
     text = output.decode(errors="replace")
     cases = _CASES.search(text)
     if cases is None:
-        raise Complaint(f"schemathesis did not run to its end: {text[-500:]}")
+        raise UserError(f"schemathesis did not run to its end: {text[-500:]}")
     failures = _FAILURES.search(text)
     found = int(failures[1]) if failures else 0
     return Fuzzed(int(cases[1]), max(found, int(bool(process.returncode))), text)

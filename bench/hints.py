@@ -26,7 +26,7 @@ from collector.live.registry import Registry
 from collector.placement.question import PlacementQuestion
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import encode
 
 MOST_INSIDE_MILLISECONDS, MOST_HTTP_MILLISECONDS, MOST_PRIORITIZE_MILLISECONDS = 5.0, 15.0, 50.0
@@ -60,9 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Inside the process at several sizes, over HTTP, as an extender; then what packing is about."""
     if options.nodes < 1 or options.per_node < 1 or options.hints < 1:
-        raise Complaint("--nodes, --per-node and --hints cannot be below 1: choose more")
+        raise UserError("--nodes, --per-node and --hints cannot be below 1: choose more")
     if unknown := set(options.policies) - set(_placing()):
-        raise Complaint(f"--policies: nodes are not ranked by {', '.join(sorted(unknown))}")
+        raise UserError(f"--policies: nodes are not ranked by {', '.join(sorted(unknown))}")
     figures: list[Figure] = []
     progress.say(f"hints: inside the process, {options.nodes} nodes")
     snapshot = cluster(options.nodes, options.per_node)
@@ -93,10 +93,10 @@ def time_hints(snapshot: Snapshot, policy: str, count: int) -> Times:
         question = msgspec.convert(asked, PlacementQuestion)
         if number % _NEW_EVERY == 0:
             shown = as_new(shown)
-            if core.sight.rehearse is not None:
-                core.sight.rehearse(shown)
+            if core.snapshots.rehearse is not None:
+                core.snapshots.rehearse(shown)
         began, cpu_began = time.perf_counter(), time.thread_time()
-        answer = answer_placement(core, core.ledger.fold(shown, BEGIN_SECONDS), question)
+        answer = answer_placement(core, core.reservations.fold(shown, BEGIN_SECONDS), question)
         if number >= _WARM_UP:
             times.wall_milliseconds.append(1e3 * (time.perf_counter() - began))
             times.cpu_milliseconds.append(1e3 * (time.thread_time() - cpu_began))

@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 
 from bench.hints_cluster import BEGIN_SECONDS, cluster, service_name
-from collector.common.outages import Troubles
-from collector.config import Access, CollectorConfig, Http
+from collector.common.outages import Outages
+from collector.config import AccessConfig, CollectorConfig, HttpConfig
 from collector.core.parts import Core
-from collector.core.snapshots import Sight
+from collector.core.snapshots import SnapshotCache
 from collector.history.table import open_history
-from collector.live.board import Board
+from collector.live.board import LiveTables
 from collector.live.registry import Registry
 from collector.main import make_app
 from collector.snapshot.tables import Snapshot
@@ -49,7 +49,7 @@ def questions(count: int, policy: str, seed: int = 3) -> Iterator[dict[str, obje
         yield question
 
 
-class Fixed(Sight):
+class Fixed(SnapshotCache):
     """Sees the same cluster for ever."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -58,7 +58,7 @@ class Fixed(Sight):
 
     async def snapshot(
         self,
-        board: Board,  # noqa: ARG002 - as every sight is asked
+        board: LiveTables,  # noqa: ARG002 - as every sight is asked
         now: float,  # noqa: ARG002
         *,
         fresh_seconds: float,  # noqa: ARG002
@@ -69,12 +69,12 @@ class Fixed(Sight):
 
 async def serve(nodes: int, containers: int) -> None:
     """A collector that knows a made-up cluster, until its input is closed."""
-    access = Access(tokens="")
-    config = CollectorConfig(http=Http(listen="127.0.0.1:0"), access=access)
+    access = AccessConfig(tokens="")
+    config = CollectorConfig(http=HttpConfig(listen="127.0.0.1:0"), access=access)
     config = msgspec.structs.replace(config, history=msgspec.structs.replace(config.history, path=":memory:"))
-    async with open_history(config, Troubles(), lambda: BEGIN_SECONDS) as history:
+    async with open_history(config, Outages(), lambda: BEGIN_SECONDS) as history:
         sight = Fixed(cluster(nodes, containers))
-        core = Core(config, Registry(config), history, lambda: BEGIN_SECONDS, sight=sight)
+        core = Core(config, Registry(config), history, lambda: BEGIN_SECONDS, snapshots=sight)
         async with serving(make_app(core), parse_address(config.http.listen), "http.listen") as address:
             print(f"{_LISTENING}{address}", flush=True)
             await asyncio.to_thread(sys.stdin.read)

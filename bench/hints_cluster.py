@@ -6,7 +6,7 @@ import numpy as np
 
 from collector.snapshot.assembly import ServiceFacts, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
-from collector.snapshot.tables import NOWHERE, Generation, Kind, Liveness, Nodes, Snapshot, Tasks
+from collector.snapshot.tables import NOWHERE, Generation, Liveness, Nodes, Snapshot, TaskKind, Tasks
 from wire.resources import RESOURCES, Quantities
 
 BEGIN_SECONDS = 1_800_000_000.0
@@ -81,7 +81,7 @@ def _tasks(generator: np.random.Generator, nodes: int, count: int) -> Tasks:
         requested=requested,
         allocated=requested,
         task_class=generator.integers(1, 5, count).astype(np.int8),
-        kind=np.where(generator.random(count) < _PART_JOBS, Kind.JOB, Kind.SERVICE).astype(np.int8),
+        kind=np.where(generator.random(count) < _PART_JOBS, TaskKind.JOB, TaskKind.SERVICE).astype(np.int8),
         group=generator.integers(0, 4, count).astype(np.int8),
         age_seconds=generator.uniform(0, 1e5, count),
         settled_seconds=generator.uniform(0, 1e5, count),

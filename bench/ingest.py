@@ -26,7 +26,7 @@ import psutil
 from bench.frame import Figure, Progress, Result
 from bench.ingest_bodies import CONTAINERS, Mix, make_plan, node_name
 from bench.ingest_load import Findings, Orders
-from wire.errors import Complaint
+from wire.errors import UserError
 
 LEAST_REPORTS_PER_SECOND = 800.0
 MOST_P99_MILLISECONDS = 50.0
@@ -60,10 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Measure a large cluster, kill its collector, start it again, then measure a small one."""
     if options.nodes < _FEW or options.seconds <= 0 or options.rate <= 0:
-        raise Complaint(f"choose at least {_FEW} nodes, and seconds and a rate above zero")
+        raise UserError(f"choose at least {_FEW} nodes, and seconds and a rate above zero")
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < _CORES:
-        raise Complaint(
+        raise UserError(
             "the collector and the load generator need a core each: run this on two cores or more"
         )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -259,7 +259,7 @@ def _findings(generator: "subprocess.Popen[bytes]") -> Findings:
     assert generator.stdout is not None
     said = generator.stdout.read()
     if not said:
-        raise Complaint("the load generator ended without a word: see what it said above")
+        raise UserError("the load generator ended without a word: see what it said above")
     return msgspec.msgpack.decode(said, type=Findings)
 
 
@@ -271,7 +271,7 @@ def _address(process: psutil.Popen, log: Path) -> str:
         if found and "\n" in rest:
             return rest.split()[0].rstrip("/")
         time.sleep(_LOOK_SECONDS)
-    raise Complaint(f"the collector did not start: {log.read_text()[-500:]}")
+    raise UserError(f"the collector did not start: {log.read_text()[-500:]}")
 
 
 def _known_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:

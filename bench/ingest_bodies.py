@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.config import Push, Sampling
+from agent.config import PushConfig, SamplingConfig
 from agent.reporting.reporter import Speaker
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, Used
@@ -111,14 +111,14 @@ def _request(number: int, sequence: int, template: bytes) -> Request:
 def _speak(seed: str, count: int) -> list[Report]:
     """The first words of a node, as many as were asked for."""
     rng = random.Random(seed)  # noqa: S311 - the same at every run, and not a secret
-    sample_seconds = Sampling().period_seconds
+    sample_seconds = SamplingConfig().period_seconds
     names = [f"shop-service-{number}.{_STAND_IN}" for number in range(CONTAINERS)]
     limits = {
         name: Quantities(cpu_cores=1.0, memory_bytes=1 << 30) if number % 2 else Quantities()
         for number, name in enumerate(names)
     }
     node = SimulatedNode(limits, _CAPACITY, sample_seconds, id_prefix=_STAND_IN)
-    speaker = Speaker(f"node-{_STAND_IN}", "1f0e3dad99908345", Push(), sample_seconds)
+    speaker = Speaker(f"node-{_STAND_IN}", "1f0e3dad99908345", PushConfig(), sample_seconds)
     levels = [_level(rng, number) for number in range(CONTAINERS)]
     said: list[Report] = []
     tick = 0

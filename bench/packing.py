@@ -20,7 +20,7 @@ from collector.policies.table import POLICIES
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Generation
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import RESOURCES, Quantities
 
 LEAST_IN_ORDER_PERCENT = 95.0
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """The example, the random sets, the phase."""
     if options.instances < 1 or options.containers < 1:
-        raise Complaint("--instances and --containers cannot be below 1: choose more")
+        raise UserError("--instances and --containers cannot be below 1: choose more")
     generator = np.random.default_rng(options.seed)
     used: list[NodesUsed] = []
     with progress.track("sets of containers", options.instances) as show:

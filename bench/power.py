@@ -8,7 +8,7 @@ from bench.frame import Figure, Progress, Result
 from powermodels.evaluate.prior import evaluate_prior
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
 _MOST_PERCENT = {"unseen": 7.0, "blind20": 4.0}
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     folder: Path = options.data
     paths = [folder / f"{machine}.csv.gz" for machine in options.machines]
     if missing := [path.name for path in paths if not path.is_file()]:
-        raise Complaint(
+        raise UserError(
             f"{folder} has no {', '.join(missing)}: give the folder of the recordings with --data"
         )
     figures: list[Figure] = []

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from agent.config import Collector, Push, Sampling, Spool
+from agent.config import DeliveryConfig, PushConfig, SamplingConfig, SpoolConfig
 from agent.delivery.sender import Outbox
 from agent.reporting.reporter import Speaker
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, Used
-from collector.config import CollectorConfig, History, Http
+from collector.config import CollectorConfig, HistoryConfig, HttpConfig
 from collector.main import running
 from wire.address import Address
 from wire.messages import Report
@@ -52,10 +52,10 @@ def measure(progress: Progress) -> Traffic:
 
 
 async def _measure(progress: Progress) -> Traffic:
-    config = CollectorConfig(http=Http(listen="127.0.0.1:0"), history=History(path=":memory:"))
+    config = CollectorConfig(http=HttpConfig(listen="127.0.0.1:0"), history=HistoryConfig(path=":memory:"))
     exchanges: list[_Exchange] = []
     async with running(config) as collector, _relay(collector.address) as relay:
-        outbox = Outbox(Collector(url=relay.address.url), Spool(path=""))
+        outbox = Outbox(DeliveryConfig(url=relay.address.url), SpoolConfig(path=""))
         delivery = asyncio.create_task(outbox.run())
         with progress.track("steady containers", _SETTLE_MINUTES + _MINUTES, " min") as show:
             for number, (minute, report) in enumerate(_reports(), start=1):
@@ -89,7 +89,7 @@ async def _until_delivered(outbox: Outbox, count: int) -> None:
 def _reports() -> Iterator[tuple[float, Report]]:
     """What a node with steady containers says, and in which minute."""
     rng = random.Random(CONTAINERS)  # noqa: S311 - the same at every run, and not a secret
-    sample_seconds = Sampling().period_seconds
+    sample_seconds = SamplingConfig().period_seconds
     limits = {
         f"shop-{number}": Quantities(cpu_cores=1.0, memory_bytes=1 << 30) if number % 2 else Quantities()
         for number in range(CONTAINERS)
@@ -105,7 +105,7 @@ def _reports() -> Iterator[tuple[float, Report]]:
         for number in range(CONTAINERS)
     ]
     node = SimulatedNode(limits, _CAPACITY, sample_seconds)
-    speaker = Speaker("node1", "1f0e3dad99908345", Push(), sample_seconds)
+    speaker = Speaker("node1", "1f0e3dad99908345", PushConfig(), sample_seconds)
     for tick in range(1, round((_SETTLE_MINUTES + _MINUTES) * 60 / sample_seconds) + 1):
         report = speaker.say(node.picture(tick, levels), (), ())
         if report is not None:

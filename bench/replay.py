@@ -12,7 +12,7 @@ from replay.setup.workload import Workload
 from replay.simulation.compare import Show, compare
 from replay.simulation.results import PolicyResult
 from replay.sources import generate, read_trace
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _DAYS = ("20110303", "20110309", "20110325", "20110411", "20110420")
 _REFERENCE = "planetlab-cloudsim-reference.csv"
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     folder: Path = options.data
     needed = [_REFERENCE, _WEEK, *(f"planetlab-{day}.txt.gz" for day in options.days)]
     if missing := [name for name in needed if not (folder / name).is_file()]:
-        raise Complaint(f"{folder} has no {', '.join(missing)}: give the folder of the traces with --data")
+        raise UserError(f"{folder} has no {', '.join(missing)}: give the folder of the traces with --data")
     figures: list[Figure] = []
     hosts = read_scenario(Path("scenarios/planetlab-hosts.toml"))
     reference = _reference(folder / _REFERENCE)

@@ -11,7 +11,7 @@ from replay.reporting.references import Beside, beside
 from replay.setup.scenario import Scenario, read_scenario
 from replay.simulation.compare import compare
 from replay.sources import workloads
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _FOLDER = Path("scenarios")
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
                 report.Report(dict(sorted(done.items())), dict(sorted(absent.items()))), options.write
             )
     if not figures:
-        raise Complaint(f"no scenario could be replayed: {'; '.join(absent.values())}")
+        raise UserError(f"no scenario could be replayed: {'; '.join(absent.values())}")
     return Result(tuple(figures), settings={"absent": sorted(absent)})
 
 

@@ -13,7 +13,7 @@ from bench.swarm_scenarios.hog import hog, unlimited
 from bench.swarm_scenarios.memory import memory, memory_plain
 from bench.swarm_scenarios.watching import ten_minutes
 from bench.swarm_scenarios.web import web
-from wire.errors import Complaint
+from wire.errors import UserError
 
 Run = Callable[[Cluster, Collector], list[Figure]]
 _DRY: Mapping[str, Mapping[str, Any]] = {"driver": {"name": "none"}}
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     }
     for name in options.only:
         if name not in runs:
-            raise Complaint(f"--only: there is no {name!r}: choose of {', '.join(runs)}")
+            raise UserError(f"--only: there is no {name!r}: choose of {', '.join(runs)}")
     figures: list[Figure] = []
     for name in options.only or runs:
         progress.say(f"swarm: {name}")

@@ -29,7 +29,7 @@ from bench.understanding_cluster import (
     talking,
 )
 from bench.understanding_truth import Truth, measure
-from wire.errors import Complaint
+from wire.errors import UserError
 
 MOST_PASS_SECONDS = 5.0
 MOST_P99_MILLISECONDS = 50.0
@@ -64,12 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Think about a large cluster, then about real load."""
     if options.nodes < 1 or options.containers < 1 or options.seconds <= 0 or not 1 <= options.hours <= 23:  # noqa: PLR2004 - a day, nearly
-        raise Complaint("choose one node, container and second or more, and 1 to 23 hours")
+        raise UserError("choose one node, container and second or more, and 1 to 23 hours")
     with tempfile.TemporaryDirectory() as folder, collector(Path(folder)) as (process, address):
         thought = asyncio.run(_think(address, process, options, progress))
     try:
         machines = read_machines(options.data, options.hours * 3600 // SLOT_SECONDS)
-    except Complaint as complaint:
+    except UserError as complaint:
         progress.say(f"envelopes are not held against real load: {complaint}")
         truth, real_load = None, str(complaint)
     else:

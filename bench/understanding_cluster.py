@@ -20,7 +20,7 @@ import psutil
 
 from bench.frame import Progress
 from bench.simulated import container_id
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import ContainerState, ContainerUsage, Heartbeat, NodeState, Report, encode
 from wire.resources import Quantities
 from wire.sketch import Sketch
@@ -157,7 +157,7 @@ def _address(process: psutil.Popen, log: Path) -> str:
         if found and "\n" in rest:
             return f"http://{rest.split()[0].rstrip('/')}"
         time.sleep(_LOOK_SECONDS)
-    raise Complaint(f"the collector did not start: {log.read_text()[-500:]}")
+    raise UserError(f"the collector did not start: {log.read_text()[-500:]}")
 
 
 @asynccontextmanager
@@ -177,7 +177,7 @@ async def fill(http: aiohttp.ClientSession, bodies: Iterator[bytes], total: int,
             for body in bodies:
                 async with http.post("/v1/reports", data=body) as answer:
                     if answer.status != 200:  # noqa: PLR2004 - all went well
-                        raise Complaint(f"the collector took no heartbeat: {await answer.text()}")
+                        raise UserError(f"the collector took no heartbeat: {await answer.text()}")
                 show(next(done))
 
         await asyncio.gather(*(send() for _ in range(_AT_ONCE)))

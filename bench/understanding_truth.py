@@ -11,7 +11,7 @@ from math import inf
 
 import numpy as np
 
-from agent.config import Push, Sampling
+from agent.config import PushConfig, SamplingConfig
 from agent.reporting.reporter import Speaker
 from agent.sampling.node_sample import Picture
 from bench.bitbrains import SLOT_SECONDS, Machine
@@ -19,13 +19,13 @@ from bench.frame import Progress
 from bench.simulated import SimulatedNode, container_id
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
-from collector.analysis.usage import Reckoning, Ring, count, slot_of
+from collector.analysis.usage import UsageRing, UsageWeights, count, slot_of
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
 from wire.sketch import FLOORS, bin_of
 
 _PER_NODE = 25
-_SAMPLE_SECONDS = Sampling().period_seconds
+_SAMPLE_SECONDS = SamplingConfig().period_seconds
 _SHARES = {
     Statistic.P50: 0.5,
     Statistic.P90: 0.9,
@@ -60,9 +60,9 @@ def _measure(name: str, machines: Sequence[Machine], hours: int, truth: Truth) -
     samples = [[array("d") for _ in RESOURCES] for _ in machines]
     counted = 0
     # All samples weigh alike, as they do to numpy.
-    reckoning = Reckoning(half_life_seconds=inf)
-    rings: dict[str, Ring] = {}
-    speaker = Speaker(name, "boot", Push(), _SAMPLE_SECONDS)
+    reckoning = UsageWeights(half_life_seconds=inf)
+    rings: dict[str, UsageRing] = {}
+    speaker = Speaker(name, "boot", PushConfig(), _SAMPLE_SECONDS)
     for picture in _pictures(machines, hours):
         for container, kept in zip(picture.containers, samples, strict=True):
             for resource, column in zip(RESOURCES, kept, strict=True):
@@ -92,13 +92,13 @@ def _pictures(machines: Sequence[Machine], hours: int) -> Iterator[Picture]:
             yield node.picture(slot * per_slot + number + 1, levels)
 
 
-def _receive(said: Report, rings: dict[str, Ring], reckoning: Reckoning) -> None:
+def _receive(said: Report, rings: dict[str, UsageRing], reckoning: UsageWeights) -> None:
     (report,) = parse_batch(b"[" + encode(said) + b"]")
     assert report.heartbeat is not None
     count(rings, slot_of(report.at, report.at), report.heartbeat.usage, reckoning)
 
 
-def _compare(ring: Ring, place: int, samples: Floats, truth: Truth) -> None:
+def _compare(ring: UsageRing, place: int, samples: Floats, truth: Truth) -> None:
     for statistic, share in _SHARES.items():
         true = _bin(float(np.quantile(samples, share, method="inverted_cdf")), place)
         found = _bin(float(ring.statistics[place, statistic]), place)

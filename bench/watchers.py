@@ -13,7 +13,7 @@ from tests.lab.parts import find_program
 from tests.lab.reaper import Reaper
 from tests.lab.serving import serving
 from tests.lab.trees import cached
-from wire.errors import Complaint
+from wire.errors import UserError
 
 SAMPLING_SECONDS = 3
 
@@ -103,7 +103,7 @@ def netdata(engine: Engine) -> Iterator[Watcher]:
     """Netdata with its own plugins, from cgroup files as we do; no cloud, no alarms, no statistics sent."""
     program = find_program("netdata")
     if program is None:
-        raise Complaint(
+        raise UserError(
             "netdata is not here to be compared with: apt-get install netdata-core netdata-plugins-bash"
         )
     with Reaper() as reaper:

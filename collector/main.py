@@ -12,18 +12,18 @@ from aiohttp import web
 from collector.api.metrics import REGISTRY, registry_of
 from collector.api.stream import watching
 from collector.api.table import ROUTES
-from collector.common.outages import Troubles
+from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.control.loop import acting
 from collector.core.parts import Core
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.history.table import open_history
 from collector.ingest.pull import pulling
 from collector.ingest.push import keep_sums
 from collector.jobs.analysis import understanding
 from collector.live.registry import Registry
 from collector.web.auth import guarded
-from collector.web.backpressure import WAITING, Waiting
+from collector.web.backpressure import WAITING, Backpressure
 from collector.web.listener import opening
 from collector.web.middleware import called_by_name, problems
 from collector.web.routes import Route
@@ -48,11 +48,11 @@ class RunningCollector:
 async def running(
     config: CollectorConfig, *, clock: Callable[[], float] = time.time
 ) -> AsyncIterator[RunningCollector]:
-    """Run a collector while the block runs; raises `Complaint` when it cannot start."""
+    """Run a collector while the block runs; raises `UserError` when it cannot start."""
     opened = opening(config)
-    troubles = Troubles()
+    troubles = Outages()
     async with open_history(config, troubles, clock) as history:
-        core = Core(config, Registry(config), history, clock, troubles=troubles)
+        core = Core(config, Registry(config), history, clock, outages=troubles)
         await _remember(core)
         app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)
         async with (
@@ -91,10 +91,10 @@ def make_app(core: Core, tokens: TokenFile | None = None) -> web.Application:
         ]
     )
     app[REGISTRY] = registry_of(core)
-    app[WAITING] = Waiting(core.config.ingest)
+    app[WAITING] = Backpressure(core.config.ingest)
 
     async def hang_up(_app: web.Application) -> None:
-        core.stream.end("the collector stops: connect again in a while")
+        core.events.end("the collector stops: connect again in a while")
 
     app.on_shutdown.append(hang_up)
     for route in ROUTES:
@@ -120,6 +120,6 @@ async def _keep_tidy(core: Core) -> None:
             log.info("the node %s goes on as %s: it runs the same containers", old, new)
         try:
             await core.history.forget_old(now)
-        except Unavailable as error:
+        except HistoryUnavailable as error:
             log.warning("old samples were not dropped, to be tried again in a minute: %s", error)
         await asyncio.sleep(_TIDY_SECONDS)

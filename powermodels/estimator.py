@@ -44,7 +44,7 @@ from powermodels.models.fitted import FittedModel, fingerprint
 from powermodels.models.regression import CurveModel
 from powermodels.models.stored import Stored
 from powermodels.models.stored import load as load_model
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import Gap
 from wire.resources import Quantities
 
@@ -102,7 +102,7 @@ class Estimator:
         if model_path is not None and model_path.exists():
             try:
                 model = _of_this_host(load_model(model_path), facts, model_path)
-            except Complaint as complaint:
+            except UserError as complaint:
                 missing.append(Gap("power model", str(complaint)))
         return cls(facts, model, meters, missing, Options(idle_policy, model_path))
 
@@ -264,5 +264,5 @@ def _sees_more(scope: Scope, other: Scope) -> bool:
 
 def _of_this_host(model: Stored, facts: HostFacts, path: Path) -> Stored:
     if model.origin.host != fingerprint(facts):
-        raise Complaint(f"{path} was made on another machine: make one here with 'wattpack calibrate'")
+        raise UserError(f"{path} was made on another machine: make one here with 'wattpack calibrate'")
     return model

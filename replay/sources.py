@@ -10,7 +10,7 @@ from replay.generators import borg, cloud_hour, fleet, images, listed
 from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.setup.scenario import Machines, Scenario
 from replay.setup.workload import Workload
-from wire.errors import Complaint
+from wire.errors import UserError
 
 FORMATS: Mapping[str, Callable[[Path, Sequence[Machines]], Workload]] = {
     "planetlab": planetlab.read,
@@ -20,11 +20,11 @@ FORMATS: Mapping[str, Callable[[Path, Sequence[Machines]], Workload]] = {
 }
 
 GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Workload]]] = {
-    "borg": (borg.Settings, borg.generate),
-    "cloud-hour": (cloud_hour.Settings, cloud_hour.generate),
-    "fleet": (fleet.Settings, fleet.generate),
-    "images": (images.Settings, images.generate),
-    "listed": (listed.Settings, listed.generate),
+    "borg": (borg.BorgSettings, borg.generate),
+    "cloud-hour": (cloud_hour.CloudHourSettings, cloud_hour.generate),
+    "fleet": (fleet.FleetSettings, fleet.generate),
+    "images": (images.ImagesSettings, images.generate),
+    "listed": (listed.ListedSettings, listed.generate),
 }
 """Per name: what can be chosen, and what makes a workload of that and a seed."""
 
@@ -32,26 +32,26 @@ GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Worklo
 def read_trace(path: Path, name: str, machines: Sequence[Machines]) -> Workload:
     """A workload from a file."""
     if name not in FORMATS:
-        raise Complaint(f"there is no trace format {name!r}: there are {', '.join(FORMATS)}")
+        raise UserError(f"there is no trace format {name!r}: there are {', '.join(FORMATS)}")
     return FORMATS[name](path, machines)
 
 
 def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
     """A workload of a generator's making: the same for the same settings and seed."""
     if name not in GENERATORS:
-        raise Complaint(f"there is no generator {name!r}: there are {', '.join(GENERATORS)}")
+        raise UserError(f"there is no generator {name!r}: there are {', '.join(GENERATORS)}")
     kind, make = GENERATORS[name]
     try:
         return make(msgspec.convert(settings, kind), seed)
     except msgspec.ValidationError as error:
-        raise Complaint(f"the settings of generator {name}: {error}") from None
+        raise UserError(f"the settings of generator {name}: {error}") from None
 
 
 def workloads(scenario: Scenario, base: Path) -> tuple[Workload, Workload | None]:
     """What runs, and what ran earlier; files are named from where the scenario stands."""
     trace = scenario.trace
     if trace is None:
-        raise Complaint("the scenario has no [trace]: add one, or give --trace")
+        raise UserError("the scenario has no [trace]: add one, or give --trace")
     if trace.generator is not None:
         return generate(trace.generator, trace.settings, scenario.simulation.seed), None
     assert trace.file is not None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = argparse.ArgumentParser(prog=f"wattpack {command.name}", description=command.summary)
         implementation.add_arguments(parser)
         return implementation.run(parser.parse_args(rest))
-    except Complaint as complaint:
+    except UserError as complaint:
         print(f"wattpack: {complaint}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -86,7 +86,7 @@ def _find(name: str) -> Command:
             return command
     near = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "'wattpack --help' lists them all"
-    raise Complaint(f"there is no command {name!r}: {hint}")
+    raise UserError(f"there is no command {name!r}: {hint}")
 
 
 def _overview() -> str:

@@ -3,7 +3,7 @@
 import ipaddress
 from dataclasses import dataclass
 
-from wire.errors import Complaint
+from wire.errors import UserError
 
 COLLECTOR_DEFAULT = "127.0.0.1:8640"
 AGENT_DEFAULT = "127.0.0.1:9640"
@@ -49,7 +49,7 @@ def parse_address(text: str) -> Address:
         or not port.isdigit()
         or int(port) > _HIGHEST_PORT
     ):
-        raise Complaint(
+        raise UserError(
             f"{text!r} is not an address: write host:port, such as {COLLECTOR_DEFAULT} or [::1]:8640"
         )
     return Address(host, int(port))

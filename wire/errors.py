@@ -1,7 +1,7 @@
 """Errors that are meant for a person."""
 
 
-class Complaint(ValueError):  # noqa: N818 - it is a sentence for a person, not a programming error
+class UserError(ValueError):
     """One clear sentence: what is wrong, and what to do next.
 
     The command prints it and ends with status 2. Everything that can go wrong by the user's or the

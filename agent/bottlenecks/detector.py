@@ -17,7 +17,7 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from agent.bottlenecks.signs import SIGNS, Heat, Sign, amount, pressure, use
-from agent.config import Bottleneck
+from agent.config import BottleneckConfig
 from agent.reporting.messages import name_of
 from agent.sampling.node_sample import Picture
 from agent.sampling.rates import Sample
@@ -33,7 +33,7 @@ _CLEARLY_COSTLIER = 1.2
 class Watch:
     """Keeps an eye on the four resources; `settings` may be replaced while it does."""
 
-    def __init__(self, settings: Bottleneck) -> None:
+    def __init__(self, settings: BottleneckConfig) -> None:
         self.settings = settings
         self._cases = tuple(_Case(resource) for resource in RESOURCES)
 
@@ -96,7 +96,7 @@ class _Case:
         self._resource = resource
         self._signs = tuple(sign for sign in SIGNS if sign.resource is resource)
 
-    def examine(self, picture: Picture, settings: Bottleneck) -> Alert | None:
+    def examine(self, picture: Picture, settings: BottleneckConfig) -> Alert | None:
         """The alert, if this sample makes a difference to it."""
         heats = {
             sign: heat for sign in self._signs if (heat := sign.heat(picture.sample, settings)) is not None
@@ -109,7 +109,7 @@ class _Case:
             return self._suspect(picture, settings, heats)
         return self._follow(self.trouble, picture, settings, heats)
 
-    def _miss(self, picture: Picture, settings: Bottleneck) -> Alert | None:
+    def _miss(self, picture: Picture, settings: BottleneckConfig) -> Alert | None:
         """Nothing to be seen in this sample."""
         self._unseen_samples += 1
         if self.trouble is None:
@@ -120,7 +120,9 @@ class _Case:
             return None
         return self._close(self.trouble, picture, "no longer to be seen after")
 
-    def _suspect(self, picture: Picture, settings: Bottleneck, heats: Mapping[Sign, Heat]) -> Alert | None:
+    def _suspect(
+        self, picture: Picture, settings: BottleneckConfig, heats: Mapping[Sign, Heat]
+    ) -> Alert | None:
         hot = {sign for sign, heat in heats.items() if heat is Heat.HOT}
         if not hot:
             self._doubt = _Doubt()
@@ -137,7 +139,7 @@ class _Case:
         return self._name(self.trouble, picture, costs)
 
     def _follow(
-        self, trouble: _Trouble, picture: Picture, settings: Bottleneck, heats: Mapping[Sign, Heat]
+        self, trouble: _Trouble, picture: Picture, settings: BottleneckConfig, heats: Mapping[Sign, Heat]
     ) -> Alert | None:
         trouble.blamed |= {sign for sign, heat in heats.items() if heat is Heat.HOT}
         trouble.cool_samples = trouble.cool_samples + 1 if max(heats.values()) is Heat.COOL else 0

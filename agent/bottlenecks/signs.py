@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from agent.config import Bottleneck
+from agent.config import BottleneckConfig
 from agent.sampling.rates import Sample
 from wire.resources import Resource, ratio
 
@@ -44,12 +44,12 @@ class Sign:
 
     resource: Resource
     value: Value
-    limit: Callable[[Bottleneck], float]
+    limit: Callable[[BottleneckConfig], float]
     says: Callable[[Sample, float], str]
     """What was seen, for a person: given the last sample, and the mean of the value."""
     backing: Backing | None = None
 
-    def heat(self, sample: Sample, settings: Bottleneck) -> Heat | None:
+    def heat(self, sample: Sample, settings: BottleneckConfig) -> Heat | None:
         """How the sample looks by this sign; None where it is turned off, or cannot be seen."""
         limit, value = self.limit(settings), self.value(sample)
         if limit == 0 or value is None:

@@ -12,13 +12,13 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """A table of the TOML file."""
 
 
-class Sampling(_Section, frozen=True):
+class SamplingConfig(_Section, frozen=True):
     """How often the host is looked at."""
 
     period_seconds: Annotated[float, Meta(ge=0.2, le=300, description="Time between two samples.")] = 3.0
 
 
-class Push(_Section, frozen=True):
+class PushConfig(_Section, frozen=True):
     """What is said to the collector, and how seldom."""
 
     host_window_seconds: Annotated[
@@ -58,7 +58,7 @@ class Push(_Section, frozen=True):
     ] = 3
 
 
-class Bottleneck(_Section, frozen=True):
+class BottleneckConfig(_Section, frozen=True):
     """When the node calls itself short of a resource. A limit of 0 turns that sign off."""
 
     cpu_ratio: Annotated[float, Meta(ge=0, le=1, description="CPU in use, of all cores.")] = 0.9
@@ -90,7 +90,7 @@ class Bottleneck(_Section, frozen=True):
     ] = 10.0
 
 
-class Spool(_Section, frozen=True):
+class SpoolConfig(_Section, frozen=True):
     """Reports that the collector has not taken yet, on disk."""
 
     path: Annotated[
@@ -109,7 +109,7 @@ class Spool(_Section, frozen=True):
     ] = 48.0
 
 
-class Host(_Section, frozen=True):
+class HostConfig(_Section, frozen=True):
     """What counts as the host, and what it can do."""
 
     cgroup: Annotated[
@@ -128,7 +128,7 @@ class Host(_Section, frozen=True):
     ] = 0.0
 
 
-class Roots(_Section, frozen=True):
+class RootsConfig(_Section, frozen=True):
     """Where the kernel's files are mounted; elsewhere when the agent itself runs in a container."""
 
     proc: Annotated[str, Meta(description="The proc file system.")] = "/proc"
@@ -137,7 +137,7 @@ class Roots(_Section, frozen=True):
     )
 
 
-class Power(_Section, frozen=True):
+class PowerConfig(_Section, frozen=True):
     """How watts are found where no meter tells all."""
 
     model: Annotated[
@@ -163,7 +163,7 @@ class Power(_Section, frozen=True):
     ] = "none"
 
 
-class Docker(_Section, frozen=True):
+class DockerConfig(_Section, frozen=True):
     """Names, images and services of containers; without it they go by their ids."""
 
     enabled: Annotated[bool, Meta(description="Ask the engine for names at all.")] = True
@@ -172,7 +172,7 @@ class Docker(_Section, frozen=True):
     )
 
 
-class Http(_Section, frozen=True):
+class HttpConfig(_Section, frozen=True):
     """What the agent serves: `/metrics` and `/healthz`."""
 
     listen: Annotated[str, Meta(description="Address to serve on, host:port. Port 0 takes a free one.")] = (
@@ -191,7 +191,7 @@ class Http(_Section, frozen=True):
         parse_address(self.listen)
 
 
-class Collector(_Section, frozen=True):
+class DeliveryConfig(_Section, frozen=True):
     """Where reports go."""
 
     enabled: Annotated[
@@ -229,13 +229,13 @@ class AgentConfig(_Section, frozen=True):
     node: Annotated[
         str, Meta(max_length=253, description="This node's name; empty takes the host's name.")
     ] = ""
-    sampling: Sampling = Sampling()
-    host: Host = Host()
-    push: Push = Push()
-    bottleneck: Bottleneck = Bottleneck()
-    power: Power = Power()
-    roots: Roots = Roots()
-    docker: Docker = Docker()
-    http: Http = Http()
-    collector: Collector = Collector()
-    spool: Spool = Spool()
+    sampling: SamplingConfig = SamplingConfig()
+    host: HostConfig = HostConfig()
+    push: PushConfig = PushConfig()
+    bottleneck: BottleneckConfig = BottleneckConfig()
+    power: PowerConfig = PowerConfig()
+    roots: RootsConfig = RootsConfig()
+    docker: DockerConfig = DockerConfig()
+    http: HttpConfig = HttpConfig()
+    collector: DeliveryConfig = DeliveryConfig()
+    spool: SpoolConfig = SpoolConfig()

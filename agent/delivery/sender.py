@@ -19,13 +19,12 @@ from typing import TypeVar
 import aiohttp
 from aiohttp import hdrs
 
-from agent.config import Collector
-from agent.config import Spool as SpoolSettings
+from agent.config import DeliveryConfig, SpoolConfig
 from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
 from agent.delivery.responses import Answer, ClockOffset, Later, Patience, Refused, Taken, parse_answer
 from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spool_file import Entry
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import MAX_BATCH, Gap, Report, encode
 from wire.version import __version__
 
@@ -51,8 +50,8 @@ class Outbox:
 
     def __init__(
         self,
-        collector: Collector,
-        spool: SpoolSettings,
+        collector: DeliveryConfig,
+        spool: SpoolConfig,
         *,
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -176,7 +175,7 @@ class Outbox:
         """Send the oldest reports and act on the answer; None when none waits."""
         try:
             batch = await self._on_disk(self._next_batch)
-        except Complaint as complaint:
+        except UserError as complaint:
             later = Later(str(complaint), needs_attention=True)
             self._say_it_takes_none(later)
             return later

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from agent.config import Spool as SpoolSettings
+from agent.config import SpoolConfig
 from agent.delivery.spool_file import Damaged, Entry, Full, SpoolFile, Unusable, set_aside
 from wire.messages import LONGEST_TEXT, Gap
 
@@ -24,7 +24,7 @@ class Spool:
     """A queue of reports, bounded by size and age; the file's come before those in memory."""
 
     def __init__(
-        self, settings: SpoolSettings, *, wall: Callable[[], float], monotonic: Callable[[], float]
+        self, settings: SpoolConfig, *, wall: Callable[[], float], monotonic: Callable[[], float]
     ) -> None:
         self._path = Path(settings.path) if settings.path else None
         self._max_bytes = settings.max_bytes

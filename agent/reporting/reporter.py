@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.config import Push
+from agent.config import PushConfig
 from agent.reporting.lifecycle import Chronicle, Happenings
 from agent.reporting.messages import (
     CONTAINER_WIDTH,
@@ -47,7 +47,7 @@ _CPU = 0
 class Speaker:
     """Speaks for one node during one run of its agent, and counts what it says."""
 
-    def __init__(self, node: str, boot: str, push: Push, sample_seconds: float) -> None:
+    def __init__(self, node: str, boot: str, push: PushConfig, sample_seconds: float) -> None:
         self._node = node[:LONGEST_NAME]
         self._boot = boot
         self._push = push
@@ -234,7 +234,7 @@ class _Due:
 class _Schedule:
     """When windows close, and when something is said in any case. It begins with the first picture."""
 
-    def __init__(self, node: str, push: Push, sample_seconds: float, first: Picture) -> None:
+    def __init__(self, node: str, push: PushConfig, sample_seconds: float, first: Picture) -> None:
         early_seconds = _EARLY_RATIO * sample_seconds
         begin_seconds = first.monotonic_seconds - first.sample.interval_seconds - early_seconds
         # By the name, so that the nodes of a cluster that were started together do not all speak together.

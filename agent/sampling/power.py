@@ -40,7 +40,7 @@ def load_of(used: Quantities, capacity: Quantities) -> Load:
 class PowerMeter:
     """Estimates each sample and integrates it over time."""
 
-    def __init__(self, settings: config.Power, proc: Path, sys: Path) -> None:
+    def __init__(self, settings: config.PowerConfig, proc: Path, sys: Path) -> None:
         self._estimator = Estimator.for_host(
             proc,
             sys,

@@ -19,7 +19,7 @@ from agent.sources.readings import (
     HostReading,
     tightest,
 )
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import Gap
 
 _MACHINE_ONLY = Gap(
@@ -40,14 +40,14 @@ class Subtree:
         self._layout = layout
         self._oom_kills = OomKills()
         if ".." in PurePosixPath(self.path).parts:
-            raise Complaint(
+            raise UserError(
                 f"host.cgroup: {path} leads out of the tree of cgroups; give a plain path below it"
             )
         root = layout.walk_root
         if root is None:
-            raise Complaint(f"host.cgroup: there is no cgroup {path}, since no cgroup file system is mounted")
+            raise UserError(f"host.cgroup: there is no cgroup {path}, since no cgroup file system is mounted")
         if not Path(root, self.path).is_dir():
-            raise Complaint(
+            raise UserError(
                 f"host.cgroup: there is no cgroup {path} under {root}; make it first,"
                 " or leave the setting empty to take the whole machine as the host"
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.frame import Figure
-from collector.control.loop import Loop
+from collector.control.loop import ControlLoop
 from collector.policies.interface import Move
 from tests.collector.control.builders import Breathing, FakeDriver, actor_of, service_of, staged, view
 
@@ -63,7 +63,7 @@ async def _watch(breath_seconds: float) -> _Watched:
             stage.begin()
             cluster = Breathing(stage, breath_seconds)
             driver = FakeDriver(view_now=view(), show=cluster.move)
-            loop = Loop(stage.core, await actor_of(stage, driver))
+            loop = ControlLoop(stage.core, await actor_of(stage, driver))
             until = stage.clock.now + _WATCHED_SECONDS
             while stage.clock.now < until:
                 cluster.speak()

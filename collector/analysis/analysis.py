@@ -17,9 +17,9 @@ from collector.analysis.dominance import Dominance, Dominant, dominant, shares_o
 from collector.analysis.envelopes import Statistic
 from collector.analysis.groups import Group, group, score
 from collector.analysis.histograms import Floats
-from collector.analysis.running import Learnt
+from collector.analysis.running import PooledUsage
 from collector.analysis.usage import NOT_MEASURED, quantities
-from collector.config import Understanding as Settings
+from collector.config import AnalysisConfig
 from collector.snapshot.assembly import Four, ServiceFacts, assemble
 from collector.snapshot.tables import NOWHERE, Codes, Snapshot
 from wire.resources import RESOURCES, Quantities
@@ -28,7 +28,7 @@ _DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Service:
+class ServiceProfile:
     """What is understood of a service; the numbers are of one container."""
 
     name: str
@@ -65,12 +65,12 @@ class Service:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Understanding:
+class Analysis:
     """What one pass found."""
 
     snapshot: Snapshot
     """What it was made from; the columns below have a row for each of its tasks."""
-    services: Mapping[str, Service]
+    services: Mapping[str, ServiceProfile]
     """By name, those too that do not run now."""
     groups: tuple[Group, ...]
     """The classes of containers."""
@@ -98,9 +98,9 @@ class Understanding:
         }
 
 
-def _of_nothing() -> Understanding:
+def _of_nothing() -> Analysis:
     nothing = assemble(())
-    return Understanding(
+    return Analysis(
         snapshot=nothing,
         services=MappingProxyType({}),
         groups=(),
@@ -111,17 +111,17 @@ def _of_nothing() -> Understanding:
 
 
 @dataclass(slots=True)
-class Understood:
+class LatestAnalysis:
     """What is understood by now: each is replaced as a whole, and never changed."""
 
-    latest: Understanding = field(default_factory=_of_nothing)
+    latest: Analysis = field(default_factory=_of_nothing)
     bottlenecks: tuple[Bottleneck, ...] = ()
     """What only the centre sees; nodes' own alerts are the registry's."""
 
 
-def understand(
-    snapshot: Snapshot, running: Mapping[str, Learnt], before: Understanding, settings: Settings
-) -> Understanding:
+def analyse(
+    snapshot: Snapshot, running: Mapping[str, PooledUsage], before: Analysis, settings: AnalysisConfig
+) -> Analysis:
     """Think the whole cluster through, from what the containers of each service that runs taught."""
     services = {each.name: each for each in _services(snapshot, running, before.services, settings)}
     tasks = snapshot.tasks
@@ -132,7 +132,7 @@ def understand(
     guessed = ~learnt & (tasks.service != NOWHERE)
     guessed[guessed] = known[tasks.service[guessed]]
     grouping = group(tasks.envelope, learnt, guessed, count=settings.classes, last=before.groups)
-    return Understanding(
+    return Analysis(
         snapshot=snapshot,
         services=MappingProxyType(services),
         groups=grouping.groups,
@@ -143,8 +143,11 @@ def understand(
 
 
 def _services(
-    snapshot: Snapshot, running: Mapping[str, Learnt], before: Mapping[str, Service], settings: Settings
-) -> Iterator[Service]:
+    snapshot: Snapshot,
+    running: Mapping[str, PooledUsage],
+    before: Mapping[str, ServiceProfile],
+    settings: AnalysisConfig,
+) -> Iterator[ServiceProfile]:
     at = snapshot.at
     whole = whole_of(snapshot.nodes.capacity)
     for name in sorted(running):
@@ -154,7 +157,7 @@ def _services(
         if not known and earlier is not None and earlier.known:
             # Its containers are new: what those before them taught holds until these have been watched.
             known, statistics, watched_seconds = True, earlier.statistics, earlier.watched_seconds
-        yield Service(
+        yield ServiceProfile(
             name=name,
             image=learnt.image,
             containers=learnt.containers,
@@ -201,7 +204,7 @@ class _Lesson(msgspec.Struct, frozen=True):
 _decoder = msgspec.msgpack.Decoder(_Lesson)
 
 
-def lesson(service: Service) -> bytes:
+def lesson(service: ServiceProfile) -> bytes:
     """A known service, to be remembered."""
     lead = service.dominant
     return msgspec.msgpack.encode(
@@ -218,20 +221,20 @@ def lesson(service: Service) -> bytes:
     )
 
 
-def learnt_before(lessons: Mapping[str, bytes]) -> Understanding:
+def learnt_before(lessons: Mapping[str, bytes]) -> Analysis:
     """What is understood before anything was heard: the services that were known."""
     return replace(
         _of_nothing(), services=MappingProxyType({each.name: each for each in _recalled(lessons.items())})
     )
 
 
-def _recalled(lessons: Iterable[tuple[str, bytes]]) -> Iterator[Service]:
+def _recalled(lessons: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProfile]:
     for name, packed in lessons:
         known = _decoder.decode(packed)
         statistics = np.array(known.statistics, dtype=np.float64)
         if statistics.shape != NOT_MEASURED.shape:
             continue  # of a version that told other statistics: it is learnt again soon
-        yield Service(
+        yield ServiceProfile(
             name=name,
             image=known.image,
             containers=0,

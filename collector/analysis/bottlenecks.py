@@ -2,7 +2,7 @@
 
 Nodes tell of their own bottlenecks. What no node can see is found here, on a snapshot: a node that went quiet
 with containers on it, a service that is hot on every node it runs on, a node of which more was promised than
-its class allows. `findings` says what holds at one moment; `Watch` makes a story of it. Each sign has a bound
+its class allows. `findings` is what holds now; `BottleneckTracker` follows it. Each sign has a bound
 to open at and a lower one to stay open at, must hold for a while before it is told, and must be gone for a
 while before it is closed, so that a value which dances on a bound is one bottleneck, not twenty.
 """
@@ -29,7 +29,7 @@ _OVERBOOKED = 1.02
 _SEVERAL = 2
 
 
-class Kind(StrEnum):
+class BottleneckKind(StrEnum):
     """What sort of trouble."""
 
     NODE = "node"
@@ -46,7 +46,7 @@ class Kind(StrEnum):
 class Finding:
     """A sign of trouble at one moment."""
 
-    kind: Kind
+    kind: BottleneckKind
     subject: str
     """The node's or service's name."""
     resource: Resource | None = None
@@ -61,7 +61,7 @@ class Bottleneck:
     """Trouble, from its beginning to its end."""
 
     id: str
-    kind: Kind
+    kind: BottleneckKind
     subject: str
     resource: Resource | None
     opened_at: float
@@ -76,7 +76,9 @@ class Bottleneck:
         return self.closed_at is None
 
 
-def id_of(kind: Kind, subject: str, resource: Resource | None, opened_at: float, run: str = "") -> str:
+def id_of(
+    kind: BottleneckKind, subject: str, resource: Resource | None, opened_at: float, run: str = ""
+) -> str:
     """A name for a bottleneck that it keeps over restarts: short, and fit for an address."""
     text = "\n".join((kind, subject, resource or "", repr(opened_at), run))
     return blake2s(text.encode(), digest_size=8).hexdigest()
@@ -95,7 +97,7 @@ def _quiet(snapshot: Snapshot) -> Iterator[Finding]:
     for row in np.flatnonzero((nodes.liveness != Liveness.UP) & (nodes.tasks > 0) & nodes.on).tolist():
         state = "down" if nodes.liveness[row] == Liveness.DOWN else "suspect"
         yield Finding(
-            kind=Kind.QUIET,
+            kind=BottleneckKind.QUIET,
             subject=nodes.names[row],
             evidence=(
                 f"{nodes.names[row]} is {state}: nothing was heard of it for "
@@ -111,7 +113,7 @@ def _overbooked(snapshot: Snapshot) -> Iterator[Finding]:
         place = int(np.nan_to_num(nodes.allocated_ratio[row, :2], nan=0.0).argmax())
         times, limit = float(nodes.overbooking[row]), float(limits[row])
         yield Finding(
-            kind=Kind.OVERBOOKED,
+            kind=BottleneckKind.OVERBOOKED,
             subject=nodes.names[row],
             resource=RESOURCES[place],
             opens=times > _OVERBOOKED * limit,
@@ -144,7 +146,7 @@ def _hot(snapshot: Snapshot) -> Iterator[Finding]:
         for row in np.flatnonzero(several & (lowest >= _COOL)).tolist():
             name = services.names[service[starts[row]]]
             yield Finding(
-                kind=Kind.SERVICE,
+                kind=BottleneckKind.SERVICE,
                 subject=name,
                 resource=resource,
                 opens=bool(lowest[row] >= _HOT),
@@ -158,16 +160,20 @@ def _hot(snapshot: Snapshot) -> Iterator[Finding]:
 
 # --- The story ------------------------------------------------------------------------------
 
-_Key = tuple[Kind, str, Resource | None]
+_Key = tuple[BottleneckKind, str, Resource | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long a sign must hold before it is told, and be gone before it is closed."""
 
-    open_seconds: Mapping[Kind, float] = field(
+    open_seconds: Mapping[BottleneckKind, float] = field(
         # A quiet node has been waited for already.
-        default_factory=lambda: {Kind.QUIET: 0.0, Kind.SERVICE: 120.0, Kind.OVERBOOKED: 60.0}
+        default_factory=lambda: {
+            BottleneckKind.QUIET: 0.0,
+            BottleneckKind.SERVICE: 120.0,
+            BottleneckKind.OVERBOOKED: 60.0,
+        }
     )
     close_seconds: float = 180.0
 
@@ -178,7 +184,7 @@ class _Open:
     seen_at: float
 
 
-class Watch:
+class BottleneckTracker:
     """Follows findings over time. Not for several threads at once."""
 
     def __init__(
@@ -232,7 +238,7 @@ class Watch:
 
 def _key(each: Finding | Bottleneck) -> _Key:
     # Which of two resources is promised most may change; it is the same overbooking.
-    return each.kind, each.subject, None if each.kind is Kind.OVERBOOKED else each.resource
+    return each.kind, each.subject, None if each.kind is BottleneckKind.OVERBOOKED else each.resource
 
 
 def _latest(each: Bottleneck) -> tuple[float, str]:

@@ -35,7 +35,7 @@ class Statistic(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class EnvelopeRule:
     """Which number stands for what a container needs, per resource in the order of `RESOURCES`."""
 
     percentile: tuple[float, float, float, float] = (0.90, 0.99, 0.90, 0.97)
@@ -43,10 +43,10 @@ class Need:
     """Whether it is the mean of what lies above the percentile."""
 
 
-PLAIN_NEED = Need()
+PLAIN_NEED = EnvelopeRule()
 
 
-def statistics(keys: Keys, weights: Floats, rows: int, need: Need) -> Floats:
+def statistics(keys: Keys, weights: Floats, rows: int, need: EnvelopeRule) -> Floats:
     """Per row, resource and `Statistic`; NaN where a resource was not measured.
 
     `keys` are sorted and none is there twice; `weights` say how much time stands behind each. A percentile is

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from collector.analysis.histograms import Floats
-from collector.analysis.services import Part, pool
-from collector.analysis.usage import NOT_MEASURED, Reckoning, Watched, slot_at
+from collector.analysis.services import ContainerSlot, pool
+from collector.analysis.usage import NOT_MEASURED, ObservedContainer, UsageWeights, slot_at
 
-_Containers = tuple[Watched, ...]
+_Containers = tuple[ObservedContainer, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Learnt:
+class PooledUsage:
     """What the containers of a service that runs taught; the statistics are of one container."""
 
     image: str
@@ -29,21 +29,21 @@ class Learnt:
     watched_seconds: float = 0.0
 
 
-class Running:
+class RunningServices:
     """The services that run. Not for several threads at once."""
 
-    def __init__(self, reckoning: Reckoning) -> None:
+    def __init__(self, reckoning: UsageWeights) -> None:
         self._reckoning = reckoning
         self._on: dict[str, frozenset[str]] = {}
         """The services of each node."""
         self._of: defaultdict[str, dict[str, _Containers]] = defaultdict(dict)
         """The containers of each service, by node."""
         self._stale: set[str] = set()
-        self._learnt: dict[str, Learnt] = {}
+        self._learnt: dict[str, PooledUsage] = {}
 
-    def put(self, node: str, watched: Sequence[Watched]) -> None:
+    def put(self, node: str, watched: Sequence[ObservedContainer]) -> None:
         """Know what runs on a node now, in place of what did."""
-        found: defaultdict[str, list[Watched]] = defaultdict(list)
+        found: defaultdict[str, list[ObservedContainer]] = defaultdict(list)
         for each in watched:
             found[each.service].append(each)
         for name in self._on.pop(node, frozenset()) - found.keys():
@@ -57,7 +57,7 @@ class Running:
         if found:
             self._on[node] = frozenset(found)
 
-    def learn(self, at: float) -> Mapping[str, Learnt]:
+    def learn(self, at: float) -> Mapping[str, PooledUsage]:
         """What is known by now of each service that runs, by name."""
         several = []
         for name in sorted(self._stale):
@@ -67,7 +67,7 @@ class Running:
                 self._learnt.pop(name, None)
                 continue
             images = Counter(each.image for each in containers)
-            found = Learnt(
+            found = PooledUsage(
                 image=images.most_common(1)[0][0], containers=len(containers), nodes=len(self._of[name])
             )
             if len(containers) > 1:
@@ -89,19 +89,19 @@ class Running:
         self._stale.clear()
         return MappingProxyType(self._learnt)
 
-    def _parts(self, services: Sequence[str], newest: int) -> Iterator[Part]:
+    def _parts(self, services: Sequence[str], newest: int) -> Iterator[ContainerSlot]:
         weight = self._reckoning.weight
         for row, name in enumerate(services):
             for each in self._containers(name):
                 for slot, packed in each.slots.items():
-                    yield Part(row, packed, each.sample_seconds, weight(max(0, newest - slot)))
+                    yield ContainerSlot(row, packed, each.sample_seconds, weight(max(0, newest - slot)))
 
-    def _containers(self, name: str) -> Iterator[Watched]:
+    def _containers(self, name: str) -> Iterator[ObservedContainer]:
         for containers in self._of[name].values():
             yield from containers
 
 
-def _same(before: Sequence[Watched], now: Sequence[Watched]) -> bool:
+def _same(before: Sequence[ObservedContainer], now: Sequence[ObservedContainer]) -> bool:
     """Whether these would teach the same: histograms that nothing was added to are the very same objects."""
     return len(before) == len(now) and all(
         one.slots == other.slots and one.image == other.image and one.sample_seconds == other.sample_seconds

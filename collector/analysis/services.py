@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from collector.analysis.envelopes import Need, statistics, totals
+from collector.analysis.envelopes import EnvelopeRule, statistics, totals
 from collector.analysis.histograms import ROW_BITS, Floats, Keys, Packed, densely_summed, stack, summed
 
 _AT_ONCE = 100
@@ -20,7 +20,7 @@ _DENSE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ContainerSlot:
     """What one container used in one slot."""
 
     service: int
@@ -42,7 +42,7 @@ class Pooled:
     """For how long its containers were watched, together: of the resource that was watched longest."""
 
 
-def pool(parts: Iterable[Part], services: int, need: Need) -> Iterator[Pooled]:
+def pool(parts: Iterable[ContainerSlot], services: int, need: EnvelopeRule) -> Iterator[Pooled]:
     """Services as they are complete; `parts` come in the order of their services, which are so many."""
     keys: Keys = np.empty(0, np.int64)
     weights: Floats = np.empty(0)
@@ -66,7 +66,7 @@ def pool(parts: Iterable[Part], services: int, need: Need) -> Iterator[Pooled]:
         yield _told(keys, weights, watched, need)
 
 
-def _told(keys: Keys, weights: Floats, watched: Floats, need: Need) -> Pooled:
+def _told(keys: Keys, weights: Floats, watched: Floats, need: EnvelopeRule) -> Pooled:
     services, rows = np.unique(keys >> ROW_BITS, return_inverse=True)
     local = (rows << ROW_BITS) | (keys & ((1 << ROW_BITS) - 1))
     return Pooled(

@@ -13,9 +13,9 @@ from math import ceil
 import msgspec
 import numpy as np
 
-from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, statistics, totals
+from collector.analysis.envelopes import PLAIN_NEED, EnvelopeRule, Statistic, statistics, totals
 from collector.analysis.histograms import Floats, Keys, Numbers, Packed, pack, stack, summed, with_usage
-from collector.config import Envelopes
+from collector.config import EnvelopeConfig
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities, Resource
 
@@ -53,21 +53,21 @@ def slot_of(at: float, received_at: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Reckoning:
+class UsageWeights:
     """How samples are weighed."""
 
     slots: int = SLOTS
     """Those before are forgotten."""
     half_life_seconds: float = 24 * 3600.0
-    need: Need = PLAIN_NEED
+    need: EnvelopeRule = PLAIN_NEED
 
     @classmethod
-    def of(cls, settings: Envelopes) -> "Reckoning":
+    def of(cls, settings: EnvelopeConfig) -> "UsageWeights":
         """As the configuration has it."""
         return cls(
             slots=ceil(settings.window_hours * 3600 / SLOT_SECONDS),
             half_life_seconds=settings.half_life_hours * 3600,
-            need=Need(
+            need=EnvelopeRule(
                 percentile=(settings.cpu, settings.memory, settings.disk, settings.network),
                 bursts=(
                     Resource.CPU in settings.bursts,
@@ -84,7 +84,7 @@ class Reckoning:
 
 
 @dataclass(slots=True)
-class Ring:
+class UsageRing:
     """One container's slots, and what follows from them."""
 
     slots: dict[int, Packed] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Ring:
         return quantities(self.statistics[:, Statistic.P90])
 
 
-class Watched(msgspec.Struct, frozen=True, eq=False, gc=False):
+class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A container of a service that runs, and what it used; nobody changes it any more.
 
     There are very many, and none refers to itself: a search for garbage would look at them in vain.
@@ -120,14 +120,14 @@ class Watched(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def add(
-    rings: dict[str, Ring], slot: int, usages: Sequence[ContainerUsage]
+    rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage]
 ) -> tuple[list[str], Keys, Numbers]:
     """Add the samples of a heartbeat to the containers' rings, which are then to be settled.
 
     Says whose they are, and what the slot holds of each by now.
     """
     rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
-    touched = [rings.get(name) or rings.setdefault(name, Ring()) for name in rows]
+    touched = [rings.get(name) or rings.setdefault(name, UsageRing()) for name in rows]
     held = [ring.slots.get(slot) for ring in touched]
     keys, counts = with_usage(held, usages, [rows[usage.id] for usage in usages])
     for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
@@ -136,7 +136,7 @@ def add(
 
 
 def count(
-    rings: dict[str, Ring], slot: int, usages: Sequence[ContainerUsage], reckoning: Reckoning
+    rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage], reckoning: UsageWeights
 ) -> Sequence[str]:
     """Add the samples of a heartbeat to the containers' rings, and see what they tell; says whose."""
     names, keys, counts = add(rings, slot, usages)
@@ -149,13 +149,13 @@ def count(
     return names
 
 
-def settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
+def settle(rings: Sequence[UsageRing], reckoning: UsageWeights) -> None:
     """Drop the slots that are over, and see what the others tell."""
     for start in range(0, len(rings), _AT_ONCE):
         _settle(rings[start : start + _AT_ONCE], reckoning)
 
 
-def _settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
+def _settle(rings: Sequence[UsageRing], reckoning: UsageWeights) -> None:
     parts: list[Packed] = []
     rows: list[int] = []
     weights: list[float] = []
@@ -175,7 +175,9 @@ def _settle(rings: Sequence[Ring], reckoning: Reckoning) -> None:
     _note(rings, keys, weighed, numbers, reckoning)
 
 
-def _note(rings: Sequence[Ring], keys: Keys, weights: Floats, numbers: Floats, reckoning: Reckoning) -> None:
+def _note(
+    rings: Sequence[UsageRing], keys: Keys, weights: Floats, numbers: Floats, reckoning: UsageWeights
+) -> None:
     found = statistics(keys, weights, len(rings), reckoning.need)
     for row, number in enumerate(numbers.astype(np.int64).tolist()):
         # A copy, or every ring would keep alive what was found of all the others.

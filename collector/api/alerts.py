@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.bottlenecks import Bottleneck, Kind
+from collector.analysis.bottlenecks import Bottleneck, BottleneckKind
 from collector.api.answers import AlertState, NodeAlert, State
 from collector.api.paging import Paged, Pager
 from collector.core.parts import Core
@@ -18,7 +18,7 @@ class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     """The same for as long as it is told of."""
-    kind: Kind
+    kind: BottleneckKind
     """`node`: a node found a bottleneck in itself; `quiet`: a node is not heard of any more, and containers
     ran there; `service`: a service is hot wherever it runs; `overbooked`: more was promised on a node than
     the class of its containers allows."""
@@ -57,7 +57,7 @@ class AlertsQuery(Paged, frozen=True, kw_only=True):
         Literal["open", "closed", "all"],
         Meta(description="Only those that last, or only those that are over."),
     ] = "all"
-    kind: Annotated[Kind | None, Meta(description="Only of this sort.")] = None
+    kind: Annotated[BottleneckKind | None, Meta(description="Only of this sort.")] = None
     resource: Annotated[Resource | None, Meta(description="Only those that are about this resource.")] = None
     node: Annotated[str | None, Meta(description="Only those of the node of this name.")] = None
 
@@ -90,18 +90,18 @@ def cluster_alerts(core: Core, state: AlertState | None = None) -> list[ClusterA
     now = core.clock()
     found = [_of_node(each) for each in core.registry.alerts(now, state=state)]
     states: dict[str, State] = {}
-    if core.understood.bottlenecks:
+    if core.analysis.bottlenecks:
         states = {each.name: each.state for each in core.registry.known(now)}
-    found += [_of_centre(each, states) for each in core.understood.bottlenecks]
+    found += [_of_centre(each, states) for each in core.analysis.bottlenecks]
     return sorted((each for each in found if state in (None, each.state)), key=_place)
 
 
 def _of_node(alert: NodeAlert) -> ClusterAlert:
-    return ClusterAlert(kind=Kind.NODE, subject=alert.node, **msgspec.structs.asdict(alert))
+    return ClusterAlert(kind=BottleneckKind.NODE, subject=alert.node, **msgspec.structs.asdict(alert))
 
 
 def _of_centre(bottleneck: Bottleneck, states: dict[str, State]) -> ClusterAlert:
-    node = None if bottleneck.kind is Kind.SERVICE else bottleneck.subject
+    node = None if bottleneck.kind is BottleneckKind.SERVICE else bottleneck.subject
     return ClusterAlert(
         id=bottleneck.id,
         kind=bottleneck.kind,

@@ -50,7 +50,7 @@ _by_name: Pager[NodeAvailability, tuple[str]] = Pager(lambda each: (each.node,),
 
 async def availability(core: Core, query: AvailabilityQuery) -> Cartography:
     """What was left on each node at the last pass."""
-    latest = core.understood.latest
+    latest = core.analysis.latest
     found, after = latest.availability, _by_name.after(query)
     first = 0 if after is None else bisect_right(found.names, after[0])
     listed = (

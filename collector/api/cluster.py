@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 
-from collector.analysis.bottlenecks import Kind
+from collector.analysis.bottlenecks import BottleneckKind
 from collector.api.alerts import cluster_alerts
 from collector.api.answers import AlertState, Health, State
 from collector.core.parts import Core
@@ -42,7 +42,7 @@ class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
     overbooked: int
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster, added up."""
 
     at: float
@@ -68,21 +68,21 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """What the collector does without for now, such as a store that does not answer."""
 
 
-async def cluster(core: Core, _query: NoQuery) -> Cluster:
+async def cluster(core: Core, _query: NoQuery) -> ClusterSummary:
     """All nodes, added up."""
     return added_up(core)
 
 
-def added_up(core: Core) -> Cluster:
+def added_up(core: Core) -> ClusterSummary:
     """The cluster as it is now."""
-    now, latest = core.clock(), core.understood.latest
+    now, latest = core.clock(), core.analysis.latest
     known = list(core.registry.known(now))
     heard = [each.picture for each in known if each.state is not State.DOWN]
     states = [picture.state.what for picture in heard if picture.state is not None]
     powers = [state.power for state in states if state.power is not None]
     counted = Counter(each.state for each in known)
     alerts = Counter(each.kind for each in cluster_alerts(core, AlertState.OPEN))
-    return Cluster(
+    return ClusterSummary(
         at=now,
         version=__version__,
         nodes=NodeCount(up=counted[State.UP], suspect=counted[State.SUSPECT], down=counted[State.DOWN]),
@@ -103,13 +103,13 @@ def added_up(core: Core) -> Cluster:
         memory_bytes=sum(state.capacity.memory_bytes or 0 for state in states),
         memory_bytes_used=sum(state.used.memory_bytes or 0 for state in states),
         open_alerts=OpenAlerts(
-            node=alerts[Kind.NODE],
-            quiet=alerts[Kind.QUIET],
-            service=alerts[Kind.SERVICE],
-            overbooked=alerts[Kind.OVERBOOKED],
+            node=alerts[BottleneckKind.NODE],
+            quiet=alerts[BottleneckKind.QUIET],
+            service=alerts[BottleneckKind.SERVICE],
+            overbooked=alerts[BottleneckKind.OVERBOOKED],
         ),
         understood_at=latest.at,
-        problems=tuple(core.troubles.listed),
+        problems=tuple(core.outages.listed),
     )
 
 
@@ -121,11 +121,11 @@ async def alive(_core: Core, _query: NoQuery) -> Health:
 async def ready(core: Core, _query: NoQuery) -> Health:
     """That a report could be kept now."""
     await core.history.check()
-    return Health("ready", __version__, core.troubles.listed)
+    return Health("ready", __version__, core.outages.listed)
 
 
 ROUTES: tuple[Route, ...] = (
-    get("/v1/cluster", "The whole cluster, added up.", Cluster, cluster, query=NoQuery),
+    get("/v1/cluster", "The whole cluster, added up.", ClusterSummary, cluster, query=NoQuery),
     get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
     get(
         "/readyz",

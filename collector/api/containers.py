@@ -9,15 +9,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.analysis import Understanding
+from collector.analysis.analysis import Analysis
 from collector.api.answers import Container, State
 from collector.api.nodes import WINDOW_SECONDS, Window
 from collector.api.paging import Paged, Pager, has_label
 from collector.api.periods import HistoryQuery, series
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
-from collector.live.registry import Known
+from collector.live.registry import NodeEntry
 from collector.snapshot.tables import NOWHERE
 from collector.web.routes import NO_HISTORY, Route, get, refused
 from wire.messages import ContainerState
@@ -61,7 +61,7 @@ class ContainerHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
     id: Annotated[str, Meta(description="The container's id, whole.")]
 
 
-Seen = tuple[Known, ContainerState]
+Seen = tuple[NodeEntry, ContainerState]
 """A container and where it runs, before it is made into an answer: most are passed over."""
 BY_NODE: Pager[Seen, tuple[str, str, str]] = Pager(
     lambda seen: (seen[0].name, seen[1].name, seen[1].id), tuple[str, str, str]
@@ -90,7 +90,7 @@ def seen(core: Core, query: Paged, asked: Asked) -> Iterator[Seen]:
             yield known, container
 
 
-def _places(core: Core, asked: Asked, since: str) -> Iterator[tuple[Known, Iterable[str]]]:
+def _places(core: Core, asked: Asked, since: str) -> Iterator[tuple[NodeEntry, Iterable[str]]]:
     """Nodes by name, and those of their containers that are asked for, whatever their labels."""
     now, known = core.clock(), core.registry.known
     if asked.name is None and asked.service is None and asked.group is None:
@@ -98,7 +98,7 @@ def _places(core: Core, asked: Asked, since: str) -> Iterator[tuple[Known, Itera
             yield each, each.picture.containers
         return
     services = None if asked.service is None else (asked.service,)
-    found = core.registry.board.find(services=services, name=asked.name, group=asked.group)
+    found = core.registry.tables.find(services=services, name=asked.name, group=asked.group)
     for node in sorted(found):
         if node >= since and asked.node in (None, node):
             for each in known(now, node=node):
@@ -113,7 +113,7 @@ async def containers(core: Core, query: ContainersQuery) -> Containers:
 
 
 def _asked_for(core: Core, query: ContainersQuery) -> Iterable[Seen]:
-    numbers = {each.name: each.number for each in core.understood.latest.groups}
+    numbers = {each.name: each.number for each in core.analysis.latest.groups}
     if query.group is not None and query.group not in numbers:
         return ()
     asked = Asked(
@@ -126,7 +126,7 @@ def _asked_for(core: Core, query: ContainersQuery) -> Iterable[Seen]:
     return seen(core, query, asked)
 
 
-def _group_of(understanding: Understanding, container: Container) -> str | None:
+def _group_of(understanding: Analysis, container: Container) -> str | None:
     ids = understanding.snapshot.tasks.ids
     # Where two nodes claim one id, a snapshot puts the node before it.
     for name in (container.id, f"{container.node}/{container.id}"):
@@ -137,7 +137,7 @@ def _group_of(understanding: Understanding, container: Container) -> str | None:
     return None
 
 
-def _names(understanding: Understanding) -> dict[int, str]:
+def _names(understanding: Analysis) -> dict[int, str]:
     return {each.number: each.name for each in understanding.groups}
 
 
@@ -147,7 +147,7 @@ async def _with_more(core: Core, listed: list[Container], window_seconds: float)
     nodes = dict.fromkeys(each.node for each in listed)
     standings = [each for node in nodes for each in core.registry.standings(now, node=node)]
     means = await core.history.container_means(window_seconds, standings)
-    latest = core.understood.latest
+    latest = core.analysis.latest
     return [
         msgspec.structs.replace(each, mean=means.get((each.node, each.id)), group=_group_of(latest, each))
         for each in listed
@@ -174,9 +174,9 @@ async def container_history(core: Core, query: ContainerHistoryQuery) -> Series:
     return told
 
 
-def _no_such_container(name: str) -> Refusal:
+def _no_such_container(name: str) -> ApiError:
     detail = f"there is no container {name!r}: /v1/containers lists them with their ids"
-    return Refusal(HTTPStatus.NOT_FOUND, detail, "id")
+    return ApiError(HTTPStatus.NOT_FOUND, detail, "id")
 
 
 ROUTES: tuple[Route, ...] = (

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.control.make_room import asked, room
 from collector.control.records import Decision, Pause
 from collector.control.situation import Situation
@@ -15,7 +15,7 @@ from collector.core.parts import Core
 from collector.placement.answers import Act
 from collector.placement.question import PlacementQuestion
 from collector.placement.ranking import act
-from collector.policies.resolve import Chosen, read_settings
+from collector.policies.resolve import PolicyChoice, read_settings
 from collector.policies.table import POLICIES
 from collector.snapshot.codec import unpack
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, refused
@@ -123,12 +123,12 @@ async def replay(core: Core, query: ReplayQuery) -> Replayed:
     found = journal.get(query.id)
     if found is None:
         detail = f"there is no decision {query.id!r}: GET /v1/decisions lists them"
-        raise Refusal(HTTPStatus.NOT_FOUND, detail, "id")
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
     packed = await journal.input_of(found.id)
     if packed is None:
-        raise Refusal(HTTPStatus.GONE, "what this decision was made from is not kept any more", "id")
+        raise ApiError(HTTPStatus.GONE, "what this decision was made from is not kept any more", "id")
     policy = POLICIES[found.policy]
-    who, snapshot = Chosen(policy, read_settings(policy, found.settings, "settings")), unpack(packed)
+    who, snapshot = PolicyChoice(policy, read_settings(policy, found.settings, "settings")), unpack(packed)
     if found.request is None:
         plan = await asyncio.to_thread(who.rebalance, snapshot)
     else:

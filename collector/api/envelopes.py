@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.analysis import Service
+from collector.analysis.analysis import ServiceProfile
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
 from collector.analysis.usage import NOT_MEASURED, quantities
 from collector.api.containers import BY_NODE, Asked, seen
 from collector.api.paging import Paged, Pager
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.web.routes import Route, get
 from wire.resources import Quantities
@@ -65,7 +65,7 @@ class EnvelopesQuery(Paged, frozen=True, kw_only=True):
     service: Annotated[str | None, Meta(description="Only of this service, or of its containers.")] = None
 
 
-BY_NAME: Pager[Service, tuple[str]] = Pager(lambda service: (service.name,), tuple[str])
+BY_NAME: Pager[ServiceProfile, tuple[str]] = Pager(lambda service: (service.name,), tuple[str])
 
 
 async def envelopes(core: Core, query: EnvelopesQuery) -> ListedEnvelopes:
@@ -74,7 +74,7 @@ async def envelopes(core: Core, query: EnvelopesQuery) -> ListedEnvelopes:
         return _of_containers(core, query)
     if query.node is not None:
         detail = "node: a service has one envelope, wherever it runs: ask for those of containers instead"
-        raise Refusal(HTTPStatus.BAD_REQUEST, detail, "node")
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "node")
     return _of_services(core, query)
 
 
@@ -97,7 +97,7 @@ def _of_containers(core: Core, query: EnvelopesQuery) -> ListedEnvelopes:
 
 
 def _of_services(core: Core, query: EnvelopesQuery) -> ListedEnvelopes:
-    services = core.understood.latest.services
+    services = core.analysis.latest.services
     matching = (services[name] for name in sorted(services) if query.service in (None, name))
     found, after = BY_NAME.page(matching, query)
     listed = [

@@ -28,7 +28,7 @@ class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
 
 async def groups(core: Core, _query: NoQuery) -> ContainerGroups:
     """The classes of the last pass."""
-    latest = core.understood.latest
+    latest = core.analysis.latest
     listed = [
         ContainerGroup(
             name=each.name, dominant=each.dominant, containers=each.size, centre=listed_ratios(each.centre)

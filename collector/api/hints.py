@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from collector.analysis.usage import quantities
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.answers import (
     PlacementHint,
@@ -18,12 +18,12 @@ from collector.placement.answers import (
     Policies,
     Proposals,
     Reservation,
-    Reservations,
+    ReservationList,
 )
 from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
 from collector.placement.question import PlacementQuestion, chosen, understood
 from collector.placement.ranking import hint, rank
-from collector.placement.reservations import Placement
+from collector.placement.reservations import PendingPlacement
 from collector.placement.seeing import seen
 from collector.snapshot.tables import Snapshot
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
@@ -40,7 +40,7 @@ from collector.web.routes import (
     refused,
 )
 from collector.web.scopes import CALLER, Scope
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import encode
 
 _question = msgspec.json.Decoder(PlacementQuestion)
@@ -51,7 +51,7 @@ async def place(core: Core, request: web.Request) -> web.Response:
     parse_query(request, NoQuery)
     question = parse_body(await read_body(core, request), _question.decode)
     if question.reserve_seconds and not request[CALLER].may(Scope.ADMIN):
-        raise Refusal(
+        raise ApiError(
             HTTPStatus.FORBIDDEN,
             "a token to read may ask, but not keep places: leave out reserve_seconds, or show an admin's",
             "$.reserve_seconds",
@@ -65,19 +65,19 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
     policy, settings = chosen(core.config, question.policy, question.settings)
     if policy.place is None:
         detail = f"{policy.name} makes plans but ranks no nodes: /v1/policies says which do"
-        raise Refusal(HTTPStatus.BAD_REQUEST, detail, "$.policy")
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.policy")
     now = core.clock()
     request, assumed = understood(question, snapshot, core.config.placement.default_class)
-    left = core.ledger.left_by([question.service], now) if question.service else frozenset[str]()
+    left = core.reservations.left_by([question.service], now) if question.service else frozenset[str]()
     ranking = rank(snapshot, request, policy, settings, left)
-    core.sight.rehearse = partial(rank, request=request, policy=policy, settings=settings)
+    core.snapshots.rehearse = partial(rank, request=request, policy=policy, settings=settings)
     reservation = None
     if question.reserve_seconds and ranking.best is not None:
         best = snapshot.nodes.names[ranking.best]
         try:
-            kept = core.ledger.place(snapshot, request, best, now=now, seconds=question.reserve_seconds)
-        except Complaint as complaint:
-            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, str(complaint), "$.reserve_seconds") from complaint
+            kept = core.reservations.place(snapshot, request, best, now=now, seconds=question.reserve_seconds)
+        except UserError as complaint:
+            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(complaint), "$.reserve_seconds") from complaint
         reservation = _reservation(kept)
     return hint(
         snapshot,
@@ -97,7 +97,7 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     policy, settings = chosen(core.config, question.policy, given)
     if policy.rebalance is None:
         detail = f"{policy.name} ranks nodes but makes no plans: /v1/policies says which do"
-        raise Refusal(HTTPStatus.BAD_REQUEST, detail, "$.policy")
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.policy")
     # A plan over a large cluster takes seconds.
     return await asyncio.to_thread(plan, await seen(core), policy, settings)
 
@@ -112,9 +112,9 @@ async def list_policies(core: Core, _query: NoQuery) -> Policies:
     return Policies(default=core.config.placement.policy, policies=policies())
 
 
-async def list_reservations(core: Core, _query: NoQuery) -> Reservations:
+async def list_reservations(core: Core, _query: NoQuery) -> ReservationList:
     """The places that are kept."""
-    return Reservations([_reservation(each) for each in core.ledger.placements(core.clock())])
+    return ReservationList([_reservation(each) for each in core.reservations.placements(core.clock())])
 
 
 class ReservationQuery(msgspec.Struct, frozen=True):
@@ -126,15 +126,15 @@ class ReservationQuery(msgspec.Struct, frozen=True):
 async def release(core: Core, request: web.Request) -> web.Response:
     """Keep a place no longer."""
     query = parse_query(request, ReservationQuery)
-    core.ledger.placements(core.clock())
-    found = core.ledger.release(query.id)
+    core.reservations.placements(core.clock())
+    found = core.reservations.release(query.id)
     if found is None:
         detail = f"there is no reservation {query.id}: it is over, or its container was seen"
-        raise Refusal(HTTPStatus.NOT_FOUND, detail, "id")
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
     return web.Response(body=encode(_reservation(found)), content_type=JSON_TYPE)
 
 
-def _reservation(placement: Placement) -> Reservation:
+def _reservation(placement: PendingPlacement) -> Reservation:
     return Reservation(
         id=placement.id,
         node=placement.sent.node,
@@ -172,7 +172,7 @@ ROUTES: tuple[Route, ...] = (
     get(
         "/v1/hints/reservations",
         "The places that are kept now.",
-        Reservations,
+        ReservationList,
         list_reservations,
         query=NoQuery,
     ),

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from collector.analysis.bottlenecks import Kind, id_of
+from collector.analysis.bottlenecks import BottleneckKind, id_of
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import Ring, quantities
+from collector.analysis.usage import UsageRing, quantities
 from collector.api.answers import AlertState, Container, Node, NodeAlert, NodePlacement, Ratios, State
 from collector.live.changes import HostRecord
-from collector.reports.alerts import AlertSaid
-from collector.reports.run import Picture, Said
+from collector.reports.alerts import ReportedAlert
+from collector.reports.run import AgentRun, Reported
 from collector.snapshot.tables import Generation, Region
 from wire.messages import ContainerState, NodeState
 from wire.resources import RESOURCES, Quantities, ratio
@@ -46,7 +46,7 @@ def listed_placement(record: HostRecord) -> NodePlacement:
 
 
 def listed_node(
-    name: str, picture: Picture, record: HostRecord, node_state: State, seen_seconds_ago: float
+    name: str, picture: AgentRun, record: HostRecord, node_state: State, seen_seconds_ago: float
 ) -> Node:
     """A node as one run of its agent describes it, and as decisions see it."""
     state = _NOTHING_SAID if picture.state is None else picture.state.what
@@ -83,7 +83,9 @@ def listed_node(
     )
 
 
-def listed_container(said: Said[ContainerState], node: str, node_state: State, ring: Ring) -> Container:
+def listed_container(
+    said: Reported[ContainerState], node: str, node_state: State, ring: UsageRing
+) -> Container:
     """A container, and what its histograms tell."""
     container = said.what
     return Container(
@@ -114,11 +116,11 @@ def listed_container(said: Said[ContainerState], node: str, node_state: State, r
     )
 
 
-def listed_alert(said: AlertSaid, state: AlertState, node_state: State) -> NodeAlert:
+def listed_alert(said: ReportedAlert, state: AlertState, node_state: State) -> NodeAlert:
     """A bottleneck that a node told of."""
     alert = said.alert
     return NodeAlert(
-        id=id_of(Kind.NODE, said.node, alert.resource, alert.opened_at, said.boot),
+        id=id_of(BottleneckKind.NODE, said.node, alert.resource, alert.opened_at, said.boot),
         node=said.node,
         node_state=node_state,
         state=state,

@@ -10,14 +10,14 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from collector.analysis.analysis import Understanding
+from collector.analysis.analysis import Analysis
 from collector.api.answers import AlertState, State
-from collector.api.cluster import Cluster, added_up
-from collector.common.outages import Part
+from collector.api.cluster import ClusterSummary, added_up
+from collector.common.outages import Dependency
 from collector.control.actor import Actor
 from collector.control.records import StepState, Trigger
-from collector.core.parts import Core, Kind, Outcome
-from collector.history.interface import Kept, Waiting
+from collector.core.parts import Core, ReportKind, ReportOutcome
+from collector.history.interface import Kept, OutboxStatus
 from wire.catalogue import MetricSpec, families
 from wire.http.serving import metrics_handler
 from wire.version import __version__
@@ -32,7 +32,7 @@ class Now:
     containers: int
     sequence_gaps: int
     kept: Kept
-    understanding: Understanding
+    understanding: Analysis
 
 
 _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
@@ -93,7 +93,7 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
     ),
 )
 
-_CLUSTER_METRICS: tuple[MetricSpec[Cluster], ...] = (
+_CLUSTER_METRICS: tuple[MetricSpec[ClusterSummary], ...] = (
     MetricSpec(
         name="wattpack_cluster_watts",
         kind="gauge",
@@ -130,7 +130,7 @@ _OPEN_ALERT_METRICS: tuple[MetricSpec[tuple[str, int]], ...] = (
     ),
 )
 
-_STORE_METRICS: tuple[MetricSpec[Waiting], ...] = (
+_STORE_METRICS: tuple[MetricSpec[OutboxStatus], ...] = (
     MetricSpec(
         name="wattpack_collector_store_waiting_reports",
         kind="gauge",
@@ -151,7 +151,7 @@ _STORE_METRICS: tuple[MetricSpec[Waiting], ...] = (
     ),
 )
 
-_TROUBLE_METRICS: tuple[MetricSpec[tuple[Part, str]], ...] = (
+_TROUBLE_METRICS: tuple[MetricSpec[tuple[Dependency, str]], ...] = (
     MetricSpec(
         name="wattpack_collector_trouble",
         kind="gauge",
@@ -181,7 +181,7 @@ _ALERT_METRICS: tuple[MetricSpec[tuple[AlertState, int]], ...] = (
     ),
 )
 
-_REPORT_METRICS: tuple[MetricSpec[tuple[Outcome, int]], ...] = (
+_REPORT_METRICS: tuple[MetricSpec[tuple[ReportOutcome, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_reports_total",
         kind="counter",
@@ -191,7 +191,7 @@ _REPORT_METRICS: tuple[MetricSpec[tuple[Outcome, int]], ...] = (
     ),
 )
 
-_KIND_METRICS: tuple[MetricSpec[tuple[Kind, int]], ...] = (
+_KIND_METRICS: tuple[MetricSpec[tuple[ReportKind, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_reports_taken_total",
         kind="counter",
@@ -271,20 +271,20 @@ class _FromCore(Collector):
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        core, tally = self._core, self._core.tally
+        core, tally = self._core, self._core.counters
         now = Now(
-            core.registry.container_count(), tally.sequence_gaps, core.history.kept(), core.understood.latest
+            core.registry.container_count(), tally.sequence_gaps, core.history.kept(), core.analysis.latest
         )
         yield from families(_NOW_METRICS, [now])
         cluster = added_up(core)
         yield from families(_CLUSTER_METRICS, [cluster])
         yield from families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
         yield from families(_STORE_METRICS, [now.kept.waiting] if now.kept.waiting else [])
-        yield from families(_TROUBLE_METRICS, core.troubles.parts.items())
+        yield from families(_TROUBLE_METRICS, core.outages.parts.items())
         yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())
         yield from families(_ALERT_METRICS, core.registry.alert_count().items())
-        yield from families(_REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in Outcome])
-        yield from families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in Kind])
+        yield from families(_REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in ReportOutcome])
+        yield from families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in ReportKind])
         actors = [] if core.acting.loop is None else [core.acting.loop.actor]
         yield from families(_ACTING_METRICS, actors)
         yield from families(
@@ -297,7 +297,7 @@ def registry_of(core: Core) -> CollectorRegistry:
     """All that a scrape of this collector shows."""
     registry = CollectorRegistry()
     registry.register(_FromCore(core))
-    registry.register(core.tally.ingest_duration)
+    registry.register(core.counters.ingest_duration)
     ProcessCollector(registry=registry)
     return registry
 

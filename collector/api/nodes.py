@@ -10,7 +10,7 @@ from msgspec import Meta
 from collector.api.answers import Node, State
 from collector.api.paging import Paged, Pager, has_label
 from collector.api.periods import HistoryQuery, series
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
 from collector.live.lists import CLASSES
@@ -25,7 +25,7 @@ WINDOW_SECONDS = 300.0
 """What the agents' heartbeats are apart, so that a mean is seldom made of one sample alone."""
 
 
-class Nodes(msgspec.Struct, frozen=True):
+class NodePage(msgspec.Struct, frozen=True):
     """A page of nodes, by name or in the order asked for."""
 
     nodes: list[Node]
@@ -88,7 +88,7 @@ _by_name: Pager[Node, tuple[str]] = Pager(lambda node: (node.name,), tuple[str])
 _as_registered: Pager[tuple[int, Node], tuple[int]] = Pager(lambda placed: (placed[0],), tuple[int])
 
 
-async def nodes(core: Core, query: NodesQuery) -> Nodes:
+async def nodes(core: Core, query: NodesQuery) -> NodePage:
     """What nodes use, now and on average."""
     if query.order == "name":
         begin = _by_name.after(query)
@@ -96,15 +96,15 @@ async def nodes(core: Core, query: NodesQuery) -> Nodes:
         found, after = _by_name.page((node for _, node in _listed(core, names, query)), query)
     else:
         among = set(_names(core, query))
-        names = [name for name in core.registry.board.hosts(Region) if name in among]
+        names = [name for name in core.registry.tables.hosts(Region) if name in among]
         placed, after = _as_registered.page(_listed(core, names, query), query)
         found = [node for _, node in placed]
-    return Nodes(await _with_means(core, found, query.window_seconds), after)
+    return NodePage(await _with_means(core, found, query.window_seconds), after)
 
 
 def _names(core: Core, query: NodesQuery) -> Iterable[str]:
     """Those that may be asked for, as far as that is known without making an answer of each."""
-    names, labels = _listed_names(core, query), core.registry.board.labels
+    names, labels = _listed_names(core, query), core.registry.tables.labels
     if query.label is None:
         return names
     is_labelled = has_label(query.label)
@@ -117,7 +117,7 @@ def _listed_names(core: Core, query: NodesQuery) -> Iterable[str]:
         return [each.name for each in registry.known(core.clock()) if each.state is query.state]
     if query.region is not None or query.task_class is not None:
         regions = Region if query.region is None else (Region[query.region],)
-        return registry.board.hosts(regions, CLASSES if query.task_class is None else (query.task_class,))
+        return registry.tables.hosts(regions, CLASSES if query.task_class is None else (query.task_class,))
     return registry.names()
 
 
@@ -154,16 +154,16 @@ async def node_history(core: Core, query: NodeHistoryQuery) -> Series:
     return told
 
 
-def no_such_node(name: str) -> Refusal:
+def no_such_node(name: str) -> ApiError:
     """Nobody of this name is known."""
-    return Refusal(HTTPStatus.NOT_FOUND, f"there is no node {name!r}: /v1/nodes lists them", "name")
+    return ApiError(HTTPStatus.NOT_FOUND, f"there is no node {name!r}: /v1/nodes lists them", "name")
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/nodes",
         "Nodes, with what they use and draw.",
-        Nodes,
+        NodePage,
         nodes,
         query=NodesQuery,
         refusals=NO_HISTORY,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 
 Item = TypeVar("Item")
 Place = TypeVar("Place", bound=tuple[Any, ...])
@@ -43,7 +43,7 @@ class Pager(Generic[Item, Place]):
         self._decoder: msgspec.json.Decoder[Place] = msgspec.json.Decoder(shape)
 
     def after(self, query: Paged) -> Place | None:
-        """The place after which to begin; raises `Refusal` for a cursor that nobody gave."""
+        """The place after which to begin; raises `ApiError` for a cursor that nobody gave."""
         if query.cursor is None:
             return None
         try:
@@ -51,7 +51,7 @@ class Pager(Generic[Item, Place]):
             return self._decoder.decode(urlsafe_b64decode(padded.encode("ascii")))
         except (binascii.Error, UnicodeError, msgspec.DecodeError) as error:
             detail = "cursor: no answer to this question gave that one: leave it out to begin at the start"
-            raise Refusal(HTTPStatus.BAD_REQUEST, detail, "cursor") from error
+            raise ApiError(HTTPStatus.BAD_REQUEST, detail, "cursor") from error
 
     def page(self, ordered: Iterable[Item], query: Paged) -> tuple[list[Item], str | None]:
         """The entries asked for, of all in their order; and the cursor to the rest, if there is any."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
 
@@ -42,14 +42,16 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bounds(start: float | None, end: float | None, now: float, usual_seconds: float) -> tuple[float, float]:
-    """The whole period; raises `Refusal` where nothing is between its ends, or more than is ever kept."""
+    """The whole period; raises `ApiError` where nothing is between its ends, or more than is ever kept."""
     end = now if end is None else end
     start = max(0.0, end - usual_seconds) if start is None else start
     if not start < end:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"start: {start:.0f} is not before the end, {end:.0f}", "start")
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, f"start: {start:.0f} is not before the end, {end:.0f}", "start"
+        )
     if end - start > LONGEST_DAYS * DAY_SECONDS:
         detail = f"start: that is more than {LONGEST_DAYS} days before the end: ask about less at a time"
-        raise Refusal(HTTPStatus.BAD_REQUEST, detail, "start")
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "start")
     return start, end
 
 

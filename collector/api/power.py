@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.api.answers import Node, NodePowerCurve, Ratios, State, Unanswered, WhatIfAnswer, WhatIfAnswers
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
@@ -44,7 +44,7 @@ async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
     node = _node(core, query.node, "node")
     curve = core.registry.power_curve(node.name)
     if curve is None:
-        raise Refusal(HTTPStatus.CONFLICT, f"there is nothing to tell of {node.name}: {_NO_CURVE}", "node")
+        raise ApiError(HTTPStatus.CONFLICT, f"there is nothing to tell of {node.name}: {_NO_CURVE}", "node")
     return NodePowerCurve(
         node=node.name,
         node_state=node.state,
@@ -79,7 +79,7 @@ async def what_if(core: Core, question: WhatIf) -> WhatIfAnswers:
 def _node(core: Core, name: str, field: str) -> Node:
     found = core.registry.nodes(core.clock(), node=name)
     if not found:
-        raise Refusal(
+        raise ApiError(
             HTTPStatus.NOT_FOUND, f"there is no node {name}: /v1/nodes lists those there are", field
         )
     return found[0]

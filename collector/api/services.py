@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.analysis import Service
+from collector.analysis.analysis import ServiceProfile
 from collector.analysis.dominance import Dominant
 from collector.api.answers import Ratios
 from collector.api.envelopes import BY_NAME, Envelope, listed_envelope
 from collector.api.listing import listed_ratios
 from collector.api.paging import Paged
 from collector.api.periods import HistoryQuery, series
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
 from collector.web.routes import NO_HISTORY, Route, get, refused
@@ -64,7 +64,7 @@ class KnownService(msgspec.Struct, frozen=True, kw_only=True):
     envelope: Envelope
 
 
-class Services(msgspec.Struct, frozen=True, kw_only=True):
+class ServicePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of services, by name."""
 
     understood_at: float
@@ -85,7 +85,7 @@ class ServicesQuery(Paged, frozen=True, kw_only=True):
     ] = None
     dominant: Annotated[Resource | None, Meta(description="Only those that this resource dominates.")] = None
 
-    def takes(self, service: Service) -> bool:
+    def takes(self, service: ServiceProfile) -> bool:
         """Whether it is among those asked for."""
         lead = service.dominant
         return (
@@ -107,19 +107,19 @@ class ServiceHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="The service's name.")]
 
 
-async def services(core: Core, query: ServicesQuery) -> Services:
+async def services(core: Core, query: ServicesQuery) -> ServicePage:
     """What is understood of services."""
-    latest = core.understood.latest
+    latest = core.analysis.latest
     matching = (latest.services[name] for name in sorted(latest.services))
     found, after = BY_NAME.page((each for each in matching if query.takes(each)), query)
     watts = _watts(core, {each.name for each in found})
     listed = [_listed(each, watts.get(each.name)) for each in found]
-    return Services(understood_at=latest.at, services=listed, next=after)
+    return ServicePage(understood_at=latest.at, services=listed, next=after)
 
 
 async def one_service(core: Core, query: ServiceQuery) -> KnownService:
     """One service."""
-    found = core.understood.latest.services.get(query.name)
+    found = core.analysis.latest.services.get(query.name)
     if found is None:
         raise _no_such_service(query.name)
     return _listed(found, _watts(core, {query.name}).get(query.name))
@@ -128,7 +128,7 @@ async def one_service(core: Core, query: ServiceQuery) -> KnownService:
 async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
     """What one service's containers used and drew, together."""
     told = await series(core, SubjectKind.SERVICE, query.name, query)
-    if not told.points and query.name not in core.understood.latest.services:
+    if not told.points and query.name not in core.analysis.latest.services:
         raise _no_such_service(query.name)
     return told
 
@@ -136,7 +136,7 @@ async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
 def _watts(core: Core, names: Collection[str]) -> dict[str, float]:
     """What the containers of these services add up to, where they are heard of."""
     sums: defaultdict[str, float] = defaultdict(float)
-    for node, ids in core.registry.board.find(services=names).items():
+    for node, ids in core.registry.tables.find(services=names).items():
         for known in core.registry.known(core.clock(), node=node):
             for each in ids:
                 container = known.picture.containers[each].what
@@ -145,7 +145,7 @@ def _watts(core: Core, names: Collection[str]) -> dict[str, float]:
     return sums
 
 
-def _listed(service: Service, watts: float | None) -> KnownService:
+def _listed(service: ServiceProfile, watts: float | None) -> KnownService:
     return KnownService(
         name=service.name,
         image=service.image,
@@ -170,16 +170,16 @@ def _dominant(lead: Dominant) -> DominantResource:
     )
 
 
-def _no_such_service(name: str) -> Refusal:
+def _no_such_service(name: str) -> ApiError:
     detail = f"there is no service {name!r}: /v1/services lists them, a minute after they first ran"
-    return Refusal(HTTPStatus.NOT_FOUND, detail, "name")
+    return ApiError(HTTPStatus.NOT_FOUND, detail, "name")
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/services",
         "Services, with what one container of each needs; those too that were learnt and do not run now.",
-        Services,
+        ServicePage,
         services,
         query=ServicesQuery,
     ),

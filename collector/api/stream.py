@@ -19,9 +19,9 @@ from msgspec import Meta
 from collector.api.alerts import ClusterAlert, cluster_alerts
 from collector.api.answers import AlertState, State
 from collector.api.events import listed_event
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
-from collector.web.event_stream import News, Reader
+from collector.web.event_stream import Subscriber, Topic
 from collector.web.routes import REFUSED_HOST, REFUSED_QUERY, Answer, Route, parse_query, refused
 from wire.messages import Report, encode
 
@@ -54,7 +54,7 @@ class StreamQuery(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class Watch:
+class ChangeWatcher:
     """Tells what changed since it last looked."""
 
     def __init__(self, core: Core) -> None:
@@ -64,21 +64,21 @@ class Watch:
 
     def look(self) -> None:
         """Compare, and tell."""
-        tell = self._core.stream.tell
+        tell = self._core.events.tell
         states, open_now = self._states_now(), self._open_now()
         for node in sorted(states.keys() | self._states.keys()):
             before, now = self._states.get(node), states.get(node)
             if before is not now:
-                tell(News.NODE, encode(NodeNews(node=node, state=now, before=before)))
+                tell(Topic.NODE, encode(NodeNews(node=node, state=now, before=before)))
         for name, alert in open_now.items():
             if name not in self._open:
-                tell(News.ALERT, encode(alert))
+                tell(Topic.ALERT, encode(alert))
         ended = self._open.keys() - open_now.keys()
         if ended:
             listed = {each.id: each for each in cluster_alerts(self._core, AlertState.CLOSED)}
             for name in sorted(ended):
                 was = msgspec.structs.replace(self._open[name], state=AlertState.CLOSED)
-                tell(News.ALERT, encode(listed.get(name, was)))
+                tell(Topic.ALERT, encode(listed.get(name, was)))
         self._states, self._open = states, open_now
 
     def _states_now(self) -> Mapping[str, State]:
@@ -91,7 +91,7 @@ class Watch:
 def tell_events(core: Core, report: Report) -> None:
     """Tell of what happened, as a new report says it."""
     for event in report.events:
-        core.stream.tell(News.EVENT, encode(listed_event(report.node, event)))
+        core.events.tell(Topic.EVENT, encode(listed_event(report.node, event)))
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def watching(core: Core) -> AsyncIterator[None]:
     """Look every second while the block runs."""
 
     async def look() -> None:
-        watch = Watch(core)
+        watch = ChangeWatcher(core)
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
@@ -120,8 +120,8 @@ async def stream(core: Core, request: web.Request) -> web.StreamResponse:
     """Tell news until the reader goes, does not keep up, or the collector stops."""
     asked = parse_query(request, StreamQuery)
     most = core.config.http.max_streams
-    if len(core.stream) >= most:
-        raise Refusal(
+    if len(core.events) >= most:
+        raise ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
             f"{most} listen already, which is all that http.max_streams allows: come back later",
             headers={"Retry-After": "30"},
@@ -129,14 +129,14 @@ async def stream(core: Core, request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": STREAM_TYPE, "Cache-Control": "no-store"})
     response.headers["X-Accel-Buffering"] = "no"  # nginx would hold it back otherwise
     last_id = asked.last_event_id or request.headers.get("Last-Event-ID")
-    with core.stream.reading(last_id) as reader, contextlib.suppress(ConnectionError, TimeoutError):
+    with core.events.reading(last_id) as reader, contextlib.suppress(ConnectionError, TimeoutError):
         await response.prepare(request)
         await _write(response, b": listening\n\n")
         await _serve(response, reader)
     return response
 
 
-async def _serve(response: web.StreamResponse, reader: Reader) -> None:
+async def _serve(response: web.StreamResponse, reader: Subscriber) -> None:
     while not reader.why_it_ends:
         messages = await reader.take(_HEARTBEAT_SECONDS)
         if messages:
@@ -145,7 +145,7 @@ async def _serve(response: web.StreamResponse, reader: Reader) -> None:
             await _write(response, b": still here\n\n")
     why = encode({"why": reader.why_it_ends})
     # Without an id: who comes back goes on after the last message it has.
-    await _write(response, b"event: %b\ndata: %b\n\n" % (News.END.encode(), why))
+    await _write(response, b"event: %b\ndata: %b\n\n" % (Topic.END.encode(), why))
 
 
 async def _write(response: web.StreamResponse, words: bytes) -> None:

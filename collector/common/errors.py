@@ -10,7 +10,7 @@ from wire.messages import encode
 from wire.problem import PROBLEM_TYPE, problem
 
 
-class Refusal(Exception):  # noqa: N818 - an answer to the client, not an error of ours
+class ApiError(Exception):
     """A request that is not served, and why."""
 
     def __init__(

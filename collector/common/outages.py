@@ -11,7 +11,7 @@ from enum import StrEnum
 log = logging.getLogger(__name__)
 
 
-class Part(StrEnum):
+class Dependency(StrEnum):
     """What can be in trouble."""
 
     STORE = "store"
@@ -22,30 +22,30 @@ class Part(StrEnum):
     """The orchestrator that carries out what was decided."""
 
 
-class Troubles:
+class Outages:
     """What is the matter with each part that is in use."""
 
     def __init__(self) -> None:
-        self._parts: dict[Part, str] = {}
+        self._parts: dict[Dependency, str] = {}
 
-    def watch(self, part: Part) -> None:
+    def watch(self, part: Dependency) -> None:
         """A part is in use, and well."""
         self._parts[part] = ""
 
-    def begin(self, part: Part, what: str) -> None:
+    def begin(self, part: Dependency, what: str) -> None:
         """Something is the matter, in one sentence; it is logged if the part was well before."""
         if not self._parts.get(part):
             log.warning("%s", what)
         self._parts[part] = what
 
-    def end(self, part: Part, said: str) -> None:
+    def end(self, part: Dependency, said: str) -> None:
         """The part is well; it is logged if it was not."""
         if self._parts.get(part):
             log.info("%s", said)
         self._parts[part] = ""
 
     @property
-    def parts(self) -> Mapping[Part, str]:
+    def parts(self) -> Mapping[Dependency, str]:
         """The parts in use, each with what is the matter with it; empty if nothing is."""
         return self._parts
 

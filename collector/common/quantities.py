@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30}))"
@@ -23,7 +23,7 @@ def parse_quantity(text: str) -> Decimal:
     """A quantity as Kubernetes writes it: `250m`, `1.5`, `2Gi`, `1e3`."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None:
-        raise Complaint(f"{text!r} is no quantity of Kubernetes: write it such as 250m, 1.5 or 2Gi")
+        raise UserError(f"{text!r} is no quantity of Kubernetes: write it such as 250m, 1.5 or 2Gi")
     number, suffix = Decimal(found["number"]), found["suffix"]
     if suffix in _SUFFIXES:
         return number * _SUFFIXES[suffix]

@@ -4,32 +4,32 @@ A module per room, each with tables of `collector.toml`; `whole` puts them toget
 when they are made: whoever needs some is given them, and knows no files.
 """
 
-from collector.config.acting import Acting
-from collector.config.driver import Driver
-from collector.config.endpoint import Endpoint
-from collector.config.hints import Placement
-from collector.config.history import History, Store
-from collector.config.http import Access, Http, Ingest, Tls
-from collector.config.nodes import Liveness, NodeRule
-from collector.config.pull import Pull
-from collector.config.understanding import Envelopes, Understanding
+from collector.config.acting import ControlConfig
+from collector.config.driver import DriverConfig
+from collector.config.endpoint import EndpointConfig
+from collector.config.hints import PlacementConfig
+from collector.config.history import HistoryConfig, StoreConfig
+from collector.config.http import AccessConfig, HttpConfig, IngestConfig, TlsConfig
+from collector.config.nodes import LivenessConfig, NodeRule
+from collector.config.pull import PullConfig
+from collector.config.understanding import AnalysisConfig, EnvelopeConfig
 from collector.config.whole import CollectorConfig
 
 __all__ = [
-    "Access",
-    "Acting",
+    "AccessConfig",
+    "AnalysisConfig",
     "CollectorConfig",
-    "Driver",
-    "Endpoint",
-    "Envelopes",
-    "History",
-    "Http",
-    "Ingest",
-    "Liveness",
+    "ControlConfig",
+    "DriverConfig",
+    "EndpointConfig",
+    "EnvelopeConfig",
+    "HistoryConfig",
+    "HttpConfig",
+    "IngestConfig",
+    "LivenessConfig",
     "NodeRule",
-    "Placement",
-    "Pull",
-    "Store",
-    "Tls",
-    "Understanding",
+    "PlacementConfig",
+    "PullConfig",
+    "StoreConfig",
+    "TlsConfig",
 ]

@@ -7,7 +7,7 @@ from msgspec import Meta
 from collector.config.section import Section
 
 
-class Acting(Section, frozen=True):
+class ControlConfig(Section, frozen=True):
     """When plans are made and carried out. With the driver `none` they are only shown and kept."""
 
     policy: Annotated[str, Meta(description="The policy that answers bottlenecks; empty lets them be.")] = (

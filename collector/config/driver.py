@@ -7,7 +7,7 @@ from msgspec import Meta, field
 from collector.config.section import Section
 
 
-class Driver(Section, frozen=True):
+class DriverConfig(Section, frozen=True):
     """Who carries out what was decided."""
 
     name: Annotated[

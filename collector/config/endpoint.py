@@ -7,7 +7,7 @@ from msgspec import Meta
 from collector.config.section import Section
 
 
-class Endpoint(Section, frozen=True):
+class EndpointConfig(Section, frozen=True):
     """A server that is spoken to over HTTP, and who the collector is there."""
 
     url: Annotated[str, Meta(description="Its address, such as http://prometheus:9090; empty is none.")] = ""

@@ -5,10 +5,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from collector.config.section import Section
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
-class Placement(Section, frozen=True):
+class PlacementConfig(Section, frozen=True):
     """What decisions go by where nobody said otherwise."""
 
     default_class: Annotated[
@@ -59,6 +59,6 @@ class Placement(Section, frozen=True):
         from collector.policies.table import POLICIES  # noqa: PLC0415 - said above
 
         if self.policy not in POLICIES:
-            raise Complaint(
+            raise UserError(
                 f"placement.policy: there is no {self.policy!r}: choose one of {', '.join(POLICIES)}"
             )

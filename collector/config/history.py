@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from collector.config.endpoint import Endpoint
+from collector.config.endpoint import EndpointConfig
 from collector.config.section import Section
 
 
-class History(Section, frozen=True):
+class HistoryConfig(Section, frozen=True):
     """What is kept on disk."""
 
     store: Annotated[
@@ -38,7 +38,7 @@ class History(Section, frozen=True):
     ] = 4 << 30
 
 
-class Store(Endpoint, frozen=True):
+class StoreConfig(EndpointConfig, frozen=True):
     """The Prometheus-compatible store of `history.store`: remote write in, PromQL out."""
 
     write_url: Annotated[

@@ -6,10 +6,10 @@ from msgspec import Meta
 
 from collector.config.section import Section
 from wire.address import COLLECTOR_DEFAULT, parse_address
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
-class Http(Section, frozen=True):
+class HttpConfig(Section, frozen=True):
     """What the collector serves: the API, the page, `/metrics`."""
 
     listen: Annotated[
@@ -56,7 +56,7 @@ class Http(Section, frozen=True):
         return frozenset(name for each in self.names.split(",") if (name := each.strip().lower()))
 
 
-class Tls(Section, frozen=True):
+class TlsConfig(Section, frozen=True):
     """Encryption of what is served. A renewed file is used from the next connection on."""
 
     certificate: Annotated[
@@ -73,14 +73,14 @@ class Tls(Section, frozen=True):
 
     def __post_init__(self) -> None:
         if bool(self.certificate) != bool(self.key):
-            raise Complaint("tls.certificate and tls.key belong together: set both, or none")
+            raise UserError("tls.certificate and tls.key belong together: set both, or none")
         if self.client_ca and not self.certificate:
-            raise Complaint(
+            raise UserError(
                 "tls.client_ca needs TLS to ask for certificates: set tls.certificate and tls.key"
             )
 
 
-class Access(Section, frozen=True):
+class AccessConfig(Section, frozen=True):
     """Who may report and ask."""
 
     tokens: Annotated[
@@ -92,7 +92,7 @@ class Access(Section, frozen=True):
     ] = "/var/lib/wattpack/tokens.jsonl"
 
 
-class Ingest(Section, frozen=True):
+class IngestConfig(Section, frozen=True):
     """How much may wait to be kept; beyond, the answer is 429, and agents send it again later."""
 
     max_waiting_reports: Annotated[

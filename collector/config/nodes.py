@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from collector.config.section import Section
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
-class Liveness(Section, frozen=True):
+class LivenessConfig(Section, frozen=True):
     """When a node counts as suspect, as down, as gone."""
 
     suspect_after_beacons: Annotated[
@@ -33,7 +33,7 @@ class Liveness(Section, frozen=True):
 
     def __post_init__(self) -> None:
         if self.down_after_beacons < self.suspect_after_beacons:
-            raise Complaint(
+            raise UserError(
                 f"liveness.down_after_beacons ({self.down_after_beacons:g}) must not be below "
                 f"suspect_after_beacons ({self.suspect_after_beacons:g}): a node is suspect before it is down"
             )

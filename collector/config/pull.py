@@ -4,10 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from collector.config.endpoint import Endpoint
+from collector.config.endpoint import EndpointConfig
 
 
-class Pull(Endpoint, frozen=True):
+class PullConfig(EndpointConfig, frozen=True):
     """Nodes that are read from a Prometheus which scrapes their agents, instead of reporting here.
 
     With `history.store = "prometheus"` and no `url`, that store is read: what other collectors put there is

@@ -8,7 +8,7 @@ from collector.config.section import Section
 from wire.resources import Resource
 
 
-class Envelopes(Section, frozen=True):
+class EnvelopeConfig(Section, frozen=True):
     """What a container is reckoned to need, from the histograms of all its samples.
 
     One percentile for all resources is wrong: CPU is shared smoothly, memory kills who runs out of it, disk
@@ -37,7 +37,7 @@ class Envelopes(Section, frozen=True):
     ] = 24.0
 
 
-class Understanding(Section, frozen=True):
+class AnalysisConfig(Section, frozen=True):
     """How often the whole cluster is thought through, and what of it is kept."""
 
     period_seconds: Annotated[

@@ -4,33 +4,33 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from collector.config.acting import Acting
-from collector.config.driver import Driver
-from collector.config.hints import Placement
-from collector.config.history import History, Store
-from collector.config.http import Access, Http, Ingest, Tls
-from collector.config.nodes import Liveness, NodeRule
-from collector.config.pull import Pull
+from collector.config.acting import ControlConfig
+from collector.config.driver import DriverConfig
+from collector.config.hints import PlacementConfig
+from collector.config.history import HistoryConfig, StoreConfig
+from collector.config.http import AccessConfig, HttpConfig, IngestConfig, TlsConfig
+from collector.config.nodes import LivenessConfig, NodeRule
+from collector.config.pull import PullConfig
 from collector.config.section import Section
-from collector.config.understanding import Envelopes, Understanding
+from collector.config.understanding import AnalysisConfig, EnvelopeConfig
 
 
 class CollectorConfig(Section, frozen=True):
     """The collector's file, `collector.toml`."""
 
-    http: Http = Http()
-    tls: Tls = Tls()
-    access: Access = Access()
-    ingest: Ingest = Ingest()
-    history: History = History()
-    store: Store = Store()
-    pull: Pull = Pull()
-    liveness: Liveness = Liveness()
-    envelopes: Envelopes = Envelopes()
-    understanding: Understanding = Understanding()
-    placement: Placement = Placement()
-    acting: Acting = Acting()
-    driver: Driver = Driver()
+    http: HttpConfig = HttpConfig()
+    tls: TlsConfig = TlsConfig()
+    access: AccessConfig = AccessConfig()
+    ingest: IngestConfig = IngestConfig()
+    history: HistoryConfig = HistoryConfig()
+    store: StoreConfig = StoreConfig()
+    pull: PullConfig = PullConfig()
+    liveness: LivenessConfig = LivenessConfig()
+    envelopes: EnvelopeConfig = EnvelopeConfig()
+    understanding: AnalysisConfig = AnalysisConfig()
+    placement: PlacementConfig = PlacementConfig()
+    acting: ControlConfig = ControlConfig()
+    driver: DriverConfig = DriverConfig()
     nodes: Annotated[
         dict[str, NodeRule],
         Meta(

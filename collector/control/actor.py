@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from collector.control.executor import Hands
+from collector.control.executor import Executor
 from collector.control.journal import Journal
 from collector.control.lease import Lease
-from collector.control.planner import Decider
+from collector.control.planner import Planner
 from collector.control.situation import Situation
 from collector.core.parts import Core
 from collector.drivers.interface import Driver
@@ -18,8 +18,8 @@ class Actor:
     """Its parts, over one journal and one driver."""
 
     situation: Situation
-    decider: Decider
-    hands: Hands
+    decider: Planner
+    hands: Executor
 
     @classmethod
     def of(
@@ -32,4 +32,4 @@ class Actor:
     ) -> "Actor":
         """One that acts through a driver; without a lease, nobody is asked for leave."""
         situation = Situation(core, driver, journal, lease)
-        return cls(situation, Decider(situation), Hands(situation, driver, wait))
+        return cls(situation, Planner(situation), Executor(situation, driver, wait))

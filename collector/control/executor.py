@@ -21,7 +21,7 @@ from collector.control.records import (
 )
 from collector.control.situation import Situation
 from collector.control.verification import containers_of, shown
-from collector.drivers.interface import CannotAct, Done, Driver
+from collector.drivers.interface import ActionResult, Driver, DriverError
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _LOOK_AGAIN_SECONDS = 0.5
 """While something is waited for that agents will tell."""
 
 
-class Hands:
+class Executor:
     """What one collector does."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Hands:
         self._keep_away(step)
         try:
             done = await self._driver.carry_out(action_of(step.act))
-        except CannotAct as error:
+        except DriverError as error:
             await self.change(name, place, state=StepState.FAILED, why=str(error))
             return
         await self.done(name, place, done)
@@ -90,9 +90,9 @@ class Hands:
         until = self._core.clock() + self._core.config.driver.refuse_seconds
         for service in named | {step.service}:
             if service is not None:
-                self._core.ledger.leave(service, step.act.node, until=until)
+                self._core.reservations.leave(service, step.act.node, until=until)
 
-    async def done(self, name: str, place: int, done: Done) -> None:
+    async def done(self, name: str, place: int, done: ActionResult) -> None:
         """Note that the orchestrator says that a step is done."""
         await self.change(
             name,
@@ -127,16 +127,16 @@ class Hands:
         """Hints send nothing of a service back to where it was just moved away from."""
         if step.act.kind == "move" and step.service is not None and step.act.node is not None:
             until = self._core.clock() + self._settings.cool_down_seconds
-            self._core.ledger.leave(step.service, step.act.node, until=until)
+            self._core.reservations.leave(step.service, step.act.node, until=until)
 
     async def undo(self, name: str, place: int) -> None:
         """Put a step back as far as that can be."""
         step = self._journal.known(name).steps[place]
         before = self._journal.before(name, place)
-        done = Done(what=step.what or "", before=before, containers=step.containers)
+        done = ActionResult(what=step.what or "", before=before, containers=step.containers)
         try:
             await self._driver.undo(action_of(step.act), done)
-        except CannotAct as error:
+        except DriverError as error:
             why = f"{step.why}; and it could not be put back: {error}"
             await self.change(name, place, state=StepState.UNCLEAR, why=why)
         else:

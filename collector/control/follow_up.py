@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from collector.control.records import Decision, Outcome
+from collector.control.records import Decision, DecisionOutcome
 from collector.control.situation import Situation
 from collector.control.verification import alerts, load
 from collector.snapshot.tables import Snapshot
@@ -24,7 +24,10 @@ async def follow_up(situation: Situation) -> None:
 
 
 def _is_waited_for(decision: Decision) -> bool:
-    is_over = decision.ended_at is not None and decision.outcome in {Outcome.DONE, Outcome.PARTLY}
+    is_over = decision.ended_at is not None and decision.outcome in {
+        DecisionOutcome.DONE,
+        DecisionOutcome.PARTLY,
+    }
     return is_over and decision.after is None
 
 

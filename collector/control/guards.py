@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collector.config import Acting
+from collector.config import ControlConfig
 from collector.control.records import IN_MOTION, Pause, Step, StepState, touched
-from collector.control.schedule import Timetable
-from collector.drivers.interface import Mode, ServiceView, View
+from collector.control.schedule import Schedule
+from collector.drivers.interface import Mode, OrchestratorState, ServiceView
 from collector.snapshot.tables import NOWHERE, Liveness, Snapshot
 
 ACT_LABEL, ALLOWED, NEVER = "wattpack.act", "allowed", "never"
@@ -15,14 +15,14 @@ _MOVES = ("move", "kill", "start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class GuardContext:
     """All that guards look at."""
 
     now: float
-    settings: Acting
-    timetable: Timetable
+    settings: ControlConfig
+    timetable: Schedule
     snapshot: Snapshot
-    view: View
+    view: OrchestratorState
     pause: Pause | None = None
     """One that lasts."""
     holder: str | None = None
@@ -52,10 +52,10 @@ class Circumstances:
 
 
 Says = str | None
-Guard = Callable[[Step, Circumstances], Says]
+Guard = Callable[[Step, GuardContext], Says]
 
 
-def not_paused(_step: Step, given: Circumstances) -> Says:
+def not_paused(_step: Step, given: GuardContext) -> Says:
     """Nobody has pulled the switch."""
     pause = given.pause
     if pause is None:
@@ -65,22 +65,22 @@ def not_paused(_step: Step, given: Circumstances) -> Says:
     return f"acting is paused{left}{why}: wattpack resume ends that"
 
 
-def has_lease(_step: Step, given: Circumstances) -> Says:
+def has_lease(_step: Step, given: GuardContext) -> Says:
     """No other collector acts."""
     return f"another collector acts: {given.holder}" if given.holder is not None else None
 
 
-def is_heard(_step: Step, given: Circumstances) -> Says:
+def is_heard(_step: Step, given: GuardContext) -> Says:
     """The orchestrator answers."""
     return given.trouble
 
 
-def in_time(_step: Step, given: Circumstances) -> Says:
+def in_time(_step: Step, given: GuardContext) -> Says:
     """Neither outside of the times allowed nor in those forbidden."""
     return given.timetable.why_not(given.now)
 
 
-def is_fresh(step: Step, given: Circumstances) -> Says:
+def is_fresh(step: Step, given: GuardContext) -> Says:
     """Source and target were heard of lately; one that is switched on need not be."""
     nodes = given.snapshot.nodes
     for name in sorted(touched(step.act)):
@@ -95,7 +95,7 @@ def is_fresh(step: Step, given: Circumstances) -> Says:
     return None
 
 
-def is_as_planned(step: Step, given: Circumstances) -> Says:
+def is_as_planned(step: Step, given: GuardContext) -> Says:
     """The container still runs where the plan saw it, and the target may be given it.
 
     What runs on a node that the orchestrator takes for down, it starts elsewhere by itself.
@@ -116,7 +116,7 @@ def is_as_planned(step: Step, given: Circumstances) -> Says:
     return None
 
 
-def is_willing(step: Step, given: Circumstances) -> Says:
+def is_willing(step: Step, given: GuardContext) -> Says:
     """Neither the service nor a node has opted out; and if asked for, the service has opted in."""
     labels = {each.name: each.labels for each in given.view.nodes}
     nodes = given.snapshot.nodes
@@ -137,7 +137,7 @@ def is_willing(step: Step, given: Circumstances) -> Says:
     return None
 
 
-def may_move(step: Step, given: Circumstances) -> Says:
+def may_move(step: Step, given: GuardContext) -> Says:
     """The orchestrator does not hold the container where it is."""
     if step.act.kind != "move":
         return None
@@ -150,7 +150,7 @@ def may_move(step: Step, given: Circumstances) -> Says:
     return None
 
 
-def not_too_many_at_once(step: Step, given: Circumstances) -> Says:
+def not_too_many_at_once(step: Step, given: GuardContext) -> Says:
     """Containers on their way are bounded."""
     if step.act.kind not in _MOVES:
         return None
@@ -159,7 +159,7 @@ def not_too_many_at_once(step: Step, given: Circumstances) -> Says:
     return f"containers on their way: {under_way} of at most {most}" if under_way >= most else None
 
 
-def not_too_many_per_hour(step: Step, given: Circumstances) -> Says:
+def not_too_many_per_hour(step: Step, given: GuardContext) -> Says:
     """Moves of the last hour are bounded."""
     if step.act.kind not in _MOVES:
         return None
@@ -169,7 +169,7 @@ def not_too_many_per_hour(step: Step, given: Circumstances) -> Says:
     return f"containers moved within the hour: {moved} of at most {most}" if moved >= most else None
 
 
-def has_cooled_down(step: Step, given: Circumstances) -> Says:
+def has_cooled_down(step: Step, given: GuardContext) -> Says:
     """A service that an earlier decision moved is left alone for a while, and one it could not, for less."""
     if step.act.kind not in _MOVES or step.service is None:
         return None
@@ -186,7 +186,7 @@ def has_cooled_down(step: Step, given: Circumstances) -> Says:
     return None
 
 
-def has_settled(step: Step, given: Circumstances) -> Says:
+def has_settled(step: Step, given: GuardContext) -> Says:
     """What an earlier decision did to its nodes must show before another touches them.
 
     What another collector decided is on its own record: whatever it was, that must show too. And so must what
@@ -211,7 +211,7 @@ def has_settled(step: Step, given: Circumstances) -> Says:
     return None
 
 
-def risks_little(step: Step, given: Circumstances) -> Says:
+def risks_little(step: Step, given: GuardContext) -> Says:
     """Only so much of a service, and so much memory, is on its way at once."""
     if step.act.kind not in _MOVES:
         return None
@@ -230,7 +230,7 @@ def risks_little(step: Step, given: Circumstances) -> Says:
     return None
 
 
-def leaves_nobody_behind(step: Step, given: Circumstances) -> Says:
+def leaves_nobody_behind(step: Step, given: GuardContext) -> Says:
     """A node is switched off only when nothing runs there but what runs on every node."""
     if step.act.kind != "power-off":
         return None
@@ -265,7 +265,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
 )
 
 
-def refusal(step: Step, given: Circumstances) -> tuple[str, str] | None:
+def refusal(step: Step, given: GuardContext) -> tuple[str, str] | None:
     """The first guard that says no, and what it says; None if all let it pass."""
     for name, guard in GUARDS:
         if (said := guard(step, given)) is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from collector.config import CollectorConfig
 from collector.history.sqlite.connection import IN_MEMORY
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _NAME = "acting-lease.db"
 _BUSY_SECONDS = 5.0
@@ -44,16 +44,16 @@ class Held:
 
 
 def lease_path(config: CollectorConfig) -> Path:
-    """Where the lease is; raises `Complaint` where collectors would have none in common."""
+    """Where the lease is; raises `UserError` where collectors would have none in common."""
     if config.acting.lease_file:
         return Path(config.acting.lease_file)
     if config.history.store == "prometheus":
-        raise Complaint(
+        raise UserError(
             "a Prometheus store cannot hold the lease that keeps two collectors from acting at once: set "
             "acting.lease_file to a file on a disk that they share, or driver.name to none"
         )
     if config.history.path == IN_MEMORY:
-        raise Complaint(
+        raise UserError(
             "to act, a collector needs a record that survives it: set history.path to a file, or driver.name"
             " to none"
         )

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
-from collector.common.outages import Part
+from collector.common.outages import Dependency
 from collector.control.actor import Actor
 from collector.control.follow_up import follow_up
 from collector.control.journal import Journal
@@ -19,9 +19,9 @@ from collector.control.recovery import recover
 from collector.core.parts import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.placement.question import PlacementQuestion
-from collector.policies.resolve import Chosen, choose
+from collector.policies.resolve import PolicyChoice, choose
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _RENEWALS = 3
 """Times that a lease is renewed before it would expire."""
 
 
-class Loop:
+class ControlLoop:
     """One collector's acting, while it runs."""
 
     def __init__(self, core: Core, actor: Actor) -> None:
@@ -100,7 +100,7 @@ class Loop:
             seconds = kept_seconds(question, decision.outcome, self._settings.room_seconds)
             if seconds and found.node is not None:
                 keep(
-                    self._core.ledger,
+                    self._core.reservations,
                     snapshot,
                     question,
                     found.node,
@@ -110,7 +110,7 @@ class Loop:
                 )
             return decision
 
-    async def _ask(self, chosen: Chosen) -> None:
+    async def _ask(self, chosen: PolicyChoice) -> None:
         decision = await self.actor.decider.decide(
             Trigger.TIMER, chosen, await self.actor.situation.snapshot()
         )
@@ -119,8 +119,8 @@ class Loop:
 
 
 @asynccontextmanager
-async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Loop]:
-    """Act while the block runs, as the settings say; raises `Complaint` when that cannot be."""
+async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[ControlLoop]:
+    """Act while the block runs, as the settings say; raises `UserError` when that cannot be."""
     settings = core.config.acting
     async with AsyncExitStack() as stack:
         hands = driver
@@ -134,8 +134,8 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Loop
         if not hands.dry:
             holder = f"{socket.gethostname()} ({journal.identity})"
             lease = Lease(lease_path(core.config), holder, settings.lease_seconds, core.clock)
-            core.troubles.watch(Part.DRIVER)
-        loop = Loop(core, Actor.of(core, hands, journal, lease))
+            core.outages.watch(Dependency.DRIVER)
+        loop = ControlLoop(core, Actor.of(core, hands, journal, lease))
         core.acting.loop = loop
         await loop.renew()
         rhythms = [
@@ -156,7 +156,7 @@ async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await work()
-        except Unavailable as error:
+        except HistoryUnavailable as error:
             # What cannot be written down is not done.
             log.warning("nothing is done, as it cannot be put on record: %s", error)
         except Exception:

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.config import CollectorConfig
-from collector.control.records import Outcome
+from collector.control.records import DecisionOutcome
 from collector.placement.question import PlacementQuestion, chosen, understood
-from collector.placement.reservations import Ledger
+from collector.placement.reservations import Reservations
 from collector.policies.interface import Plan
-from collector.policies.resolve import Chosen
+from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
-from wire.errors import Complaint
+from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _DEFAULT = "energy4cloud"
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomPlan:
     """Where a container fits, and what must be done there first."""
 
     plan: Plan
@@ -32,37 +32,37 @@ class Room:
     """None if it fits nowhere."""
 
 
-def by_whom(question: PlacementQuestion, config: CollectorConfig) -> Chosen:
-    """The policy that makes room; raises `Refusal` if it ranks no nodes."""
+def by_whom(question: PlacementQuestion, config: CollectorConfig) -> PolicyChoice:
+    """The policy that makes room; raises `ApiError` if it ranks no nodes."""
     policy, settings = chosen(config, question.policy or _DEFAULT, question.settings)
     if policy.place is None:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{policy.name} ranks no nodes: choose another", "$.policy")
-    return Chosen(policy, settings)
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{policy.name} ranks no nodes: choose another", "$.policy")
+    return PolicyChoice(policy, settings)
 
 
-def room(snapshot: Snapshot, question: PlacementQuestion, who: Chosen, default_class: int) -> Room:
+def room(snapshot: Snapshot, question: PlacementQuestion, who: PolicyChoice, default_class: int) -> RoomPlan:
     """What must be done before the container fits on the best node."""
     assert who.policy.place is not None
     request, _ = understood(question, snapshot, default_class)
     ranking = who.policy.place(snapshot, request, who.settings)
     if ranking.best is None:
-        return Room(Plan(left=("it fits nowhere, whatever is cut, moved or ended",)))
+        return RoomPlan(Plan(left=("it fits nowhere, whatever is cut, moved or ended",)))
     best = snapshot.nodes.names[ranking.best]
     first = ranking.needs(ranking.best)
     reasons = (f"it then fits on {best}", *ranking.explain(ranking.best))
     left = () if first else (f"it fits on {best} as things are",)
-    return Room(Plan(actions=first, reasons=reasons, left=left), best)
+    return RoomPlan(Plan(actions=first, reasons=reasons, left=left), best)
 
 
-def kept_seconds(question: PlacementQuestion, outcome: Outcome, room_seconds: float) -> float:
+def kept_seconds(question: PlacementQuestion, outcome: DecisionOutcome, room_seconds: float) -> float:
     """How long a place is kept: as asked; and if room had to be made for it, not for nothing."""
-    if outcome is Outcome.DONE:
+    if outcome is DecisionOutcome.DONE:
         return question.reserve_seconds or room_seconds
-    return question.reserve_seconds if outcome is Outcome.NOTHING else 0.0
+    return question.reserve_seconds if outcome is DecisionOutcome.NOTHING else 0.0
 
 
 def keep(  # noqa: PLR0913 - what, where, and for how long
-    ledger: Ledger,
+    ledger: Reservations,
     snapshot: Snapshot,
     question: PlacementQuestion,
     node: str,
@@ -75,7 +75,7 @@ def keep(  # noqa: PLR0913 - what, where, and for how long
     request, _ = understood(question, snapshot, default_class)
     try:
         ledger.place(snapshot, request, node, now=now, seconds=seconds)
-    except Complaint as complaint:
+    except UserError as complaint:
         # What was done is done, and on record.
         log.warning("the room on %s is not kept: %s", node, complaint)
 

@@ -6,7 +6,7 @@ from math import isnan
 
 from collector.control.guards import ACT_LABEL, ALLOWED, NEVER
 from collector.control.records import Step
-from collector.drivers.interface import Mode, NodeView, ServiceView, View
+from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.live.changes import Allocation, Host
 from collector.policies.stability import POWER_LABEL
 from collector.snapshot.assembly import Four, four
@@ -14,7 +14,7 @@ from wire.resources import Quantities
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
+class CompletedActions:
     """What the record says was done, and holds."""
 
     came_from: Mapping[str, str]
@@ -25,7 +25,7 @@ class Deeds:
     """Nodes that were switched off."""
 
     @classmethod
-    def of(cls, steps: Iterable[Step]) -> "Deeds":
+    def of(cls, steps: Iterable[Step]) -> "CompletedActions":
         """From all steps that hold, in the order in which they were done."""
         came_from: dict[str, str] = {}
         cuts: dict[str, tuple[str, Quantities, Quantities]] = {}
@@ -46,7 +46,7 @@ class Deeds:
         return cls(came_from, cuts, frozenset(off))
 
 
-def allocations(view: View, deeds: Deeds, *, opt_in: bool) -> Iterator[Allocation]:
+def allocations(view: OrchestratorState, deeds: CompletedActions, *, opt_in: bool) -> Iterator[Allocation]:
     """What containers were promised, and whether they are held where they are."""
     services = {each.name: each for each in view.services}
     seen = set()
@@ -76,7 +76,7 @@ def allocations(view: View, deeds: Deeds, *, opt_in: bool) -> Iterator[Allocatio
             )
 
 
-def hosts(view: View, deeds: Deeds) -> Iterator[Host]:
+def hosts(view: OrchestratorState, deeds: CompletedActions) -> Iterator[Host]:
     """Which nodes are open, and which were switched off: those are closed for nobody who wakes them."""
     for node in view.nodes:
         is_off = node.name in deeds.off

@@ -16,7 +16,7 @@ from collector.control.situation import Situation
 from collector.control.verification import alerts, load
 from collector.placement.ranking import act
 from collector.policies.interface import Action, Plan
-from collector.policies.resolve import Chosen
+from collector.policies.resolve import PolicyChoice
 from collector.snapshot.codec import pack
 from collector.snapshot.tables import NOWHERE, Snapshot
 
@@ -27,7 +27,7 @@ _COUNT = re.compile(r"(?<=\s)\d+(?=\s)")
 _MEMORY = 1
 
 
-class Decider:
+class Planner:
     """Makes decisions, and says the same only once."""
 
     def __init__(self, situation: Situation) -> None:
@@ -36,7 +36,7 @@ class Decider:
         self.decided: Counter[tuple[Trigger, str]] = Counter()
         """Decisions by what called for them and by policy, since the start."""
 
-    async def answer_alerts(self, chosen: Chosen) -> Decision | None:
+    async def answer_alerts(self, chosen: PolicyChoice) -> Decision | None:
         """Decide what to do about the bottlenecks that are open; None if there is nothing new to say."""
         snapshot = await self._situation.snapshot()
         if not snapshot.nodes.short.any():
@@ -44,7 +44,7 @@ class Decider:
             return None
         return await self.decide(Trigger.ALERT, chosen, snapshot)
 
-    async def decide(self, trigger: Trigger, chosen: Chosen, snapshot: Snapshot) -> Decision | None:
+    async def decide(self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot) -> Decision | None:
         """Ask a policy, and put on record what it answers; None if that was said before."""
         plan = await asyncio.to_thread(chosen.rebalance, snapshot)
         return await self.record(trigger, chosen, snapshot, plan)
@@ -52,7 +52,7 @@ class Decider:
     async def record(
         self,
         trigger: Trigger,
-        chosen: Chosen,
+        chosen: PolicyChoice,
         snapshot: Snapshot,
         plan: Plan,
         request: dict[str, Any] | None = None,

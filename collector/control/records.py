@@ -75,7 +75,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
 
 
-class Alert(msgspec.Struct, frozen=True, kw_only=True):
+class AnsweredAlert(msgspec.Struct, frozen=True, kw_only=True):
     """A bottleneck that a decision answers."""
 
     node: str
@@ -90,11 +90,11 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """What all nodes draw that are known to draw anything; null if none is."""
     used_ratios: dict[str, float]
     """The most used resource of each node that the decision touches, 0-1."""
-    alerts: tuple[Alert, ...]
+    alerts: tuple[AnsweredAlert, ...]
     """Those of the nodes that it touches."""
 
 
-class Outcome(StrEnum):
+class DecisionOutcome(StrEnum):
     """What came of a decision."""
 
     NOTHING = "nothing"
@@ -118,7 +118,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     driver: str
     dry: bool
     """Whether nothing was asked of anybody."""
-    alerts: tuple[Alert, ...] = ()
+    alerts: tuple[AnsweredAlert, ...] = ()
     """The bottlenecks that were open."""
     request: dict[str, Any] | None = None
     """What room was asked for."""
@@ -134,7 +134,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     before: Load
     after: Load | None = None
     """When the bottleneck was over, or some time after the last step; null until then."""
-    outcome: Outcome = Outcome.NOTHING
+    outcome: DecisionOutcome = DecisionOutcome.NOTHING
     ended_at: float | None = None
     healed_seconds: float | None = None
     """From the decision until the nodes that it relieved said that they are short of nothing."""
@@ -142,20 +142,24 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Size of the snapshot that it was made from, as it is kept; 0 once that is gone."""
 
 
-def outcome_of(decision: Decision) -> Outcome:
+def outcome_of(decision: Decision) -> DecisionOutcome:
     """What came of a decision, from its steps."""
     states = {step.state for step in decision.steps}
     if not states:
-        return Outcome.NOTHING
+        return DecisionOutcome.NOTHING
     if decision.dry:
-        return Outcome.DRY
+        return DecisionOutcome.DRY
     if states & {*IN_MOTION, StepState.PLANNED}:
-        return Outcome.RUNNING
+        return DecisionOutcome.RUNNING
     if states == {StepState.VERIFIED}:
-        return Outcome.DONE
+        return DecisionOutcome.DONE
     if StepState.VERIFIED in states:
-        return Outcome.PARTLY
-    return Outcome.REFUSED if states <= {StepState.REFUSED, StepState.DROPPED} else Outcome.FAILED
+        return DecisionOutcome.PARTLY
+    return (
+        DecisionOutcome.REFUSED
+        if states <= {StepState.REFUSED, StepState.DROPPED}
+        else DecisionOutcome.FAILED
+    )
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):

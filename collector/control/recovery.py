@@ -4,8 +4,8 @@ import logging
 
 from collector.control.actor import Actor
 from collector.control.records import IN_MOTION, Step, StepState
-from collector.control.verification import Standing, new_containers, shown, standing
-from collector.drivers.interface import Done
+from collector.control.verification import ActionStatus, new_containers, shown, standing
+from collector.drivers.interface import ActionResult
 
 log = logging.getLogger(__name__)
 
@@ -42,23 +42,23 @@ async def _make_out(actor: Actor, name: str, place: int, step: Step) -> None:
     situation, hands = actor.situation, actor.hands
     clock, patience_seconds = situation.core.clock, situation.settings.verify_seconds
     deadline: float | None = None
-    last = Standing.NEITHER
+    last = ActionStatus.NEITHER
     while deadline is None or clock() < deadline:
         # An orchestrator that is away says nothing about what it did: time runs once it answers.
         if await situation.see():
             deadline = deadline or clock() + patience_seconds
             last = standing(step, situation.view)
             if step.act.kind == "cut" and shown(step, await situation.snapshot(), situation.limit(step)):
-                last = Standing.DONE
-            if last is Standing.DONE:
+                last = ActionStatus.DONE
+            if last is ActionStatus.DONE:
                 what = f"{_STOPPED} meanwhile; the orchestrator had carried it out"
                 await hands.done(
-                    name, place, Done(what=what, containers=new_containers(step, situation.view))
+                    name, place, ActionResult(what=what, containers=new_containers(step, situation.view))
                 )
                 await hands.verify(name, place)
                 return
         await hands.wait(_LOOK_AGAIN_SECONDS)
-    if last is Standing.NOT_DONE or step.act.kind == "cut":
+    if last is ActionStatus.NOT_DONE or step.act.kind == "cut":
         why = f"{_STOPPED} meanwhile, and it was not carried out: all is as before"
         await hands.change(name, place, state=StepState.FAILED, why=why)
     else:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY_MINUTES: Final = 24 * 60
@@ -36,7 +36,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Timetable:
+class Schedule:
     """When acting is allowed."""
 
     allowed: tuple[Window, ...]
@@ -46,12 +46,12 @@ class Timetable:
     words: tuple[str, str]
 
     @classmethod
-    def of(cls, allowed: str, forbidden: str, time_zone: str) -> "Timetable":
-        """What the settings say; raises `Complaint` where they cannot be read."""
+    def of(cls, allowed: str, forbidden: str, time_zone: str) -> "Schedule":
+        """What the settings say; raises `UserError` where they cannot be read."""
         try:
             zone = ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
-            raise Complaint(
+            raise UserError(
                 f"acting.time_zone: there is no {time_zone!r}: take one such as Europe/Vienna, or UTC"
             ) from error
         return cls(
@@ -73,12 +73,12 @@ class Timetable:
 
 
 def parse_windows(text: str, key: str) -> tuple[Window, ...]:
-    """Windows separated by commas; raises `Complaint` naming the one that cannot be read."""
+    """Windows separated by commas; raises `UserError` naming the one that cannot be read."""
     return tuple(_window(part, key) for each in text.lower().split(",") if (part := each.strip()))
 
 
 def _window(text: str, key: str) -> Window:
-    wrong = Complaint(f"{key}: {text!r} is no time: write it as mon-fri 22:00-06:00, as sat, or as 1:00-5:00")
+    wrong = UserError(f"{key}: {text!r} is no time: write it as mon-fri 22:00-06:00, as sat, or as 1:00-5:00")
     found = _WINDOW.fullmatch(text)
     if found is None:
         raise wrong

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 
-from collector.common.outages import Part
-from collector.control.guards import Circumstances
+from collector.common.outages import Dependency
+from collector.control.guards import GuardContext
 from collector.control.journal import Journal
 from collector.control.lease import Lease
-from collector.control.orchestrator_state import Deeds, allocations, hosts
+from collector.control.orchestrator_state import CompletedActions, allocations, hosts
 from collector.control.records import IN_MOTION, Pause, Step
-from collector.control.schedule import Timetable
+from collector.control.schedule import Schedule
 from collector.core.parts import Core
-from collector.drivers.interface import CannotAct, Driver, View
+from collector.drivers.interface import Driver, DriverError, OrchestratorState
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 
@@ -26,11 +26,9 @@ class Situation:
     def __init__(self, core: Core, driver: Driver, journal: Journal, lease: Lease | None) -> None:
         self.core, self._driver, self._lease = core, driver, lease
         self.settings = core.config.acting
-        self._timetable = Timetable.of(
-            self.settings.allowed, self.settings.forbidden, self.settings.time_zone
-        )
+        self._timetable = Schedule.of(self.settings.allowed, self.settings.forbidden, self.settings.time_zone)
         self.journal = journal
-        self.view = View()
+        self.view = OrchestratorState()
         self._seen_at: float | None = None
         self._heard_again_at: float | None = None
         self.holder: str | None = "nobody yet"
@@ -74,7 +72,7 @@ class Situation:
     @property
     def trouble(self) -> str | None:
         """Why the driver cannot act, if it cannot."""
-        return self.core.troubles.parts.get(Part.DRIVER) or None
+        return self.core.outages.parts.get(Dependency.DRIVER) or None
 
     @property
     def hearsay(self) -> str | None:
@@ -103,13 +101,13 @@ class Situation:
         """Put on the board what the orchestrator knows; says whether it answered."""
         try:
             self.view = await self._driver.view()
-        except CannotAct as error:
-            self.core.troubles.begin(Part.DRIVER, f"the driver {self.driver_name} cannot act: {error}")
+        except DriverError as error:
+            self.core.outages.begin(Dependency.DRIVER, f"the driver {self.driver_name} cannot act: {error}")
             return False
         self._seen_at = self.core.clock()
         if self.trouble is not None:
             self._heard_again_at = self._seen_at
-        self.core.troubles.end(Part.DRIVER, f"the driver {self.driver_name} can act again")
+        self.core.outages.end(Dependency.DRIVER, f"the driver {self.driver_name} can act again")
         self.tell_board()
         return True
 
@@ -118,29 +116,29 @@ class Situation:
         try:
             for what in await self._driver.release():
                 log.info("%s", what)
-        except CannotAct as error:
+        except DriverError as error:
             log.warning("what was left half done stays so for now: %s", error)
 
     def tell_board(self) -> None:
         """Put on the board what the orchestrator said last, and what was done since."""
-        board, deeds = self.core.registry.board, Deeds.of(self.journal.carried_out())
+        board, deeds = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
         board.put_allocations(allocations(self.view, deeds, opt_in=self.settings.opt_in))
         for host in hosts(self.view, deeds):
             board.put_host(host)
 
     async def snapshot(self) -> Snapshot:
         """The cluster now, with what was hinted or made room for and is not there yet."""
-        taken = await asyncio.to_thread(self.core.registry.board.snapshot, self.core.clock())
-        return self.core.ledger.fold(taken, self.core.clock())
+        taken = await asyncio.to_thread(self.core.registry.tables.snapshot, self.core.clock())
+        return self.core.reservations.fold(taken, self.core.clock())
 
-    def circumstances(self, snapshot: Snapshot, own: str | None = None) -> Circumstances:
+    def circumstances(self, snapshot: Snapshot, own: str | None = None) -> GuardContext:
         """What guards look at, before a step of the decision that is called `own`, or of a new one."""
         now = self.core.clock()
         begun = list(self.journal.begun(now - _LONG_AGO_SECONDS))
         holder = self.holder
         if holder is None and self._lease is not None and not self._lease.is_mine:
             holder = "the lease of this one has expired"
-        return Circumstances(
+        return GuardContext(
             now=now,
             settings=self.settings,
             timetable=self._timetable,

@@ -4,8 +4,8 @@ from enum import Enum, auto
 
 import numpy as np
 
-from collector.control.records import Alert, Load, Step
-from collector.drivers.interface import View
+from collector.control.records import AnsweredAlert, Load, Step
+from collector.drivers.interface import OrchestratorState
 from collector.snapshot.tables import NOWHERE, Liveness, Snapshot
 from wire.resources import RESOURCES, Quantities
 
@@ -59,7 +59,7 @@ def _is_about(limit: Quantities | None, allocated: Quantities | None) -> bool:
     return True
 
 
-class Standing(Enum):
+class ActionStatus(Enum):
     """How an action stands that may or may not have been carried out."""
 
     DONE = auto()
@@ -68,7 +68,7 @@ class Standing(Enum):
     NEITHER = auto()
 
 
-def standing(step: Step, view: View) -> Standing:
+def standing(step: Step, view: OrchestratorState) -> ActionStatus:
     """What the orchestrator's view says of an action whose outcome is not known."""
     act = step.act
     running = [each for each in view.tasks if each.service == step.service and each.state == "running"]
@@ -79,22 +79,26 @@ def standing(step: Step, view: View) -> Standing:
                 each.node == act.target and each.container not in step.there_before for each in running
             )
             if at_target:
-                return Standing.UNDER_WAY if at_source else Standing.DONE
-            return Standing.NOT_DONE if at_source else Standing.NEITHER
+                return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
+            return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
         case "power-off":
             node = next((each for each in view.nodes if each.name == act.node), None)
             if node is None or not node.ready:
-                return Standing.DONE
-            return Standing.NOT_DONE if node.accepts else Standing.UNDER_WAY
+                return ActionStatus.DONE
+            return ActionStatus.NOT_DONE if node.accepts else ActionStatus.UNDER_WAY
         case "power-on":
             node = next((each for each in view.nodes if each.name == act.node), None)
-            return Standing.DONE if node is not None and node.ready and node.accepts else Standing.NOT_DONE
+            return (
+                ActionStatus.DONE
+                if node is not None and node.ready and node.accepts
+                else ActionStatus.NOT_DONE
+            )
         case "cut":
             # The orchestrator does not tell limits one by one; the agents do.
-            return Standing.UNDER_WAY
+            return ActionStatus.UNDER_WAY
 
 
-def new_containers(step: Step, view: View) -> tuple[str, ...]:
+def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
     """What runs on the target and did not before, as the orchestrator says."""
     return tuple(
         each.container
@@ -120,11 +124,11 @@ def load(snapshot: Snapshot, names: frozenset[str]) -> Load:
     )
 
 
-def alerts(snapshot: Snapshot, names: frozenset[str] | None = None) -> tuple[Alert, ...]:
+def alerts(snapshot: Snapshot, names: frozenset[str] | None = None) -> tuple[AnsweredAlert, ...]:
     """The bottlenecks that are open, of some nodes or of all."""
     nodes = snapshot.nodes
     return tuple(
-        Alert(node=nodes.names[row], resource=RESOURCES[place])
+        AnsweredAlert(node=nodes.names[row], resource=RESOURCES[place])
         for row, place in np.argwhere(nodes.bottleneck).tolist()
         if names is None or nodes.names[row] in names
     )

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 
-from collector.analysis.analysis import Understood
-from collector.common.outages import Troubles
+from collector.analysis.analysis import LatestAnalysis
+from collector.common.outages import Outages
 from collector.config import CollectorConfig
-from collector.core.snapshots import Sight
+from collector.core.snapshots import SnapshotCache
 from collector.history.interface import History
 from collector.live.registry import Registry
-from collector.placement.reservations import Ledger
-from collector.web.event_stream import Stream
+from collector.placement.reservations import Reservations
+from collector.web.event_stream import EventStream
 
 if TYPE_CHECKING:
-    from collector.control.loop import Loop
+    from collector.control.loop import ControlLoop
 
 INGEST_DURATION = (
     "wattpack_collector_ingest_duration_seconds",
@@ -27,7 +27,7 @@ INGEST_DURATION = (
 _INGEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
-class Outcome(StrEnum):
+class ReportOutcome(StrEnum):
     """What became of a report."""
 
     TAKEN = "taken"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
     DELAYED = "delayed"
 
 
-class Kind(StrEnum):
+class ReportKind(StrEnum):
     """What a report is about."""
 
     HEARTBEAT = "heartbeat"
@@ -45,11 +45,11 @@ class Kind(StrEnum):
 
 
 @dataclass(slots=True)
-class Tally:
+class IngestCounters:
     """What the collector counts about its own work."""
 
-    reports: Counter[Outcome] = field(default_factory=Counter)
-    taken: Counter[Kind] = field(default_factory=Counter)
+    reports: Counter[ReportOutcome] = field(default_factory=Counter)
+    taken: Counter[ReportKind] = field(default_factory=Counter)
     sequence_gaps: int = 0
     ingest_duration: Histogram = field(
         default_factory=lambda: Histogram(*INGEST_DURATION, buckets=_INGEST_BUCKETS, registry=None)
@@ -60,7 +60,7 @@ class Tally:
 class Will:
     """What acts for a collector, once it has begun to."""
 
-    loop: "Loop | None" = None
+    loop: "ControlLoop | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class Core:
     registry: Registry
     history: History
     clock: Callable[[], float]
-    tally: Tally = field(default_factory=Tally)
-    understood: Understood = field(default_factory=Understood)
-    troubles: Troubles = field(default_factory=Troubles)
-    stream: Stream = field(default_factory=Stream)
+    counters: IngestCounters = field(default_factory=IngestCounters)
+    analysis: LatestAnalysis = field(default_factory=LatestAnalysis)
+    outages: Outages = field(default_factory=Outages)
+    events: EventStream = field(default_factory=EventStream)
     acting: Will = field(default_factory=Will)
-    ledger: Ledger = field(default_factory=Ledger)
+    reservations: Reservations = field(default_factory=Reservations)
     """What was decided lately and is not seen yet."""
-    sight: Sight = field(default_factory=Sight)
+    snapshots: SnapshotCache = field(default_factory=SnapshotCache)

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable
 
-from collector.live.board import Board
+from collector.live.board import LiveTables
 from collector.snapshot.tables import Snapshot
 
 _PATIENCE_SECONDS = 0.003
 """A small cluster is pictured within this; of a large one, the last picture will do meanwhile."""
 
 
-class Sight:
+class SnapshotCache:
     """Pictures that are taken beside the event loop, one at a time."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Sight:
         the like next finds most of it worked out."""
 
     async def snapshot(
-        self, board: Board, now: float, *, fresh_seconds: float, oldest_seconds: float
+        self, board: LiveTables, now: float, *, fresh_seconds: float, oldest_seconds: float
     ) -> Snapshot:
         """One no older than `fresh_seconds` if it can be had at once, else than `oldest_seconds`."""
         while not self._is_younger(now, fresh_seconds):
@@ -42,10 +42,10 @@ class Sight:
     def _is_younger(self, now: float, seconds: float) -> bool:
         return self._last is not None and 0 <= now - self._last.at < seconds
 
-    async def _take(self, board: Board, now: float) -> None:
+    async def _take(self, board: LiveTables, now: float) -> None:
         self._last = await asyncio.to_thread(self._look, board, now)
 
-    def _look(self, board: Board, now: float) -> Snapshot:
+    def _look(self, board: LiveTables, now: float) -> Snapshot:
         snapshot = board.snapshot(now)
         if self.rehearse is not None:
             self.rehearse(snapshot)

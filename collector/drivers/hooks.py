@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 
-from collector.drivers.interface import CannotAct
+from collector.drivers.interface import DriverError
 
 _LONGEST_TEXT = 300
 
@@ -12,7 +12,7 @@ SWITCHED = b'{"switched":true}'
 
 
 async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
-    """Run a command with a node's name as its last argument; raises `CannotAct` unless it ends well."""
+    """Run a command with a node's name as its last argument; raises `DriverError` unless it ends well."""
     words = [*shlex.split(command), node]
     shown = shlex.join(words)
     try:
@@ -23,16 +23,16 @@ async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
             stderr=asyncio.subprocess.STDOUT,
         )
     except OSError as error:
-        raise CannotAct(f"cannot run {shown!r} ({(error.strerror or str(error)).lower()})") from error
+        raise DriverError(f"cannot run {shown!r} ({(error.strerror or str(error)).lower()})") from error
     try:
         async with asyncio.timeout(timeout_seconds):
             said, _ = await process.communicate()
     except TimeoutError:
-        raise CannotAct(f"{shown!r} took longer than {timeout_seconds:g} s and was ended") from None
+        raise DriverError(f"{shown!r} took longer than {timeout_seconds:g} s and was ended") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
         told = said[-_LONGEST_TEXT:].decode(errors="replace").strip()
-        raise CannotAct(f"{shown!r} ended with {process.returncode}: {told or 'it said nothing'}")
+        raise DriverError(f"{shown!r} ended with {process.returncode}: {told or 'it said nothing'}")

@@ -12,7 +12,7 @@ from wire.resources import Quantities
 _NONE_TOLD = Quantities()
 
 
-class CannotAct(Exception):  # noqa: N818 - a state of the orchestrator, told to a person
+class DriverError(Exception):
     """The orchestrator cannot be asked, or refuses; the message says why, for a person."""
 
 
@@ -68,7 +68,7 @@ class TaskView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class OrchestratorState:
     """All that an orchestrator knows, at one moment."""
 
     nodes: tuple[NodeView, ...] = ()
@@ -77,7 +77,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class ActionResult:
     """An action that was carried out."""
 
     what: str
@@ -90,22 +90,22 @@ class Done:
 
 
 class Driver(Protocol):
-    """Carries out what was decided. Every method raises `CannotAct` when it cannot."""
+    """Carries out what was decided. Every method raises `DriverError` when it cannot."""
 
     name: str
     dry: bool
     """Whether it only pretends: then nothing at all is asked of anybody."""
 
-    async def view(self) -> View:
+    async def view(self) -> OrchestratorState:
         """What the orchestrator knows now."""
 
-    async def carry_out(self, action: Action) -> Done:
+    async def carry_out(self, action: Action) -> ActionResult:
         """Do it, and return when the orchestrator says that it is done: what runs anew is healthy.
 
-        What did not become healthy is put back as it was before `CannotAct` is raised.
+        What did not become healthy is put back as it was before `DriverError` is raised.
         """
 
-    async def undo(self, action: Action, done: Done) -> None:
+    async def undo(self, action: Action, done: ActionResult) -> None:
         """Put back what was before an action, as far as that can be."""
 
     async def release(self) -> tuple[str, ...]:

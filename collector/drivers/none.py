@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig
 from collector.drivers.describe import described
-from collector.drivers.interface import Done, Driver, View
+from collector.drivers.interface import ActionResult, Driver, OrchestratorState
 from collector.policies.interface import Action
 
 
@@ -15,13 +15,13 @@ class DryRun:
     name = "none"
     dry = True
 
-    async def view(self) -> View:
-        return View()
+    async def view(self) -> OrchestratorState:
+        return OrchestratorState()
 
-    async def carry_out(self, action: Action) -> Done:
-        return Done(what=f"would {described(action)}")
+    async def carry_out(self, action: Action) -> ActionResult:
+        return ActionResult(what=f"would {described(action)}")
 
-    async def undo(self, action: Action, done: Done) -> None:
+    async def undo(self, action: Action, done: ActionResult) -> None:
         """Nothing was done."""
 
     async def release(self) -> tuple[str, ...]:
@@ -29,6 +29,6 @@ class DryRun:
 
 
 @asynccontextmanager
-async def open_none(_settings: Settings) -> AsyncIterator[Driver]:
+async def open_none(_settings: DriverConfig) -> AsyncIterator[Driver]:
     """It needs nothing."""
     yield DryRun()

@@ -8,12 +8,12 @@ from typing import Protocol
 import msgspec
 
 from collector.analysis.histograms import Packed
-from collector.reports.alerts import AlertSaid
+from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerUsage, Event, Report
 from wire.resources import Quantities
 
 
-class Unavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
+class HistoryUnavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
     """The history cannot be written or read now; the message says why, for a person."""
 
 
@@ -40,7 +40,7 @@ ContainerKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WindowEnd:
     """A node's last word, by its own clock: where a window ends."""
 
     node: str
@@ -49,7 +49,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class OutboxStatus:
     """What a store elsewhere has not taken."""
 
     reports: int
@@ -64,7 +64,7 @@ class Kept:
 
     reports: int
     size_bytes: int
-    waiting: Waiting | None = None
+    waiting: OutboxStatus | None = None
     """None where there is no store elsewhere."""
     dropped_for_size: int = 0
     """Rows of samples that went before their time, since the start, so that the size stays in its bound."""
@@ -119,7 +119,7 @@ class Recollection:
 
     Without the events, alerts and usage that they bore.
     """
-    alerts: Sequence[AlertSaid]
+    alerts: Sequence[ReportedAlert]
     usage: Sequence[Used]
     usage_words: Iterable[tuple[UsageWord, Sequence[ContainerUsage]]]
     """What was said since, and is not in the sums."""
@@ -188,7 +188,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(Protocol):
-    """Remembers reports. Every method that can fail raises `Unavailable`."""
+    """Remembers reports. Every method that can fail raises `HistoryUnavailable`."""
 
     async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
         """Keep reports for good before returning; says of each whether it was new.
@@ -202,11 +202,11 @@ class History(Protocol):
     async def recall(self) -> Recollection:
         """What a collector that starts should know."""
 
-    async def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> Mapping[str, Mean]:
+    async def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> Mapping[str, Mean]:
         """Per node, over the window that ends where it stands."""
 
     async def container_means(
-        self, window_seconds: float, standings: Sequence[Standing]
+        self, window_seconds: float, standings: Sequence[WindowEnd]
     ) -> Mapping[ContainerKey, Mean]:
         """Per container of these nodes, over the window that ends where its node stands."""
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from collector.common.outages import Troubles
+from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.history.interface import History
 from collector.history.prometheus.history import open_prometheus
@@ -12,9 +12,9 @@ from collector.history.sqlite.history import open_sqlite
 
 @asynccontextmanager
 async def open_history(
-    config: CollectorConfig, troubles: Troubles, clock: Callable[[], float]
+    config: CollectorConfig, troubles: Outages, clock: Callable[[], float]
 ) -> AsyncIterator[History]:
-    """Open the history; raises `Complaint` when it cannot be had."""
+    """Open the history; raises `UserError` when it cannot be had."""
     if config.history.store == "prometheus":
         async with open_prometheus(config, troubles, clock) as history:
             yield history

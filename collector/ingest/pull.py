@@ -12,10 +12,10 @@ import msgspec
 
 from collector.analysis.usage import within_slot
 from collector.api.answers import AlertState, NodeAlert
-from collector.common.outages import Part
-from collector.config import Pull
+from collector.common.outages import Dependency
+from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.client import Instant, Range, connect
 from collector.history.prometheus.reader import (
     PULLED,
@@ -29,7 +29,7 @@ from collector.history.prometheus.reader import (
     usage_of,
 )
 from collector.ingest.push import keep
-from collector.ingest.store_reports import Found, Look, alerts_of, grouped
+from collector.ingest.store_reports import StoredNode, StoreReading, alerts_of, grouped
 from wire.messages import Report
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _end(after: float, until: float) -> float:
 
 
 class Source(Protocol):
-    """What nodes are read from; a `Client` is one. Both raise `Unavailable`."""
+    """What nodes are read from; a `Client` is one. Both raise `HistoryUnavailable`."""
 
     url: str
 
@@ -80,7 +80,7 @@ class _Mark:
     visible_until: float = 0.0
     """and up to when they must be there to be read."""
 
-    def hear(self, seen: Seen, look: Look, now: float) -> None:
+    def hear(self, seen: Seen, look: StoreReading, now: float) -> None:
         """Take in up to when samples are there."""
         if seen.counted_until is None:
             self.visible_until = look.at
@@ -99,7 +99,7 @@ class _Mark:
 class Puller:
     """Reads nodes from a store."""
 
-    def __init__(self, core: Core, source: Source, settings: Pull) -> None:
+    def __init__(self, core: Core, source: Source, settings: PullConfig) -> None:
         self._core = core
         self._source = source
         self._settings = settings
@@ -107,8 +107,8 @@ class Puller:
 
     async def run(self) -> None:
         """Look for ever."""
-        troubles, every_seconds = self._core.troubles, self._settings.every_seconds
-        troubles.watch(Part.PULL)
+        troubles, every_seconds = self._core.outages, self._settings.every_seconds
+        troubles.watch(Dependency.PULL)
         loop = asyncio.get_running_loop()
         remembers = False
         while True:
@@ -118,10 +118,12 @@ class Puller:
                     await self.remember()
                     remembers = True
                 await self.look(began + every_seconds)
-                troubles.end(Part.PULL, f"{self._source.url} answers again: the nodes it knows are read on")
-            except Unavailable as error:
+                troubles.end(
+                    Dependency.PULL, f"{self._source.url} answers again: the nodes it knows are read on"
+                )
+            except HistoryUnavailable as error:
                 troubles.begin(
-                    Part.PULL, f"cannot read nodes from {self._source.url}: {error}; it is asked again"
+                    Dependency.PULL, f"cannot read nodes from {self._source.url}: {error}; it is asked again"
                 )
             await asyncio.sleep(max(0.0, began + every_seconds - loop.time()))
 
@@ -133,11 +135,11 @@ class Puller:
     async def look(self, deadline: float) -> None:
         """Take in what is new; what is longer ago is read on until the deadline, then by the next look.
 
-        Raises `Unavailable`.
+        Raises `HistoryUnavailable`.
         """
         core, settings = self._core, self._settings
         now = core.clock()
-        look = Look(now - settings.settle_seconds, settings.every_seconds)
+        look = StoreReading(now - settings.settle_seconds, settings.every_seconds)
         found = await self._source.query(all_nodes(), look.at)
         # Who reports here is known better than by any store.
         direct = {standing.node for standing in core.registry.standings(now) if standing.boot != PULLED}
@@ -157,13 +159,13 @@ class Puller:
             for nodes in grouped(sorted(behind), _NODES_AT_ONCE):
                 await self._take_earlier(look, {node: behind[node] for node in nodes}, seen)
 
-    def _is_new(self, node: str, seen: Seen, look: Look) -> bool:
+    def _is_new(self, node: str, seen: Seen, look: StoreReading) -> bool:
         if node not in self._marks:
             self._marks[node] = _Mark(look.at - self._settings.back_hours * 3600)
         self._marks[node].hear(seen, look, self._core.clock())
         return seen.sampled_at > self._marks[node].sampled_at
 
-    async def _forget(self, look: Look, seen: Mapping[str, Seen]) -> None:
+    async def _forget(self, look: StoreReading, seen: Mapping[str, Seen]) -> None:
         """Forget the nodes that have not been there for so long that all of it would be read anew."""
         oldest = look.at - self._settings.back_hours * 3600
         gone = [
@@ -175,7 +177,7 @@ class Puller:
             await self._core.history.remember(_REMEMBERED, dict.fromkeys(gone))
 
     async def _take_now(
-        self, look: Look, seen: Mapping[str, Seen], alerts: Mapping[str, list[NodeAlert]]
+        self, look: StoreReading, seen: Mapping[str, Seen], alerts: Mapping[str, list[NodeAlert]]
     ) -> None:
         label = self._settings.node_label
         found = await self._source.query(state_of(list(seen), label), look.at)
@@ -187,7 +189,7 @@ class Puller:
         }
         usage = await self._usage(spans, seen)
         found_of = {
-            node: Found(
+            node: StoredNode(
                 seen[node],
                 each,
                 alerts=list(alerts_of(seen[node], each, alerts.get(node, ()))),
@@ -200,7 +202,7 @@ class Puller:
         for node in state:
             self._marks[node].sampled_at = seen[node].sampled_at
 
-    def _behind(self, look: Look, seen: Mapping[str, Seen]) -> Spans:
+    def _behind(self, look: StoreReading, seen: Mapping[str, Seen]) -> Spans:
         """The next span of each node of which something is still unread."""
         known = {standing.node for standing in self._core.registry.standings(look.at)}
         spans = {}
@@ -212,7 +214,7 @@ class Puller:
         earliest = min((after for after, _ in spans.values()), default=0.0)
         return {node: span for node, span in spans.items() if span[0] < earliest + _AT_ONCE_SECONDS}
 
-    async def _take_earlier(self, look: Look, spans: Spans, seen: Mapping[str, Seen]) -> None:
+    async def _take_earlier(self, look: StoreReading, spans: Spans, seen: Mapping[str, Seen]) -> None:
         usage = await self._usage(spans, seen)
         await self._keep(
             [

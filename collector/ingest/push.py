@@ -14,9 +14,9 @@ from aiohttp import web
 
 from collector.analysis.usage import slot_of
 from collector.api.stream import tell_events
-from collector.common.errors import Refusal
-from collector.core.parts import Core, Kind, Outcome
-from collector.history.interface import Unavailable, UsageWord
+from collector.common.errors import ApiError
+from collector.core.parts import Core, ReportKind, ReportOutcome
+from collector.history.interface import HistoryUnavailable, UsageWord
 from collector.history.prometheus.reader import is_pulled
 from collector.web.backpressure import WAITING
 from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
@@ -34,11 +34,11 @@ _SUMS_SECONDS = 0.25
 
 async def take_reports(core: Core, request: web.Request) -> web.Response:
     """Keep a batch of reports for good, then say how many of them were new."""
-    with core.tally.ingest_duration.time():
+    with core.counters.ingest_duration.time():
         try:
             receipt = await _take(core, request)
-        except Refusal as refusal:
-            core.tally.reports[_outcome(refusal)] += 1
+        except ApiError as refusal:
+            core.counters.reports[_outcome(refusal)] += 1
             raise
         return web.Response(body=encode(receipt), content_type=JSON_TYPE)
 
@@ -53,9 +53,9 @@ async def _take(core: Core, request: web.Request) -> Receipt:
             return await keep(core, reports)
 
 
-def _outcome(refusal: Refusal) -> Outcome:
+def _outcome(refusal: ApiError) -> ReportOutcome:
     delayed = refusal.problem.status == HTTPStatus.TOO_MANY_REQUESTS
-    return Outcome.DELAYED if delayed else Outcome.REFUSED
+    return ReportOutcome.DELAYED if delayed else ReportOutcome.REFUSED
 
 
 async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
@@ -63,12 +63,12 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
     received_at = core.clock()
     new = await core.history.add(reports, received_at)
     for report, is_new in zip(reports, new, strict=True):
-        core.tally.reports[Outcome.TAKEN if is_new else Outcome.KNOWN] += 1
+        core.counters.reports[ReportOutcome.TAKEN if is_new else ReportOutcome.KNOWN] += 1
         if is_new:
-            core.tally.taken[_kind(report)] += 1
+            core.counters.taken[_kind(report)] += 1
             is_ahead = core.registry.apply(report, received_at)
             # What is read from a store is numbered by its time, so there is no telling what lies between.
-            core.tally.sequence_gaps += is_ahead and not is_pulled(report)
+            core.counters.sequence_gaps += is_ahead and not is_pulled(report)
             tell_events(core, report)
             if report.heartbeat is not None and report.heartbeat.usage:
                 word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
@@ -89,18 +89,18 @@ async def keep_sums(core: Core) -> None:
         if words:
             try:
                 await core.history.add_up(words, sums)
-            except Unavailable as error:
+            except HistoryUnavailable as error:
                 # The words are there as before; those that come will be added up with them.
                 core.registry.put_back(words)
                 log.warning("what containers used is not added up, to be tried again: %s", error)
         await asyncio.sleep(_SUMS_SECONDS)
 
 
-def _kind(report: Report) -> Kind:
+def _kind(report: Report) -> ReportKind:
     if report.heartbeat is not None:
-        return Kind.HEARTBEAT
+        return ReportKind.HEARTBEAT
     parts = (report.state, report.containers, report.gone, report.events, report.alerts)
-    return Kind.NEWS if any(parts) else Kind.BEACON
+    return ReportKind.NEWS if any(parts) else ReportKind.BEACON
 
 
 def check_speaker(reports: Sequence[Report], caller: Caller) -> None:
@@ -108,7 +108,7 @@ def check_speaker(reports: Sequence[Report], caller: Caller) -> None:
     for number, report in enumerate(reports):
         if not caller.may_speak_for(report.node):
             where = f"$[{number}].node"
-            raise Refusal(
+            raise ApiError(
                 HTTPStatus.FORBIDDEN,
                 f"what was shown does not allow to speak for {report.node!r} - at `{where}`",
                 where,
@@ -116,7 +116,7 @@ def check_speaker(reports: Sequence[Report], caller: Caller) -> None:
 
 
 def parse_reports(body: bytes, content_type: str = JSON_TYPE) -> Sequence[Report]:
-    """The reports of a request; raises `Refusal` naming the field that is wrong."""
+    """The reports of a request; raises `ApiError` naming the field that is wrong."""
     if content_type == MSGPACK_TYPE:
         reports = parse_body(body, parse_packed_batch, "MessagePack")
     else:
@@ -126,7 +126,7 @@ def parse_reports(body: bytes, content_type: str = JSON_TYPE) -> Sequence[Report
         for place, container in enumerate(report.containers):
             if container.id in seen:
                 where = f"$[{number}].containers[{place}].id"
-                raise Refusal(
+                raise ApiError(
                     HTTPStatus.BAD_REQUEST, f"this container stands in the report twice - at `{where}`", where
                 )
             seen.add(container.id)

@@ -20,7 +20,7 @@ _EVIDENCE: Final = "the agent's own metrics say that the node is short of it"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredNode:
     """All that a look finds of one node."""
 
     seen: Seen
@@ -34,14 +34,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StoreReading:
     """One look at the store."""
 
     at: float
     """The time that was asked for."""
     every_seconds: float
 
-    def now(self, node: str, found: Found) -> Report:
+    def now(self, node: str, found: StoredNode) -> Report:
         """All that is known of a node."""
         return Report(
             node=node,

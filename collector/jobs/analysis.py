@@ -18,12 +18,12 @@ from typing import TypeVar
 
 import msgspec
 
-from collector.analysis.analysis import Service, Understanding, learnt_before, lesson, understand
-from collector.analysis.bottlenecks import Bottleneck, Finding, Watch, findings
-from collector.analysis.running import Running
-from collector.analysis.usage import Reckoning, Watched
+from collector.analysis.analysis import Analysis, ServiceProfile, analyse, learnt_before, lesson
+from collector.analysis.bottlenecks import Bottleneck, BottleneckTracker, Finding, findings
+from collector.analysis.running import RunningServices
+from collector.analysis.usage import ObservedContainer, UsageWeights
 from collector.core.parts import Core
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -35,37 +35,39 @@ _RELEARN_SECONDS = 900.0
 _bottlenecks = msgspec.msgpack.Decoder(Bottleneck)
 
 
-class Understander:
-    """Keeps `core.understood` up to date."""
+class AnalysisJob:
+    """Keeps `core.analysis` up to date."""
 
     def __init__(self, core: Core, threads: ThreadPoolExecutor) -> None:
         self._core = core
         self._threads = threads
         self._settings = core.config.understanding
-        self._reckoning = Reckoning.of(core.config.envelopes)
-        self._running: Running | None = None
+        self._reckoning = UsageWeights.of(core.config.envelopes)
+        self._running: RunningServices | None = None
         self._began_anew_at = -inf
-        self._watch = Watch(now=core.clock())
+        self._watch = BottleneckTracker(now=core.clock())
         self._written_at: dict[str, float] = {}
 
     async def recollect(self) -> None:
         """Know again what was understood before a restart."""
-        history, understood = self._core.history, self._core.understood
+        history, understood = self._core.history, self._core.analysis
         understood.latest = learnt_before(await history.recollect(_SERVICES))
         self._written_at = {each.name: each.seen_at for each in understood.latest.services.values()}
         told = (await history.recollect(_BOTTLENECKS)).values()
-        self._watch = Watch((_bottlenecks.decode(each) for each in told), now=self._core.clock())
+        self._watch = BottleneckTracker((_bottlenecks.decode(each) for each in told), now=self._core.clock())
         understood.bottlenecks = self._watch.listed()
-        self._core.registry.board.put_services([each.facts() for each in understood.latest.services.values()])
+        self._core.registry.tables.put_services(
+            [each.facts() for each in understood.latest.services.values()]
+        )
 
-    async def think(self) -> Understanding:
+    async def think(self) -> Analysis:
         """One pass; what it found is there for everyone when this returns."""
         began_seconds = time.monotonic()
         anew, nodes = self._due()
         found = await self._beside(self._understand, await self._gather(nodes), anew)
         found = replace(found, seconds=time.monotonic() - began_seconds)
-        forgotten = self._core.understood.latest.services.keys() - found.services.keys()
-        self._core.understood.latest = found
+        forgotten = self._core.analysis.latest.services.keys() - found.services.keys()
+        self._core.analysis.latest = found
         await self._write_services(found.services, forgotten)
         return found
 
@@ -75,7 +77,7 @@ class Understander:
         found = await self._beside(self._find, now)
         kept = {each.id for each in self._watch.listed()}
         changed = self._watch.look(found, now)
-        self._core.understood.bottlenecks = self._watch.listed()
+        self._core.analysis.bottlenecks = self._watch.listed()
         for each in changed:
             log.info("%s: %s", "opened" if each.is_open else "closed", each.evidence)
         dropped = kept - {each.id for each in self._watch.listed()}
@@ -94,34 +96,34 @@ class Understander:
             return True, self._core.registry.names()
         return False, stirred
 
-    async def _gather(self, nodes: Collection[str]) -> dict[str, list[Watched]]:
-        watched: dict[str, list[Watched]] = {}
+    async def _gather(self, nodes: Collection[str]) -> dict[str, list[ObservedContainer]]:
+        watched: dict[str, list[ObservedContainer]] = {}
         for number, name in enumerate(nodes, 1):
             watched[name] = self._core.registry.watched(name)
             if number % _NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return watched
 
-    def _understand(self, heard: Mapping[str, list[Watched]], anew: bool) -> Understanding:  # noqa: FBT001 - for a thread
+    def _understand(self, heard: Mapping[str, list[ObservedContainer]], anew: bool) -> Analysis:  # noqa: FBT001 - for a thread
         # A pass that fails could leave half of it behind: until this one is through, nothing is known.
         running, self._running = self._running, None
         if running is None or anew:
-            running = Running(self._reckoning)
-        board = self._core.registry.board
-        before = self._core.understood.latest
+            running = RunningServices(self._reckoning)
+        board = self._core.registry.tables
+        before = self._core.analysis.latest
         snapshot = board.snapshot(self._core.clock())
         for node, watched in heard.items():
             running.put(node, watched)
-        found = understand(snapshot, running.learn(snapshot.at), before, self._settings)
+        found = analyse(snapshot, running.learn(snapshot.at), before, self._settings)
         board.put_services([each.facts() for each in found.services.values()])
         board.put_groups(found.regrouped())
         self._running = running
         return found
 
     def _find(self, now: float) -> tuple[Finding, ...]:
-        return findings(self._core.registry.board.snapshot(now))
+        return findings(self._core.registry.tables.snapshot(now))
 
-    async def _write_services(self, services: Mapping[str, Service], forgotten: Iterable[str]) -> None:
+    async def _write_services(self, services: Mapping[str, ServiceProfile], forgotten: Iterable[str]) -> None:
         now = self._core.clock()
         before = self._written_at
         due = {
@@ -139,22 +141,22 @@ class Understander:
             return True
         try:
             await self._core.history.remember(kind, entries)
-        except Unavailable as error:
+        except HistoryUnavailable as error:
             log.warning("what was understood of %ss is not written down: %s", kind, error)
             return False
         return True
 
 
-def _lessons(services: Mapping[str, Service]) -> dict[str, bytes | None]:
+def _lessons(services: Mapping[str, ServiceProfile]) -> dict[str, bytes | None]:
     return {name: lesson(each) for name, each in services.items()}
 
 
 @asynccontextmanager
-async def understanding(core: Core) -> AsyncIterator[Understander]:
+async def understanding(core: Core) -> AsyncIterator[AnalysisJob]:
     """Think and look in two rhythms while the block runs."""
     settings = core.config.understanding
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="understanding") as threads:
-        understander = Understander(core, threads)
+        understander = AnalysisJob(core, threads)
         await understander.recollect()
         rhythms = [
             asyncio.create_task(_every(settings.period_seconds, understander.think)),

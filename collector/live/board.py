@@ -10,7 +10,7 @@ from collector.config import CollectorConfig
 from collector.live.changes import Allocation, Change, Host, HostRecord
 from collector.live.lists import CLASSES, Lists
 from collector.live.node_columns import NodeTable
-from collector.live.snapshots import Picturing
+from collector.live.snapshots import SnapshotBuilder
 from collector.live.task_columns import TaskTable, quantities
 from collector.snapshot.assembly import ServiceFacts
 from collector.snapshot.power_curves import Floats
@@ -19,7 +19,7 @@ from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot
 _GROUPS_AT_ONCE = 500
 
 
-class Board:
+class LiveTables:
     """Nodes and tasks now. Every method may be called from any thread; none waits for more than a copy.
 
     Strangers may claim numbers whose sums are beyond all numbers; that harms none but them, so nothing warns.
@@ -30,7 +30,7 @@ class Board:
         self._nodes = NodeTable(config)
         self._tasks = TaskTable(placement.default_class)
         self._lists = Lists()
-        self._picturing = Picturing(config)
+        self._picturing = SnapshotBuilder(config)
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
         self._writing = Lock()

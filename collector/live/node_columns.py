@@ -6,8 +6,7 @@ from math import inf
 
 import numpy as np
 
-from collector.config import CollectorConfig
-from collector.config import Liveness as Patience
+from collector.config import CollectorConfig, LivenessConfig
 from collector.live.changes import Change, Host
 from collector.live.table import Table
 from collector.live.task_columns import amounts, blank_resources
@@ -61,7 +60,7 @@ def _blank() -> NodeColumns:
     )
 
 
-def liveness_of(patience: Patience, heard_seconds_ago: Floats, beacon_seconds: Floats) -> Codes:
+def liveness_of(patience: LivenessConfig, heard_seconds_ago: Floats, beacon_seconds: Floats) -> Codes:
     """Up, suspect or down, by how many of its own beacons a node has missed."""
     beacon_seconds = np.maximum(beacon_seconds, patience.shortest_beacon_seconds)
     liveness = np.full(heard_seconds_ago.size, Liveness.UP, dtype=np.int8)

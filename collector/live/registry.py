@@ -24,19 +24,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import Reckoning, Ring, Watched, add, count, settle, slot_at
+from collector.analysis.usage import ObservedContainer, UsageRing, UsageWeights, add, count, settle, slot_at
 from collector.api.answers import AlertState, Container, Node, NodeAlert, State
 from collector.api.listing import listed_alert, listed_container, listed_node
 from collector.config import CollectorConfig
-from collector.history.interface import Standing, UsageWord, Used
-from collector.live.board import Board
+from collector.history.interface import UsageWord, Used, WindowEnd
+from collector.live.board import LiveTables
 from collector.live.changes import Change, Flags
-from collector.reports.alerts import Alerts, AlertSaid
-from collector.reports.run import Picture
+from collector.reports.alerts import NodeAlerts, ReportedAlert
+from collector.reports.run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
 
-_NOTHING_COUNTED = Ring()
+_NOTHING_COUNTED = UsageRing()
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
 _BITE = 60
 """Containers: a node's usual number, as most of the cost is in starting, not in how many there are."""
@@ -48,14 +48,14 @@ _MOST_WORDS = 2
 class _Entry:
     """What is known of one node."""
 
-    picture: Picture
+    picture: AgentRun
     first_heard_at: float
     heard_at: float
     """When any report of this node last came in."""
     beacon_seconds: float = 0.0
     """As the last heartbeat of any run said."""
-    alerts: Alerts = field(default_factory=Alerts)
-    usage: dict[str, Ring] = field(default_factory=dict)
+    alerts: NodeAlerts = field(default_factory=NodeAlerts)
+    usage: dict[str, UsageRing] = field(default_factory=dict)
     words: list[UsageWord] = field(default_factory=list)
     """Those that are in `usage` and not in the sums that the history holds."""
     counting: int = 0
@@ -63,13 +63,13 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class NodeEntry:
     """A node and what runs on it, for those who list them; not to be kept, as it goes on changing."""
 
     name: str
     state: State
-    picture: Picture
-    usage: Mapping[str, Ring]
+    picture: AgentRun
+    usage: Mapping[str, UsageRing]
 
     def container(self, name: str) -> Container:
         """One of its containers, by id."""
@@ -83,10 +83,10 @@ class Registry:
     def __init__(self, config: CollectorConfig) -> None:
         self._liveness = config.liveness
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
-        self._reckoning = Reckoning.of(config.envelopes)
+        self._reckoning = UsageWeights.of(config.envelopes)
         self._entries: dict[str, _Entry] = {}
         self._stirred: set[str] = set()
-        self.board = Board(config)
+        self.tables = LiveTables(config)
 
     def apply(self, report: Report, received_at: float) -> bool:
         """Take in a report that is new; says whether it is ahead of one of its run that has not come yet.
@@ -95,18 +95,18 @@ class Registry:
         """
         entry = self._entries.get(report.node)
         if entry is None:
-            entry = _Entry(Picture(report.boot, received_at), received_at, received_at)
+            entry = _Entry(AgentRun(report.boot, received_at), received_at, received_at)
             self._entries[report.node] = entry
         entry.heard_at = max(entry.heard_at, received_at)
         for alert in report.alerts:
-            entry.alerts.take(AlertSaid(report.node, report.boot, report.sequence, alert))
+            entry.alerts.take(ReportedAlert(report.node, report.boot, report.sequence, alert))
         failures = sum(event.kind in _FAILURES for event in report.events)
         before = entry.picture
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
                 self._write(entry, _change(report.node, entry, failures=failures))
                 return False
-            entry.picture = Picture(report.boot, received_at)
+            entry.picture = AgentRun(report.boot, received_at)
         picture = entry.picture
         merged = picture.merge(report, received_at)
         if picture.heartbeat is not None:
@@ -134,7 +134,7 @@ class Registry:
 
     def _write(self, entry: _Entry, change: Change) -> None:
         """Put on the board what changed, and what is known already of containers that are new there."""
-        new = self.board.take(change)
+        new = self.tables.take(change)
         if new or change.gone:
             self._stirred.add(change.node)
         if new:
@@ -182,7 +182,7 @@ class Registry:
 
     def restore(
         self,
-        alerts: Iterable[AlertSaid],
+        alerts: Iterable[ReportedAlert],
         usage: Iterable[Used],
         words: Iterable[tuple[UsageWord, Sequence[ContainerUsage]]] = (),
     ) -> None:
@@ -191,7 +191,7 @@ class Registry:
         for used in usage:
             if entry := self._entries.get(used.node):
                 for container, packed in used.packed.items():
-                    entry.usage.setdefault(container, Ring()).slots[used.slot] = packed
+                    entry.usage.setdefault(container, UsageRing()).slots[used.slot] = packed
         together: defaultdict[tuple[str, int], list[ContainerUsage]] = defaultdict(list)
         for word, told in words:
             if entry := self._entries.get(word.node):
@@ -203,7 +203,7 @@ class Registry:
             settle(list(entry.usage.values()), self._reckoning)
             self._put_envelopes(node, list(entry.usage), entry.usage)
 
-    def _restore_alerts(self, alerts: Iterable[AlertSaid]) -> None:
+    def _restore_alerts(self, alerts: Iterable[ReportedAlert]) -> None:
         alarmed = set()
         for said in alerts:
             if entry := self._entries.get(said.node):
@@ -213,12 +213,12 @@ class Registry:
             entry = self._entries[node]
             self._write(entry, _change(node, entry, bottleneck=_open(entry)))
 
-    def _put_envelopes(self, node: str, containers: Sequence[str], rings: Mapping[str, Ring]) -> None:
+    def _put_envelopes(self, node: str, containers: Sequence[str], rings: Mapping[str, UsageRing]) -> None:
         if not containers:
             return
         found = np.stack([rings[name].statistics for name in containers])
         variance = found[:, :, Statistic.VARIANCE]
-        self.board.put_envelopes(
+        self.tables.put_envelopes(
             node,
             containers,
             envelope=found[:, :, Statistic.ENVELOPE],
@@ -231,10 +231,10 @@ class Registry:
         """All nodes, in no particular order."""
         return list(self._entries)
 
-    def known(self, now: float, *, node: str | None = None, since: str = "") -> Iterator[Known]:
+    def known(self, now: float, *, node: str | None = None, since: str = "") -> Iterator[NodeEntry]:
         """Nodes by name: all, or those from a name on, or one."""
         for name, entry in _by_name(self._asked(node), since):
-            yield Known(name, self._state(entry, now), entry.picture, entry.usage)
+            yield NodeEntry(name, self._state(entry, now), entry.picture, entry.usage)
 
     def stirred(self) -> set[str]:
         """The nodes of which `watched` tells something else than when this was last asked.
@@ -245,7 +245,7 @@ class Registry:
         stirred, self._stirred = self._stirred, set()
         return stirred
 
-    def watched(self, node: str) -> list[Watched]:
+    def watched(self, node: str) -> list[ObservedContainer]:
         """The containers of services that run on a node, and what they used."""
         entry = self._entries.get(node)
         if entry is None:
@@ -272,7 +272,7 @@ class Registry:
         """
         for name, entry in list(self._entries.items()):
             # One that was switched off is silent on purpose: it waits to be woken.
-            if now - entry.heard_at > self._forget_after_seconds and not self.board.is_off(name):
+            if now - entry.heard_at > self._forget_after_seconds and not self.tables.is_off(name):
                 self._forget(name)
         renamed = self._renamed(now)
         for old, new in renamed.items():
@@ -292,7 +292,7 @@ class Registry:
     def _forget(self, name: str) -> None:
         del self._entries[name]
         self._stirred.add(name)
-        self.board.forget(name)
+        self.tables.forget(name)
 
     def _renamed(self, now: float) -> dict[str, str]:
         """The nodes that go on under another name, with that name."""
@@ -300,7 +300,7 @@ class Registry:
         for name, entry in self._entries.items():
             if not entry.picture.containers or self._state(entry, now) is not State.DOWN:
                 continue
-            for rival, shared in self.board.rivals(name).items():
+            for rival, shared in self.tables.rivals(name).items():
                 heir = self._entries[rival]
                 is_later = heir.first_heard_at > entry.heard_at and self._state(heir, now) is not State.DOWN
                 if is_later and 2 * shared > len(entry.picture.containers):
@@ -313,7 +313,7 @@ class Registry:
             listed_node(
                 name,
                 entry.picture,
-                self.board.record(name, now),
+                self.tables.record(name, now),
                 self._state(entry, now),
                 max(0.0, now - entry.heard_at),
             )
@@ -350,10 +350,10 @@ class Registry:
         )
         return listed
 
-    def standings(self, now: float, *, node: str | None = None) -> list[Standing]:
+    def standings(self, now: float, *, node: str | None = None) -> list[WindowEnd]:
         """Where the nodes that are not down stand; all, or one."""
         return [
-            Standing(name, entry.picture.boot, entry.picture.newest.at)
+            WindowEnd(name, entry.picture.boot, entry.picture.newest.at)
             for name, entry in self._asked(node)
             if self._state(entry, now) is not State.DOWN
         ]
@@ -396,8 +396,10 @@ class Registry:
         )
 
 
-def _watched(node: str, container: ContainerState, sample_seconds: float, ring: Ring) -> Watched:
-    return Watched(
+def _watched(
+    node: str, container: ContainerState, sample_seconds: float, ring: UsageRing
+) -> ObservedContainer:
+    return ObservedContainer(
         node,
         container.service or "",
         container.image or "",

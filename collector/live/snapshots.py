@@ -98,7 +98,7 @@ class _Kept(Generic[Made]):
         return self._made[0]
 
 
-class Picturing:
+class SnapshotBuilder:
     """Makes snapshots, and keeps what does not change from one to the next."""
 
     def __init__(self, config: CollectorConfig) -> None:

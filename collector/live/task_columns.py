@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from collector.live.table import Table
 from collector.live.traits import task_traits
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Kind
+from collector.snapshot.tables import NOWHERE, Codes, Flags, TaskKind
 from wire.messages import ContainerState
 from wire.resources import RESOURCES, Quantities
 
@@ -106,7 +106,7 @@ def _blank() -> TaskColumns:
         allocated=blank_resources(),
         is_promised=np.zeros(1, dtype=np.bool_),
         task_class=np.ones(1, dtype=np.int8),
-        kind=np.full(1, Kind.SERVICE, dtype=np.int8),
+        kind=np.full(1, TaskKind.SERVICE, dtype=np.int8),
         group=np.full(1, NOWHERE, dtype=np.int8),
         started_at=np.full(1, np.nan),
         seen_at=np.full(1, np.nan),
@@ -251,7 +251,7 @@ class TaskTable:
         """Say that a container must stay where it is, or is one of many alike, or that its labels decide."""
         traits = task_traits(self._told[row].state.labels, self._default_class)
         self.table.columns.movable[row] = not stays and traits.movable
-        self.table.columns.kind[row] = Kind.DAEMON if everywhere else traits.kind
+        self.table.columns.kind[row] = TaskKind.DAEMON if everywhere else traits.kind
 
     def rivals(self, node: str) -> Counter[str]:
         """The nodes that claim the same containers as this one, and how many."""

@@ -21,13 +21,13 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from collector.config import NodeRule
-from collector.snapshot.tables import Generation, Kind
+from collector.snapshot.tables import Generation, TaskKind
 
 _CLASS, _KIND, _MOVE = "wattpack.class", "wattpack.kind", "wattpack.move"
 _GENERATION, _ACCEPT = "wattpack.generation", "wattpack.accept"
 _NEVER = "never"
 _CLASSES = {"1": 1, "2": 2, "3": 3, "4": 4}
-_KINDS = {kind.name.lower(): kind for kind in Kind}
+_KINDS = {kind.name.lower(): kind for kind in TaskKind}
 _GENERATIONS = {generation.name.lower(): generation for generation in Generation}
 
 
@@ -35,7 +35,7 @@ class TaskTraits(NamedTuple):
     """What may be done with a container."""
 
     task_class: int
-    kind: Kind
+    kind: TaskKind
     movable: bool
 
 
@@ -43,7 +43,7 @@ def task_traits(labels: Mapping[str, str], default_class: int) -> TaskTraits:
     """What a container's labels say."""
     return TaskTraits(
         _CLASSES.get(labels.get(_CLASS, ""), default_class),
-        _KINDS.get(labels.get(_KIND, ""), Kind.SERVICE),
+        _KINDS.get(labels.get(_KIND, ""), TaskKind.SERVICE),
         labels.get(_MOVE) != _NEVER,
     )
 

@@ -109,7 +109,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     demand: Quantities
 
 
-class Reservations(msgspec.Struct, frozen=True):
+class ReservationList(msgspec.Struct, frozen=True):
     """The places that are kept now, the oldest first."""
 
     reservations: list[Reservation]

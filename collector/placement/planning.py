@@ -10,7 +10,7 @@ from collector.placement.answers import PlanHint, PolicyInfo, Proposal, Proposal
 from collector.placement.question import Name
 from collector.placement.ranking import act
 from collector.policies.draps import propose
-from collector.policies.interface import Policy, Settings, Stability
+from collector.policies.interface import Policy, PolicySettings, Stability
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
@@ -27,7 +27,7 @@ class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """No more moves than these: the same as the setting of this name, for policies that have it."""
 
 
-def plan(snapshot: Snapshot, policy: Policy, settings: Settings) -> PlanHint:
+def plan(snapshot: Snapshot, policy: Policy, settings: PolicySettings) -> PlanHint:
     """What a policy would do now."""
     assert policy.rebalance is not None
     made = policy.rebalance(snapshot, settings)
@@ -77,7 +77,7 @@ def policies() -> list[PolicyInfo]:
     ]
 
 
-def _schema(settings: type[Settings]) -> dict[str, Any]:
+def _schema(settings: type[PolicySettings]) -> dict[str, Any]:
     (_,), components = msgspec.json.schema_components([settings])
     schema: dict[str, Any] = components[settings.__name__]
     return {name: schema["properties"][name] for name in schema["properties"]}

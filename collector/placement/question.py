@@ -9,21 +9,21 @@ import numpy as np
 from msgspec import Meta
 
 from collector.analysis.usage import quantities
-from collector.common.errors import Refusal, what_and_where
+from collector.common.errors import ApiError, what_and_where
 from collector.config import CollectorConfig
 from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
-from collector.policies.interface import Constraint, Operator, Policy, Request, Settings
+from collector.policies.interface import Constraint, Operator, Policy, PolicySettings, Request
 from collector.policies.table import POLICIES
 from collector.snapshot.assembly import Four
 from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import NOWHERE, Kind, Snapshot
-from wire.errors import Complaint
+from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
+from wire.errors import UserError
 from wire.resources import RESOURCES, Quantities, Resource
 
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 _NOTHING = Quantities()
-_KINDS = {"service": Kind.SERVICE, "job": Kind.JOB}
+_KINDS = {"service": TaskKind.SERVICE, "job": TaskKind.JOB}
 
 
 class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -64,24 +64,28 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """The best node is kept for it for so long, or until it is seen there: others see the node fuller."""
 
 
-def chosen(config: CollectorConfig, name: str | None, settings: Mapping[str, Any]) -> tuple[Policy, Settings]:
+def chosen(
+    config: CollectorConfig, name: str | None, settings: Mapping[str, Any]
+) -> tuple[Policy, PolicySettings]:
     """A policy and its settings, those not told as configured.
 
-    Raises `Refusal` where there is none of this name, or a setting is wrong.
+    Raises `ApiError` where there is none of this name, or a setting is wrong.
     """
     name = name or config.placement.policy
     policy = POLICIES.get(name)
     if policy is None:
         there_are = ", ".join(POLICIES)
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"there is no policy {name}: there are {there_are}", "$.policy")
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, f"there is no policy {name}: there are {there_are}", "$.policy"
+        )
     try:
         return policy, msgspec.convert({**config.policies.get(name, {}), **settings}, policy.settings)
     except msgspec.ValidationError as error:
         what, where = what_and_where(error)
         path = f"$.settings{where.removeprefix('$')}"
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{what} - at `{path}`", path) from error
-    except Complaint as complaint:
-        raise Refusal(HTTPStatus.BAD_REQUEST, str(complaint), "$.settings") from complaint
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{what} - at `{path}`", path) from error
+    except UserError as complaint:
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(complaint), "$.settings") from complaint
 
 
 def parse_constraint(text: str) -> Constraint:
@@ -90,7 +94,7 @@ def parse_constraint(text: str) -> Constraint:
         label, found, value = text.partition(operator)
         if found and label.strip() and value.strip():
             return Constraint(label.strip(), operator, value.strip())
-    raise Complaint(f"{text!r} is no constraint: write label==value or label!=value")
+    raise UserError(f"{text!r} is no constraint: write label==value or label!=value")
 
 
 def understood(
@@ -100,8 +104,8 @@ def understood(
     traits = task_traits(question.labels, default_class)
     try:
         constraints = tuple(parse_constraint(each) for each in question.constraints)
-    except Complaint as complaint:
-        raise Refusal(HTTPStatus.BAD_REQUEST, str(complaint), "$.constraints") from complaint
+    except UserError as complaint:
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(complaint), "$.constraints") from complaint
     need = make_out(
         snapshot,
         services=(question.service,) if question.service else (),
@@ -127,7 +131,7 @@ def understood(
     return request, need.assumed
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True):
+class ExpectedNeed(msgspec.Struct, frozen=True, kw_only=True):
     """What a container will need, as far as that can be made out."""
 
     assumed: Assumed
@@ -143,7 +147,7 @@ def make_out(
     image: str | None,
     demand: Quantities,
     reserve: Quantities,
-) -> Need:
+) -> ExpectedNeed:
     """What a container will need: what is told counts before what was learnt, and that before a guess.
 
     `services` are the names that it may be known by, the best first.
@@ -163,7 +167,7 @@ def make_out(
     name, lead = table.names[row], int(table.dominant[row])
     envelope, mean = (_or(demand, each[row]) for each in (table.envelope, table.mean))
     learnt = f"what was learnt of {'' if basis is Basis.SERVICE else 'the image, by '}the service {name}"
-    return Need(
+    return ExpectedNeed(
         assumed=Assumed(
             basis=Basis.TOLD if told else basis,
             says=f"what the question tells, and of the rest {learnt}" if told else learnt,
@@ -177,15 +181,15 @@ def make_out(
     )
 
 
-def _unlearnt(demand: Quantities, reserve: Quantities, *, told: bool) -> Need:
+def _unlearnt(demand: Quantities, reserve: Quantities, *, told: bool) -> ExpectedNeed:
     if told:
         assumed = Assumed(
             basis=Basis.TOLD, says="what the question tells", demand=demand, mean=demand, reserve=reserve
         )
-        return Need(assumed=assumed, known=True)
+        return ExpectedNeed(assumed=assumed, known=True)
     if reserve != _NOTHING:
         says = "a guess: nothing was learnt of it yet, so it may use all that it asks for"
-        return Need(
+        return ExpectedNeed(
             assumed=Assumed(basis=Basis.GUESS, says=says, demand=reserve, mean=_NOTHING, reserve=reserve),
             known=False,
         )
@@ -193,7 +197,7 @@ def _unlearnt(demand: Quantities, reserve: Quantities, *, told: bool) -> Need:
         "nothing: nothing was learnt of it yet and the question does not tell, so it is placed as if it "
         "needed nothing; tell its demand, or what it reserves"
     )
-    return Need(
+    return ExpectedNeed(
         assumed=Assumed(basis=Basis.NOTHING, says=says, demand=_NOTHING, mean=_NOTHING, reserve=_NOTHING),
         known=False,
     )

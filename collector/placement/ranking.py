@@ -26,11 +26,11 @@ from collector.policies.interface import (
     Kill,
     Move,
     Policy,
+    PolicySettings,
     Power,
     Ranking,
-    Refused,
+    Rejection,
     Request,
-    Settings,
     Start,
 )
 from collector.policies.scoring import share
@@ -52,7 +52,7 @@ def rank(
     snapshot: Snapshot,
     request: Request,
     policy: Policy,
-    settings: Settings,
+    settings: PolicySettings,
     left: frozenset[str] = frozenset(),
 ) -> Ranking:
     """The policy's ranking; nodes that were just `left` are refused, and what is not known comes last."""
@@ -66,7 +66,7 @@ def rank(
     if just_left:
         refused = refused.copy()
         rows = np.array(just_left, dtype=np.intp)
-        refused[rows[refused[rows] == Refused.EXCLUDED]] = Refused.CAME_FROM
+        refused[rows[refused[rows] == Rejection.EXCLUDED]] = Rejection.CAME_FROM
     in_doubt = doubtful(snapshot)[ranking.rows]
     order = np.concatenate((np.flatnonzero(~in_doubt), np.flatnonzero(in_doubt)))
     return replace(ranking, rows=ranking.rows[order], scores=ranking.scores[order], refused=refused)
@@ -96,7 +96,7 @@ def hint(  # noqa: PLR0913 - what was asked, and what came of it
     reservation: Reservation | None = None,
 ) -> PlacementHint:
     """A ranking in words and numbers."""
-    turned_away = np.flatnonzero(ranking.refused != Refused.NOT)
+    turned_away = np.flatnonzero(ranking.refused != Rejection.NOT)
     counts = np.bincount(ranking.refused[turned_away], minlength=1)
     named = turned_away if name_all_refused else turned_away[:_SOME]
     names = snapshot.nodes.names

@@ -16,10 +16,10 @@ import numpy as np
 
 from collector.policies.interface import Request
 from collector.snapshot.assembly import best_guess, four
-from collector.snapshot.pending import Sent, with_sent
+from collector.snapshot.pending import PendingTask, with_sent
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags, Snapshot
-from wire.errors import Complaint
+from wire.errors import UserError
 
 MOST = 10_000
 """Placements that are remembered: more are not decided in the time that metrics take."""
@@ -28,24 +28,24 @@ _NONE: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class PendingPlacement:
     """Something that was sent to a node, and counts there until it is seen."""
 
     id: str
     made_at: float
     expires_at: float
-    sent: Sent
+    sent: PendingTask
     there_before: frozenset[str]
     """Containers of its service that its node had already."""
 
 
 @dataclass(slots=True)
-class Ledger:
+class Reservations:
     """Recent decisions of one collector. Not for several threads."""
 
     turn: int = 0
     """Placements that were decided so far."""
-    _placements: dict[str, Placement] = field(default_factory=dict)
+    _placements: dict[str, PendingPlacement] = field(default_factory=dict)
     _claimed: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     """Containers that a placement ended with, while others of the same service and node still wait."""
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Ledger:
     _base: Snapshot | None = None
     _folded: Snapshot | None = None
     """`_base` with all placements but those that are `_new`; None where one has ended since."""
-    _new: list[Sent] = field(default_factory=list)
+    _new: list[PendingTask] = field(default_factory=list)
 
     # --- Placements on their way --------------------------------------------------------------------
 
@@ -66,15 +66,15 @@ class Ledger:
         now: float,
         seconds: float,
         name: str | None = None,
-    ) -> Placement:
+    ) -> PendingPlacement:
         """Count a request on a node from now on. Of the same `name` only the last counts."""
         name = name or secrets.token_urlsafe(_ID_BYTES)
         if len(self._placements) >= MOST and name not in self._placements:
-            raise Complaint(
+            raise UserError(
                 f"{MOST} placements are on their way already: release some, or reserve for less time"
             )
         there = _containers(snapshot, [(node, request.service)]) if request.service else {}
-        placement = Placement(
+        placement = PendingPlacement(
             id=name,
             made_at=now,
             expires_at=now + seconds,
@@ -88,14 +88,14 @@ class Ledger:
         self.turn += 1
         return placement
 
-    def release(self, name: str) -> Placement | None:
+    def release(self, name: str) -> PendingPlacement | None:
         """Count a placement no longer; None if there is none of this name."""
         found = self._placements.pop(name, None)
         if found is not None:
             self._folded = None
         return found
 
-    def placements(self, now: float) -> list[Placement]:
+    def placements(self, now: float) -> list[PendingPlacement]:
         """Those that count now, the oldest first."""
         self._expire(now)
         return list(self._placements.values())
@@ -151,10 +151,10 @@ class Ledger:
         return frozenset(node for service, node in self._left if service in named)
 
 
-def sent(request: Request, node: str) -> Sent:
+def sent(request: Request, node: str) -> PendingTask:
     """What a request comes to on a node, until it is measured there."""
     demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
-    return Sent(
+    return PendingTask(
         node=node,
         service=request.service,
         allocated=four(request.reserve),

@@ -7,10 +7,10 @@ from collector.snapshot.tables import Snapshot
 async def seen(core: Core) -> Snapshot:
     """The newest snapshot that can be had without waiting long, with placements that it does not show yet."""
     now, placement = core.clock(), core.config.placement
-    snapshot = await core.sight.snapshot(
-        core.registry.board,
+    snapshot = await core.snapshots.snapshot(
+        core.registry.tables,
         now,
         fresh_seconds=placement.snapshot_seconds,
         oldest_seconds=placement.oldest_seconds,
     )
-    return core.ledger.fold(snapshot, now)
+    return core.reservations.fold(snapshot, now)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
+from collector.policies.interface import Policy, PolicySettings, Ranking, Request, ranked
 from collector.policies.scoring import each_percent, promised_ratio, where_promises_fit
 from collector.snapshot.tables import Snapshot
 
 
-def place(snapshot: Snapshot, request: Request, _settings: Settings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:
     """Nodes by the shares of CPU and memory that are promised, the request counted."""
     refused = where_promises_fit(snapshot, request)
     promised = promised_ratio(snapshot, request)

@@ -20,7 +20,7 @@ from collector.policies.interface import (
     Policy,
     Power,
     Ranking,
-    Refused,
+    Rejection,
     Request,
     Stability,
     ranked,
@@ -43,7 +43,7 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     left = free_of_load(snapshot)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     # What has a bottleneck would be relieved of something next: nothing is sent there first.
-    refused[(refused == Refused.NOT) & nodes.short] = Refused.BOTTLENECK
+    refused[(refused == Rejection.NOT) & nodes.short] = Rejection.BOTTLENECK
     refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
     refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
     free = share(left, nodes.capacity)
@@ -91,7 +91,7 @@ def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Relief:
     """What would help against one bottleneck: a move, or the reason why there is none."""
 
     node: int
@@ -102,7 +102,7 @@ class Proposal:
     why_not: str | None = None
 
 
-def propose(snapshot: Snapshot, settings: Stability) -> list[Proposal]:
+def propose(snapshot: Snapshot, settings: Stability) -> list[Relief]:
     """An answer to each bottleneck, the worst first; each takes those before it into account."""
     healing = _Healing(snapshot, settings)
     alerts = _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio)
@@ -128,13 +128,13 @@ class _Healing:
         # Each answer shows in the next one: two alerts must not send their containers to the same gap.
         self._home = snapshot.tasks.node.copy()
 
-    def answer(self, node: int, resource: int) -> Proposal:
+    def answer(self, node: int, resource: int) -> Relief:
         """One alert: move the costliest container, or say why nothing moves."""
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
         alert = f"{RESOURCES[resource]} on {nodes.names[node]}"
 
-        def nothing(why: str) -> Proposal:
-            return Proposal(node=node, resource=resource, why_not=f"{alert} {why}")
+        def nothing(why: str) -> Relief:
+            return Relief(node=node, resource=resource, why_not=f"{alert} {why}")
 
         if self.moves.room == 0:
             return nothing(f"waits: a plan has {self._settings.moves} moves at most")
@@ -159,7 +159,7 @@ class _Healing:
         self._load[node] -= tasks.mean[task]
         self._load[target] += tasks.mean[task]
         self._home[task] = target
-        return Proposal(node=node, resource=resource, wake=wake, move=self.moves.actions[-1])
+        return Relief(node=node, resource=resource, wake=wake, move=self.moves.actions[-1])
 
     def _wake(self, target: int) -> Action:
         """Switch a node on; from then on it may be given more."""

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Refused, Request
+from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Rejection, Request
 from collector.snapshot.assembly import four
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Liveness, Nodes, Snapshot
 from wire.resources import Quantities
 
-_SHORT_OF = (Refused.CPU, Refused.MEMORY, Refused.DISK, Refused.NETWORK)
+_SHORT_OF = (Rejection.CPU, Rejection.MEMORY, Rejection.DISK, Rejection.NETWORK)
 _ROUNDING = 1e-9
 
 
@@ -25,14 +25,14 @@ def eligible(
     refused = snapshot.once(key, lambda: _whoever_asks(snapshot.nodes, stale_seconds, wake=wake)).copy()
     for name in request.exclude:
         row = snapshot.nodes.index.get(name, NOWHERE)
-        if row != NOWHERE and refused[row] == Refused.NOT:
-            refused[row] = Refused.EXCLUDED
+        if row != NOWHERE and refused[row] == Rejection.NOT:
+            refused[row] = Rejection.EXCLUDED
     for constraint in request.constraints:
-        _refuse(refused, ~_fulfils(snapshot, constraint), Refused.CONSTRAINT)
+        _refuse(refused, ~_fulfils(snapshot, constraint), Rejection.CONSTRAINT)
     for service in request.avoid:
         row = snapshot.services.index.get(service, NOWHERE)
         if row != NOWHERE:
-            _refuse(refused, snapshot.instances(row) > 0, Refused.AVOIDED)
+            _refuse(refused, snapshot.instances(row) > 0, Rejection.AVOIDED)
     return refused
 
 
@@ -40,12 +40,12 @@ def _whoever_asks(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
     """The refusals that no request has a part in."""
     refused = np.zeros(len(nodes.names), dtype=np.int8)
     if not wake:
-        _refuse(refused, ~nodes.on, Refused.OFF)
-    _refuse(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Refused.DOWN)
-    _refuse(refused, ~nodes.accepts, Refused.CLOSED)
-    _refuse(refused, nodes.on & (nodes.heard_seconds_ago > stale_seconds), Refused.STALE)
+        _refuse(refused, ~nodes.on, Rejection.OFF)
+    _refuse(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Rejection.DOWN)
+    _refuse(refused, ~nodes.accepts, Rejection.CLOSED)
+    _refuse(refused, nodes.on & (nodes.heard_seconds_ago > stale_seconds), Rejection.STALE)
     unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
-    _refuse(refused, unknown, Refused.UNKNOWN_CAPACITY)
+    _refuse(refused, unknown, Rejection.UNKNOWN_CAPACITY)
     return refused
 
 
@@ -84,8 +84,8 @@ def free_of_used(snapshot: Snapshot) -> Floats:
     return snapshot.nodes.capacity - snapshot.nodes.used
 
 
-def _refuse(refused: Codes, where: Flags, why: Refused) -> None:
-    np.putmask(refused, where & (refused == Refused.NOT), why)
+def _refuse(refused: Codes, where: Flags, why: Rejection) -> None:
+    np.putmask(refused, where & (refused == Rejection.NOT), why)
 
 
 def _fulfils(snapshot: Snapshot, constraint: Constraint) -> Flags:
@@ -94,24 +94,24 @@ def _fulfils(snapshot: Snapshot, constraint: Constraint) -> Flags:
 
 
 _WHY: Mapping[int, str] = {
-    Refused.DOWN: "it is down: nothing was heard of it",
-    Refused.OFF: "it is switched off",
-    Refused.CLOSED: "it takes no tasks: drained, paused or opted out",
-    Refused.STALE: "what is known of it is too old to decide on",
-    Refused.UNKNOWN_CAPACITY: "it has not told how much CPU and memory it has",
-    Refused.EXCLUDED: "the request excludes it",
-    Refused.CONSTRAINT: "its labels do not fulfil the request's constraints",
-    Refused.AVOIDED: "it runs a service that the request must not share a node with",
-    Refused.CPU: "too little CPU is free",
-    Refused.MEMORY: "too little memory is free",
-    Refused.DISK: "too little disk bandwidth is free",
-    Refused.NETWORK: "too little network bandwidth is free",
-    Refused.CLASS: "a stricter class runs there",
-    Refused.OVERBOOKED: "more would be promised than its class allows",
-    Refused.GENERATION: "it belongs to another generation",
-    Refused.BOTTLENECK: "it has a bottleneck now",
-    Refused.CAME_FROM: "the container was moved away from it lately",
-    Refused.POLICY: "the policy does not consider it",
+    Rejection.DOWN: "it is down: nothing was heard of it",
+    Rejection.OFF: "it is switched off",
+    Rejection.CLOSED: "it takes no tasks: drained, paused or opted out",
+    Rejection.STALE: "what is known of it is too old to decide on",
+    Rejection.UNKNOWN_CAPACITY: "it has not told how much CPU and memory it has",
+    Rejection.EXCLUDED: "the request excludes it",
+    Rejection.CONSTRAINT: "its labels do not fulfil the request's constraints",
+    Rejection.AVOIDED: "it runs a service that the request must not share a node with",
+    Rejection.CPU: "too little CPU is free",
+    Rejection.MEMORY: "too little memory is free",
+    Rejection.DISK: "too little disk bandwidth is free",
+    Rejection.NETWORK: "too little network bandwidth is free",
+    Rejection.CLASS: "a stricter class runs there",
+    Rejection.OVERBOOKED: "more would be promised than its class allows",
+    Rejection.GENERATION: "it belongs to another generation",
+    Rejection.BOTTLENECK: "it has a bottleneck now",
+    Rejection.CAME_FROM: "the container was moved away from it lately",
+    Rejection.POLICY: "the policy does not consider it",
 }
 
 

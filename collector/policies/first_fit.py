@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from collector.policies.interface import Policy, Ranking, Refused, Request, Settings
+from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.scoring import where_promises_fit
 from collector.snapshot.tables import Snapshot
 
 
-def place(snapshot: Snapshot, request: Request, _settings: Settings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:
     """Nodes by name."""
     refused = where_promises_fit(snapshot, request)
-    rows = np.flatnonzero(refused == Refused.NOT)
+    rows = np.flatnonzero(refused == Rejection.NOT)
 
     def explain(row: int) -> tuple[str, ...]:
         before = int(np.searchsorted(rows, row))

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from collector.policies.sorting import rising
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Codes, Kind, Snapshot
-from wire.errors import Complaint
+from collector.snapshot.tables import Codes, Snapshot, TaskKind
+from wire.errors import UserError
 from wire.resources import Quantities, Resource
 
 _NONE_TOLD = Quantities()
@@ -53,7 +53,7 @@ class Request:
     service: str | None = None
     dominant: Resource | None = None
     task_class: int = STRICTEST_CLASS
-    kind: Kind = Kind.SERVICE
+    kind: TaskKind = TaskKind.SERVICE
     constraints: tuple[Constraint, ...] = ()
     avoid: tuple[str, ...] = ()
     """Services that it must not share a node with."""
@@ -63,7 +63,7 @@ class Request:
     """Whether its service should be kept apart: over failure domains where they are told, else over nodes."""
 
 
-class Refused(IntEnum):
+class Rejection(IntEnum):
     """Why a node is not among those ranked; 0 is for the ones that are."""
 
     NOT = 0
@@ -160,7 +160,7 @@ class Ranking:
     """One per ranked node, the higher the better; what it measures is said in `score_is`."""
     score_is: str
     refused: Codes
-    """One `Refused` per node of the snapshot."""
+    """One `Rejection` per node of the snapshot."""
     explain: Callable[[int], tuple[str, ...]]
     """Why a ranked node (by its row) stands where it does: sentences that can be checked against the data."""
     needs: Callable[[int], tuple[Action, ...]] = field(default=_nothing_first)
@@ -185,11 +185,11 @@ class Plan:
     watts_after: float | None = None
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PolicySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What can be chosen of a policy; each has its own."""
 
 
-class Stability(Settings, frozen=True):
+class Stability(PolicySettings, frozen=True):
     """What keeps plans calm; every policy that moves has it."""
 
     moves: Annotated[int, Meta(ge=0, le=1_000_000, description="A plan has no more moves.")] = 20
@@ -226,7 +226,7 @@ class Stability(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         if self.fill_ratio >= self.relieve_ratio:
-            raise Complaint(
+            raise UserError(
                 f"fill_ratio ({self.fill_ratio:g}) must be below relieve_ratio ({self.relieve_ratio:g}): "
                 "else a node just filled would be relieved at once, and containers go round in circles"
             )
@@ -238,12 +238,12 @@ class Policy:
 
     name: str
     summary: str
-    settings: type[Settings] = Settings
+    settings: type[PolicySettings] = PolicySettings
     place: Callable[[Snapshot, Request, Any], Ranking] | None = None
     rebalance: Callable[[Snapshot, Any], Plan] | None = None
 
 
 def ranked(scores: Floats, refused: Codes) -> Rows:
     """The rows that are not refused by descending score; of equals, the first by name."""
-    rows = np.flatnonzero(refused == Refused.NOT)
+    rows = np.flatnonzero(refused == Rejection.NOT)
     return rows[rising(-scores[rows])]

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
+from collector.policies.interface import Policy, PolicySettings, Ranking, Request, ranked
 from collector.policies.scoring import CPU_AND_MEMORY, amounts, each_percent, share, where_promises_fit
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
@@ -47,7 +47,9 @@ def _whole(ratios: Floats) -> Floats:
     return points
 
 
-def place(score: Score, score_is: str, snapshot: Snapshot, request: Request, _settings: Settings) -> Ranking:
+def place(
+    score: Score, score_is: str, snapshot: Snapshot, request: Request, _settings: PolicySettings
+) -> Ranking:
     """Nodes by points; of equals, the first by name, where Kubernetes draws one."""
     refused = where_promises_fit(snapshot, request)
     asked = amounts(request.reserve)[CPU_AND_MEMORY]

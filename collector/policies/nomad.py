@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
+from collector.policies.interface import Policy, PolicySettings, Ranking, Request, ranked
 from collector.policies.scoring import each_percent, promised_ratio, where_promises_fit
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
@@ -16,7 +16,7 @@ def points(free: Floats) -> Floats:
     return scores
 
 
-def place(snapshot: Snapshot, request: Request, _settings: Settings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:
     """Nodes by Nomad's points."""
     refused = where_promises_fit(snapshot, request)
     free = 1.0 - promised_ratio(snapshot, request)

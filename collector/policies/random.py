@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
+from collector.policies.interface import Policy, PolicySettings, Ranking, Request, ranked
 from collector.policies.scoring import where_promises_fit
 from collector.snapshot.tables import Snapshot
 
 
-def place(snapshot: Snapshot, request: Request, _settings: Settings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:
     """Nodes in an order drawn from the snapshot's seed and turn: the same snapshot draws the same."""
     refused = where_promises_fit(snapshot, request)
     drawn = np.random.default_rng([snapshot.seed, snapshot.turn]).random(len(snapshot.nodes.names))

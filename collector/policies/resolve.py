@@ -6,18 +6,18 @@ from typing import Any
 import msgspec
 
 from collector.config import CollectorConfig
-from collector.policies.interface import Plan, Policy, Settings
+from collector.policies.interface import Plan, Policy, PolicySettings
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PolicyChoice:
     """A policy that can make plans, and its settings."""
 
     policy: Policy
-    settings: Settings
+    settings: PolicySettings
 
     def rebalance(self, snapshot: Snapshot) -> Plan:
         """What it would do now."""
@@ -25,24 +25,24 @@ class Chosen:
         return self.policy.rebalance(snapshot, self.settings)
 
 
-def choose(config: CollectorConfig, name: str, key: str) -> Chosen | None:
-    """The policy that a key names, None if it is empty; raises `Complaint` if it cannot be."""
+def choose(config: CollectorConfig, name: str, key: str) -> PolicyChoice | None:
+    """The policy that a key names, None if it is empty; raises `UserError` if it cannot be."""
     if not name:
         return None
     planners = [policy.name for policy in POLICIES.values() if policy.rebalance is not None]
     if name not in planners:
-        raise Complaint(f"{key}: {name!r} makes no plans: choose one of {', '.join(planners)}")
-    return Chosen(POLICIES[name], settings_of(config, name))
+        raise UserError(f"{key}: {name!r} makes no plans: choose one of {', '.join(planners)}")
+    return PolicyChoice(POLICIES[name], settings_of(config, name))
 
 
-def settings_of(config: CollectorConfig, name: str) -> Settings:
-    """A policy's settings as configured; raises `Complaint` where they cannot be."""
+def settings_of(config: CollectorConfig, name: str) -> PolicySettings:
+    """A policy's settings as configured; raises `UserError` where they cannot be."""
     return read_settings(POLICIES[name], config.policies.get(name, {}), f"policies.{name}")
 
 
-def read_settings(policy: Policy, told: dict[str, Any], key: str) -> Settings:
-    """Settings as they are written down; raises `Complaint` where they cannot be."""
+def read_settings(policy: Policy, told: dict[str, Any], key: str) -> PolicySettings:
+    """Settings as they are written down; raises `UserError` where they cannot be."""
     try:
         return msgspec.convert(told, policy.settings)
     except msgspec.ValidationError as error:
-        raise Complaint(f"{key}: {error}: GET /v1/policies lists what can be set") from error
+        raise UserError(f"{key}: {error}: GET /v1/policies lists what can be set") from error

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from collector.policies.interface import Policy, Ranking, Refused, Request, Settings
+from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.scoring import where_promises_fit
 from collector.snapshot.tables import Snapshot
 
 
-def place(snapshot: Snapshot, request: Request, _settings: Settings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:
     """Nodes by name, from the one whose turn it is."""
     refused = where_promises_fit(snapshot, request)
-    by_name = np.flatnonzero(refused == Refused.NOT)
+    by_name = np.flatnonzero(refused == Rejection.NOT)
     first = snapshot.turn % by_name.size if by_name.size else 0
     rows = np.roll(by_name, -first)
 

@@ -9,12 +9,12 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
+from collector.policies.interface import Policy, PolicySettings, Ranking, Request, ranked
 from collector.policies.scoring import where_promises_fit
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 
-class SpreadSettings(Settings, frozen=True):
+class SpreadSettings(PolicySettings, frozen=True):
     """What can be chosen."""
 
     failures: Annotated[

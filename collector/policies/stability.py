@@ -6,7 +6,7 @@ import numpy as np
 
 from collector.policies.interface import Action, Move, Stability
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Kind, Liveness, Snapshot
+from collector.snapshot.tables import NOWHERE, Flags, Liveness, Snapshot, TaskKind
 from wire.resources import RESOURCES, Resource
 
 COPY_BYTES_PER_SECOND = 125e6
@@ -40,7 +40,7 @@ def may_sleep(snapshot: Snapshot) -> Flags:
 
 def keeps_awake(snapshot: Snapshot) -> Flags:
     """The tasks for whose sake a node stays on: all but those that every node runs."""
-    awake: Flags = (snapshot.tasks.node != NOWHERE) & (snapshot.tasks.kind != Kind.DAEMON)
+    awake: Flags = (snapshot.tasks.node != NOWHERE) & (snapshot.tasks.kind != TaskKind.DAEMON)
     return awake
 
 

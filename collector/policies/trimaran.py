@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.policies.filters import free_of_load
-from collector.policies.interface import Policy, Ranking, Request, Settings, ranked
+from collector.policies.interface import Policy, PolicySettings, Ranking, Request, ranked
 from collector.policies.scoring import (
     CPU_AND_MEMORY,
     amounts,
@@ -21,7 +21,7 @@ from collector.snapshot.tables import Snapshot
 _POINTS = 100.0
 
 
-class TargetSettings(Settings, frozen=True):
+class TargetSettings(PolicySettings, frozen=True):
     """What can be chosen of the load that is aimed at."""
 
     target_ratio: Annotated[
@@ -29,7 +29,7 @@ class TargetSettings(Settings, frozen=True):
     ] = 0.4
 
 
-class RiskSettings(Settings, frozen=True):
+class RiskSettings(PolicySettings, frozen=True):
     """What can be chosen of how risk is weighed."""
 
     margin: Annotated[

@@ -19,7 +19,7 @@ KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class AlertSaid:
+class ReportedAlert:
     """The last word about an alert."""
 
     node: str
@@ -29,14 +29,14 @@ class AlertSaid:
 
 
 @dataclass(slots=True)
-class Alerts:
+class NodeAlerts:
     """Those of one node."""
 
-    _by_resource: dict[Resource, dict[tuple[float, str], AlertSaid]] = field(
+    _by_resource: dict[Resource, dict[tuple[float, str], ReportedAlert]] = field(
         default_factory=lambda: defaultdict(dict)
     )
 
-    def take(self, said: AlertSaid) -> None:
+    def take(self, said: ReportedAlert) -> None:
         """Take in what was said about an alert; late and repeated words change nothing."""
         known = self._by_resource[said.alert.resource]
         key = (said.alert.opened_at, said.boot)
@@ -45,7 +45,7 @@ class Alerts:
         if len(known) > KEPT:
             del known[min(known)]
 
-    def listed(self, boot: str, complete_until: int = 0) -> Iterator[tuple[AlertSaid, bool]]:
+    def listed(self, boot: str, complete_until: int = 0) -> Iterator[tuple[ReportedAlert, bool]]:
         """Every alert, and whether it is open, where `boot` is the run that counts.
 
         A heartbeat tells of every open one: what was last said before that of `complete_until` is over.

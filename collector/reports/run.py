@@ -18,7 +18,7 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Generic[Part]):
+class Reported(Generic[Part]):
     """A part of a report: what was said, with which sequence, and when by the node's clock."""
 
     sequence: int
@@ -41,17 +41,17 @@ class Merged:
 
 
 @dataclass(slots=True)
-class Picture:
+class AgentRun:
     """A node as one run of its agent describes it."""
 
     boot: str
     heard_at: float
     """When a report of this run last came in, by the collector's clock."""
-    newest: Said[None] = field(default=Said(0, 0.0, None))
+    newest: Reported[None] = field(default=Reported(0, 0.0, None))
     """The last word, whatever it was about."""
-    state: Said[NodeState] | None = None
-    heartbeat: Said[Heartbeat] | None = None
-    containers: dict[str, Said[ContainerState]] = field(default_factory=dict)
+    state: Reported[NodeState] | None = None
+    heartbeat: Reported[Heartbeat] | None = None
+    containers: dict[str, Reported[ContainerState]] = field(default_factory=dict)
     """Those that run, by id."""
     _gone: dict[str, int] = field(default_factory=dict)
     """The sequence that said so, since the last heartbeat: a late word must not bring one back."""
@@ -63,10 +63,10 @@ class Picture:
         ahead = bool(self.newest.sequence) and report.sequence > self.newest.sequence + 1
         self.heard_at = max(self.heard_at, received_at)
         if report.sequence > self.newest.sequence:
-            self.newest = Said(report.sequence, report.at, None)
+            self.newest = Reported(report.sequence, report.at, None)
         state = None
         if report.state is not None and (self.state is None or report.sequence > self.state.sequence):
-            self.state = Said(report.sequence, report.at, report.state)
+            self.state = Reported(report.sequence, report.at, report.state)
             state = report.state
         if report.sequence <= self.complete_until:
             return Merged(ahead, state, (), ())
@@ -74,7 +74,7 @@ class Picture:
         if report.heartbeat is not None:
             # Usage is added up elsewhere; kept here, it would outweigh all the rest.
             brief = msgspec.structs.replace(report.heartbeat, usage=())
-            self._begin_anew(Said(report.sequence, report.at, brief))
+            self._begin_anew(Reported(report.sequence, report.at, brief))
             containers, _ = self._merge_containers(report)
             return Merged(ahead, state, containers, [name for name in before if name not in self.containers])
         self._heard.add(report.sequence)
@@ -86,7 +86,7 @@ class Picture:
         """The sequence of the last heartbeat: an earlier word about containers tells nothing any more."""
         return 0 if self.heartbeat is None else self.heartbeat.sequence
 
-    def _begin_anew(self, heartbeat: Said[Heartbeat]) -> None:
+    def _begin_anew(self, heartbeat: Reported[Heartbeat]) -> None:
         self.heartbeat = heartbeat
         self._heard = {sequence for sequence in self._heard if sequence > heartbeat.sequence}
         self._gone = {
@@ -108,7 +108,7 @@ class Picture:
         for container in report.containers:
             if report.sequence >= self._last_word_on(container.id):
                 self._gone.pop(container.id, None)
-                self.containers[container.id] = Said(report.sequence, report.at, container)
+                self.containers[container.id] = Reported(report.sequence, report.at, container)
                 told.append(container)
         return told, [name for name in gone if name not in self.containers]
 

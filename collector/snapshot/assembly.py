@@ -10,11 +10,11 @@ from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import (
     NOWHERE,
     Generation,
-    Kind,
     Liveness,
     Nodes,
     Services,
     Snapshot,
+    TaskKind,
     Tasks,
 )
 from wire.messages import PowerCurve
@@ -71,7 +71,7 @@ class TaskFacts:
     allocated: Quantities | None = None
     """None means as requested."""
     task_class: int = 1
-    kind: Kind = Kind.SERVICE
+    kind: TaskKind = TaskKind.SERVICE
     group: int = NOWHERE
     age_seconds: float = inf
     settled_seconds: float = inf

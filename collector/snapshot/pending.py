@@ -11,7 +11,7 @@ from collector.snapshot.tables import NOWHERE, Services, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class PendingTask:
     """A task that was sent to a node and is not seen there yet. NaN is not known, and counts as nothing."""
 
     node: str
@@ -23,7 +23,7 @@ class Sent:
     task_class: int
 
 
-def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
+def with_sent(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) -> Snapshot:
     """The same cluster with these counted too, on top of what was sent before.
 
     Those sent to a node that is not there are left out.
@@ -60,7 +60,7 @@ def with_sent(snapshot: Snapshot, tasks: Sequence[Sent], turn: int) -> Snapshot:
     )
 
 
-def _amounts(tasks: Sequence[Sent]) -> Floats:
+def _amounts(tasks: Sequence[PendingTask]) -> Floats:
     """What is promised, reckoned, expected and strays: a table each, of a row per task."""
     told = [(each.allocated, each.envelope, each.mean, each.variance) for each in tasks]
     tables = np.array(told, dtype=np.float64).reshape(-1, 4, 4).swapaxes(0, 1)
@@ -75,7 +75,7 @@ def _plus(column: Floats, rows: Rows, amounts: Floats) -> Floats:
     return column
 
 
-def _with_services(services: Services, tasks: Sequence[Sent]) -> Services:
+def _with_services(services: Services, tasks: Sequence[PendingTask]) -> Services:
     """The services, after them those that nothing is known of but that a task of theirs was sent."""
     new = sorted({each.service for each in tasks if each.service} - services.index.keys())
     if not new:

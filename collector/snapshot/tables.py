@@ -50,7 +50,7 @@ class Generation(IntEnum):
     OLD = 3
 
 
-class Kind(IntEnum):
+class TaskKind(IntEnum):
     """How long a task means to run."""
 
     SERVICE = 0

@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 from multidict import CIMultiDict
 
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.web.scopes import ANYBODY, CALLER, Caller, Scope
 from collector.web.token_file import TokenFile
 from wire.http.authorization import parse_token
@@ -33,7 +33,7 @@ def guarded(scopes: Scopes, tokens: TokenFile | None, clock: Callable[[], float]
         caller = ANYBODY if tokens is None else _caller(request, tokens, clock())
         needed = _needed(request, scopes)
         if caller is None and needed is not Scope.OPEN:
-            raise Refusal(
+            raise ApiError(
                 HTTPStatus.UNAUTHORIZED,
                 "this needs a token: send one as `Authorization: Bearer TOKEN`, or as the password of any"
                 " user; `wattpack token add` makes one on the collector's host",
@@ -42,7 +42,7 @@ def guarded(scopes: Scopes, tokens: TokenFile | None, clock: Callable[[], float]
             )
         if caller is not None:
             if not caller.may(needed):
-                raise Refusal(
+                raise ApiError(
                     HTTPStatus.FORBIDDEN,
                     f"this needs a token for {needed}, and the one that was sent is for {caller.scope}",
                     "Authorization",

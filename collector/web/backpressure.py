@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from aiohttp import hdrs, web
 
-from collector.common.errors import Refusal
-from collector.config import Ingest
+from collector.common.errors import ApiError
+from collector.config import IngestConfig
 from collector.web.scopes import Caller
 from wire.messages import Report
 
@@ -26,10 +26,10 @@ _REQUESTS_PER_CALLER = 4
 _SOONEST_SECONDS, _LATEST_SECONDS = 2.0, 10.0
 
 
-class Waiting:
+class Backpressure:
     """Counts what waits, and refuses what would be too much."""
 
-    def __init__(self, settings: Ingest, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, settings: IngestConfig, chance: Callable[[], float] = random.random) -> None:
         self._settings = settings
         self._chance = chance
         self._requests: Counter[frozenset[str]] = Counter()
@@ -83,10 +83,10 @@ class Waiting:
             self.reports -= len(reports)
             _subtract(self._of_node, counts)
 
-    def _later(self, why: str) -> Refusal:
+    def _later(self, why: str) -> ApiError:
         # Not the same for all: who was refused together should not come back together.
         seconds = _SOONEST_SECONDS + (_LATEST_SECONDS - _SOONEST_SECONDS) * self._chance()
-        return Refusal(
+        return ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
             f"{why}: send it again later",
             headers={hdrs.RETRY_AFTER: str(math.ceil(seconds))},
@@ -101,4 +101,4 @@ def _subtract(counts: Counter[Key], done: Mapping[Key, int]) -> None:
             del counts[key]
 
 
-WAITING = web.AppKey("WAITING", Waiting)
+WAITING = web.AppKey("WAITING", Backpressure)

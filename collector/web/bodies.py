@@ -10,7 +10,7 @@ import msgspec
 import zstandard
 from aiohttp import hdrs, web
 
-from collector.common.errors import Refusal, what_and_where
+from collector.common.errors import ApiError, what_and_where
 from collector.core.parts import Core
 
 JSON_TYPE = "application/json"
@@ -30,20 +30,20 @@ async def read_body(
     types: tuple[str, ...] = (JSON_TYPE,),
     grown: Callable[[int], None] = lambda _: None,
 ) -> bytes:
-    """What came with a request, unpacked; raises `Refusal` where it is something else, too much or too slow.
+    """What came with a request, unpacked; raises `ApiError` where it is something else, too much or too slow.
 
     `grown` hears of every so many bytes that the body takes in memory, and may raise to end the reading.
     """
     # No type that a form has: a page from elsewhere cannot send these without the browser asking us first.
     if request.content_type not in types:
-        raise Refusal(
+        raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"{request.path} takes {' or '.join(types)}, not {request.content_type}",
             "Content-Type",
         )
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
     if encoding not in _UNPACK:
-        raise Refusal(
+        raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"a body may be packed with gzip or zstd, or not at all, not with {encoding}",
             "Content-Encoding",
@@ -60,9 +60,9 @@ async def read_body(
     except TimeoutError:
         detail = f"the body did not arrive within {patience_seconds:g} seconds"
         # What is still to come would be taken for the next request.
-        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, detail, headers={hdrs.CONNECTION: "close"}) from None
+        raise ApiError(HTTPStatus.REQUEST_TIMEOUT, detail, headers={hdrs.CONNECTION: "close"}) from None
     except (web.RequestPayloadError, ConnectionError) as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body broke off: {error}") from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body broke off: {error}") from error
     unpacked = unpack(body, encoding, limit_bytes)
     grown(len(unpacked) - len(body))
     return unpacked
@@ -88,7 +88,7 @@ def _checked(body: bytes, limit_bytes: int, grown: Callable[[int], None]) -> byt
 
 
 def unpack(packed: bytes, encoding: str, limit_bytes: int) -> bytes:
-    """What was packed, of which never more than `limit_bytes` are brought to light; raises `Refusal`."""
+    """What was packed, of which never more than `limit_bytes` are brought to light; raises `ApiError`."""
     body = _UNPACK[encoding](packed, limit_bytes + 1)
     if len(body) > limit_bytes:
         raise _too_large(limit_bytes)
@@ -104,9 +104,9 @@ def _gunzip(packed: bytes, most_bytes: int) -> bytes:
     try:
         body = unpacker.decompress(packed, most_bytes)
     except zlib.error as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not gzip: {error}") from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not gzip: {error}") from error
     if len(body) < most_bytes and (not unpacker.eof or unpacker.unused_data):
-        raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not one whole gzip stream")
+        raise ApiError(HTTPStatus.BAD_REQUEST, "the body is not one whole gzip stream")
     return body
 
 
@@ -117,23 +117,23 @@ def _unzstd(packed: bytes, most_bytes: int) -> bytes:
         with unpacker.stream_reader(packed) as reader:
             return reader.read(most_bytes)
     except zstandard.ZstdError as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not zstd: {error}") from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not zstd: {error}") from error
 
 
 _UNPACK: dict[str, Callable[[bytes, int], bytes]] = {"identity": _plain, "gzip": _gunzip, "zstd": _unzstd}
 
 
 def parse_body(body: bytes, parse: Callable[[bytes], Body], form: str = "JSON") -> Body:
-    """What `parse` makes of a body; raises `Refusal` naming the field that is wrong."""
+    """What `parse` makes of a body; raises `ApiError` naming the field that is wrong."""
     try:
         return parse(body)
     except msgspec.ValidationError as error:
         _, where = what_and_where(error)
-        raise Refusal(HTTPStatus.BAD_REQUEST, str(error), where) from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), where) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the body is not {form}: {error}", "$") from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not {form}: {error}", "$") from error
 
 
-def _too_large(limit_bytes: int) -> Refusal:
+def _too_large(limit_bytes: int) -> ApiError:
     detail = f"the body is larger, unpacked, than {limit_bytes} bytes: send less at once"
-    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+    return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)

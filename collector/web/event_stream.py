@@ -17,7 +17,7 @@ KEPT = 1000
 """Messages that are remembered, and that may wait for one reader."""
 
 
-class News(StrEnum):
+class Topic(StrEnum):
     """What a message is about."""
 
     NODE = "node"
@@ -37,7 +37,7 @@ class Message:
     """One piece of news."""
 
     id: str
-    news: News
+    news: Topic
     body: bytes
     """JSON, on one line."""
 
@@ -47,7 +47,7 @@ class Message:
 
 
 @dataclass(slots=True, eq=False)
-class Reader:
+class Subscriber:
     """One who listens."""
 
     _waiting: deque[Message] = field(default_factory=deque)
@@ -85,7 +85,7 @@ class Reader:
         return taken
 
 
-class Stream:
+class EventStream:
     """All readers, and what was told of late."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Stream:
         self._run = secrets.token_hex(4)
         self._number = 0
         self._kept: deque[Message] = deque(maxlen=KEPT)
-        self._readers: set[Reader] = set()
+        self._readers: set[Subscriber] = set()
         self._why_it_ends = ""
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class Stream:
     def last_id(self) -> str:
         return f"{self._run}-{self._number}"
 
-    def tell(self, news: News, body: bytes) -> None:
+    def tell(self, news: Topic, body: bytes) -> None:
         """Tell everyone."""
         self._number += 1
         message = Message(self.last_id, news, body)
@@ -112,9 +112,9 @@ class Stream:
             reader.put(message)
 
     @contextmanager
-    def reading(self, last_id: str | None = None) -> Iterator[Reader]:
+    def reading(self, last_id: str | None = None) -> Iterator[Subscriber]:
         """Listen while the block runs; from after the message of this id, if it is still remembered."""
-        reader = Reader()
+        reader = Subscriber()
         for message in self._since(last_id):
             reader.put(message)
         if self._why_it_ends:
@@ -137,7 +137,7 @@ class Stream:
         run, _, number = last_id.rpartition("-")
         missed = self._number - int(number) if run == self._run and _is_number(number) else -1
         if not 0 <= missed <= len(self._kept):
-            return [Message(self.last_id, News.BEHIND, b'{"why":"what came after that is forgotten"}')]
+            return [Message(self.last_id, Topic.BEHIND, b'{"why":"what came after that is forgotten"}')]
         return list(self._kept)[len(self._kept) - missed :]
 
 

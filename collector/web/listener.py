@@ -7,11 +7,11 @@ from ssl import SSLContext
 from collector import config
 from collector.web.token_file import TokenFile
 from wire.address import COLLECTOR_DEFAULT, parse_address
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class Listener:
     """What stands between the network and the routes."""
 
     tokens: TokenFile | None
@@ -19,8 +19,8 @@ class Opening:
     tls: SSLContext | None
 
 
-def opening(settings: config.CollectorConfig) -> Opening:
-    """How a collector with these settings is opened; raises `Complaint` where that would be careless."""
+def opening(settings: config.CollectorConfig) -> Listener:
+    """How a collector with these settings is opened; raises `UserError` where that would be careless."""
     tls = _context(settings.tls) if settings.tls.certificate else None
     path = settings.access.tokens
     file = TokenFile(Path(path)) if path else None
@@ -29,19 +29,19 @@ def opening(settings: config.CollectorConfig) -> Opening:
     if not parse_address(listen).is_loopback:
         instead = f", or choose a loopback address such as {COLLECTOR_DEFAULT}"
         if tokens is None or not len(tokens.tokens):
-            raise Complaint(
+            raise UserError(
                 f"the collector does not listen on {listen}, which other machines can reach, without tokens"
                 f" to tell who may: make some with wattpack token add{instead}"
             )
         if tls is None and not settings.http.insecure_plaintext:
-            raise Complaint(
+            raise UserError(
                 f"the collector does not listen on {listen}, which other machines can reach, without TLS, as"
                 f" tokens could be read on the way: set tls.certificate and tls.key{instead}"
             )
-    return Opening(tokens, tls)
+    return Listener(tokens, tls)
 
 
-def _context(settings: config.Tls) -> SSLContext:
+def _context(settings: config.TlsConfig) -> SSLContext:
     # YAML and bcrypt come along with this, so only where there is TLS.
     from wire.http.tls import server_context  # noqa: PLC0415 - see above
     from wire.http.webconfig_file import ClientAuth, Tls  # noqa: PLC0415 - see above

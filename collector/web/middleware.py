@@ -9,9 +9,9 @@ from http import HTTPStatus
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from collector.common.errors import Refusal
-from collector.config import Http
-from collector.history.interface import Unavailable
+from collector.common.errors import ApiError
+from collector.config import HttpConfig
+from collector.history.interface import HistoryUnavailable
 from wire.address import parse_address
 
 log = logging.getLogger(__name__)
@@ -27,18 +27,18 @@ def problems(paths: Iterable[str]) -> Middleware:
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             response = await handler(request)
-        except Refusal as refusal:
+        except ApiError as refusal:
             response = refusal.response()
-        except Unavailable as error:
+        except HistoryUnavailable as error:
             detail = f"the history cannot be used now: {error}"
             later = {"Retry-After": _RETRY_AFTER_SECONDS}
-            response = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=later).response()
+            response = ApiError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=later).response()
         except web.HTTPException as error:
             response = _explained(error, request, known)
         except Exception:
             log.exception("a bug: %s %s was not answered", request.method, request.rel_url)
             detail = "a bug in the collector; its log says where: please report it"
-            response = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+            response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
         response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
         return response
@@ -51,17 +51,17 @@ def _explained(error: web.HTTPException, request: web.Request, known: list[str])
         case web.HTTPNotFound():
             near = difflib.get_close_matches(request.path, known, n=1)
             hint = f"did you mean {near[0]}?" if near else "/openapi.json lists what there is"
-            return Refusal(HTTPStatus.NOT_FOUND, f"there is nothing at {request.path}: {hint}").response()
+            return ApiError(HTTPStatus.NOT_FOUND, f"there is nothing at {request.path}: {hint}").response()
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(error.allowed_methods))
             detail = f"{request.path} takes {allowed}, not {request.method}"
             headers = {"Allow": allowed}
-            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers=headers).response()
+            return ApiError(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers=headers).response()
         case _:
-            return Refusal(HTTPStatus(error.status), error.text or error.reason).response()
+            return ApiError(HTTPStatus(error.status), error.text or error.reason).response()
 
 
-def called_by_name(http: Http) -> Middleware:
+def called_by_name(http: HttpConfig) -> Middleware:
     """Refuse names that merely point here.
 
     A page from elsewhere can have its own name resolve to an address of ours, and so make a browser talk to
@@ -77,7 +77,7 @@ def called_by_name(http: Http) -> Middleware:
         host = request.headers.get(hdrs.HOST, "")
         name = _name_in(host)
         if name not in names and not _is_address(name, loopback_only=is_local):
-            raise Refusal(
+            raise ApiError(
                 HTTPStatus.FORBIDDEN,
                 f"{host!r} is not a name of the collector: use 127.0.0.1, [::1] or localhost{others}",
                 "Host",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from collector.common.errors import Refusal, what_and_where
+from collector.common.errors import ApiError, what_and_where
 from collector.core.parts import Core
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.scopes import Scope
@@ -133,28 +133,28 @@ def _found(answer: type[msgspec.Struct]) -> dict[HTTPStatus, Answer]:
 
 
 def parse_query(request: web.Request, query: type[Query]) -> Query:
-    """The parameters of a request, in its path and after; raises `Refusal` naming the one that is wrong."""
+    """The parameters of a request, in its path and after; raises `ApiError` naming the one that is wrong."""
     in_path = dict(request.match_info)
     known = [name for name in query.__struct_fields__ if name not in in_path]
     for name in request.query:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(known) or 'none here'}"
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"there is no parameter {name}: {hint}", name)
+            raise ApiError(HTTPStatus.BAD_REQUEST, f"there is no parameter {name}: {hint}", name)
         if len(request.query.getall(name)) > 1:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"the parameter {name} is given more than once", name)
+            raise ApiError(HTTPStatus.BAD_REQUEST, f"the parameter {name} is given more than once", name)
     for field in msgspec.structs.fields(query):
         if field.required and field.name not in request.query and field.name not in in_path:
             detail = f"the parameter {field.name} is missing: add ?{field.name}=..."
-            raise Refusal(HTTPStatus.BAD_REQUEST, detail, field.name)
+            raise ApiError(HTTPStatus.BAD_REQUEST, detail, field.name)
     try:
         asked = msgspec.convert(dict(request.query) | in_path, query, strict=False)
     except msgspec.ValidationError as error:
         what, where = what_and_where(error)
         name = where.removeprefix("$.")
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{name}: {what[:1].lower()}{what[1:]}", name) from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: {what[:1].lower()}{what[1:]}", name) from error
     for name in request.query:
         # `null` is read as nothing, where text is not expected: so a slip would widen what is asked for.
         if getattr(asked, name) is None:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"{name}: null is no value: leave the parameter out", name)
+            raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: null is no value: leave the parameter out", name)
     return asked

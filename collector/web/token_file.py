@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from collector.web.tokens import Token, Tokens
-from wire.errors import Complaint
+from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _decoder = msgspec.json.Decoder(Token)
 
 
 def parse_tokens(text: bytes, name: str) -> list[Token]:
-    """The tokens in a file's content; raises `Complaint` naming the line that is wrong."""
+    """The tokens in a file's content; raises `UserError` naming the line that is wrong."""
     tokens = []
     seen: set[str] = set()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -31,9 +31,9 @@ def parse_tokens(text: bytes, name: str) -> list[Token]:
         try:
             token = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Complaint(f"{name}, line {number} is no token: {error}; remove the line") from None
+            raise UserError(f"{name}, line {number} is no token: {error}; remove the line") from None
         if token.id in seen:
-            raise Complaint(f"{name}, line {number}: the token {token.id} stands twice; remove one line")
+            raise UserError(f"{name}, line {number}: the token {token.id} stands twice; remove one line")
         seen.add(token.id)
         tokens.append(token)
     return tokens
@@ -49,9 +49,9 @@ def read_tokens(path: Path) -> list[Token] | None:
         return None
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise Complaint(f"cannot read the tokens in {path} ({why}): check access.tokens") from error
+        raise UserError(f"cannot read the tokens in {path} ({why}): check access.tokens") from error
     if mode & 0o022:
-        raise Complaint(
+        raise UserError(
             f"others can write to {path}, and so let themselves in: chmod {_FOR_ITS_OWNER:o} {path}"
         )
     return parse_tokens(text, str(path))
@@ -71,7 +71,7 @@ def changing(path: Path) -> Iterator[list[Token]]:
             _replace(path, b"".join(_encoder.encode(token) + b"\n" for token in tokens))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise Complaint(
+        raise UserError(
             f"cannot change {path} ({why}): run it as root, or choose the file with --file"
         ) from error
 
@@ -129,7 +129,7 @@ class TokenFile:
         try:
             # A file that is gone leaves no token valid. It never opens the door: only a start can.
             found: Sequence[Token] = read_tokens(self._path) or ()
-        except Complaint as complaint:
+        except UserError as complaint:
             log.warning("going on with the tokens before: %s", complaint)
             return
         self._tokens = Tokens(found)

@@ -13,7 +13,7 @@ import msgspec
 from powermodels.fit.recording import read_recording as read_csv
 from powermodels.models.fitted import ScopeName
 from powermodels.models.samples import FitRequest, Kind, Sample
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 _CSV = (".csv", ".csv.gz")
@@ -55,7 +55,7 @@ def write_recording(path: Path, recorded: Recorded) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.Encoder().encode_lines([recorded.head, *recorded.samples]))
     except OSError as error:
-        raise Complaint(f"{path} cannot be written ({error.strerror}): choose another place") from error
+        raise UserError(f"{path} cannot be written ({error.strerror}): choose another place") from error
 
 
 def read_recording(path: Path, host: str, now: datetime) -> Recorded:
@@ -69,8 +69,8 @@ def read_recording(path: Path, host: str, now: datetime) -> Recorded:
         samples = tuple(msgspec.json.decode(line, type=Sample) for line in rest)
         return Recorded(msgspec.json.decode(first, type=Head), samples)
     except OSError as error:
-        raise Complaint(f"{path} cannot be read ({error.strerror}): give a recording") from error
+        raise UserError(f"{path} cannot be read ({error.strerror}): give a recording") from error
     except (ValueError, msgspec.MsgspecError) as error:
-        raise Complaint(
+        raise UserError(
             f"{path} is no recording ({error}): give one of 'wattpack calibrate', or a .csv file"
         ) from error

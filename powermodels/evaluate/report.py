@@ -15,7 +15,7 @@ from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
 from powermodels.evaluate.scores import Score
 from powermodels.models.published import CORES_EXPONENT
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _EXPONENTS = (0.0, 0.5, CORES_EXPONENT, 0.8, 1.0)
 
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str]) -> int:
     folder, *files = map(Path, arguments)
     try:
         write(measure(files), folder)
-    except Complaint as complaint:
+    except UserError as complaint:
         print(f"report: {complaint}", file=sys.stderr)
         return 2
     return 0

@@ -10,7 +10,7 @@ from powermodels.evaluate.contenders import BASELINES, MODELS, ON_UTILISATION, M
 from powermodels.evaluate.protocols import PROTOCOLS, Guess, Samples
 from powermodels.evaluate.scores import Score, mean_score, score
 from powermodels.fit.recording import Recording, read_recording
-from wire.errors import Complaint
+from wire.errors import UserError
 
 DEFAULT_MODEL = "adaptive"
 # Single-purpose loads: shown, and trained on, but no part of a mean over real services.
@@ -67,7 +67,7 @@ def evaluate(
     for path in paths:
         machine = _Machine(read_recording(path), read_recording(path, waiting_is_use=True))
         if machine.recording.name in machines:
-            raise Complaint(f"two recordings are called {machine.recording.name}: rename one of them")
+            raise UserError(f"two recordings are called {machine.recording.name}: rename one of them")
         machines[machine.recording.name] = machine
     files: dict[str, FileResult] = {}
     outside = 0
@@ -113,7 +113,7 @@ def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, 
     }
     real = [name for name in workloads if not name.startswith(_MICRO)]
     if len(workloads) < 2 or not real:  # noqa: PLR2004 - one to ask about, one to learn from
-        raise Complaint(
+        raise UserError(
             f"{recording.name} holds {len(workloads)} workloads of {_LEAST_SAMPLES} samples or more: "
             "an evaluation needs two, one of them not called micro_"
         )

@@ -24,7 +24,7 @@ from powermodels.fit.fitting import fit
 from powermodels.fit.recording import read_recording
 from powermodels.models.samples import FitRequest, Kind
 from powermodels.models.stored import encode
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         sys.stdout.buffer.write(encode(fit(_request(arguments), datetime.now(UTC))))
-    except Complaint as complaint:
+    except UserError as complaint:
         print(f"fit: {complaint}", file=sys.stderr)
         return 2
     return 0
@@ -53,9 +53,9 @@ def _request(arguments: argparse.Namespace) -> FitRequest:
         data = sys.stdin.buffer.read() if path is None else path.read_bytes()
         return msgspec.json.decode(data, type=FitRequest)
     except OSError as error:
-        raise Complaint(f"{path} cannot be read ({error.strerror}): give a file that can be") from error
+        raise UserError(f"{path} cannot be read ({error.strerror}): give a file that can be") from error
     except msgspec.MsgspecError as error:
-        raise Complaint(
+        raise UserError(
             f"this is no request for a fit ({error}): send one as JSON, or a .csv file"
         ) from error
 

@@ -22,7 +22,7 @@ from powermodels.models.regression import (
 from powermodels.models.samples import FitRequest, Sample, training_of
 from powermodels.models.stored import Stored
 from powermodels.models.table import Point, TableModel
-from wire.errors import Complaint
+from wire.errors import UserError
 
 LEAST_SAMPLES = 10
 _FOLDS = 5
@@ -47,11 +47,11 @@ def fit_kind(request: FitRequest, kind: str, now: datetime) -> Stored:
 
 def _check(request: FitRequest) -> None:
     if len(request.samples) < LEAST_SAMPLES:
-        raise Complaint(
+        raise UserError(
             f"{len(request.samples)} samples are too few to fit a model: measure at least {LEAST_SAMPLES}"
         )
     if not all(isfinite(sample.watts) and isfinite(sample.load.cpu_ratio) for sample in request.samples):
-        raise Complaint("a sample without a number for watts or CPU cannot be fitted: leave it out")
+        raise UserError("a sample without a number for watts or CPU cannot be fitted: leave it out")
 
 
 def _fit_linear(request: FitRequest, now: datetime) -> LinearModel:

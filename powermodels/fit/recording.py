@@ -17,7 +17,7 @@ from pathlib import Path
 
 from powermodels.common.interface import Load
 from powermodels.models.samples import Sample
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 _NEEDED = ("workload", "timestamp", "watts", "cpu_idle")
@@ -51,7 +51,7 @@ def read_recording(path: Path, *, waiting_is_use: bool = False) -> Recording:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise Complaint(
+        raise UserError(
             f"{path} cannot be read as a recording ({error}): give a CSV or CSV.gz file"
         ) from error
     name = path.name.removesuffix(".gz").removesuffix(".csv")
@@ -63,7 +63,7 @@ def parse_recording(name: str, text: str, *, waiting_is_use: bool = False) -> Re
     reader = csv.DictReader(io.StringIO(text))
     columns = reader.fieldnames or ()
     if missing := [column for column in _NEEDED if column not in columns]:
-        raise Complaint(
+        raise UserError(
             f"{name} has no column {', '.join(missing)}: a recording needs at least {', '.join(_NEEDED)}"
         )
     lines: list[tuple[str, dict[str, float]]] = []
@@ -72,9 +72,9 @@ def parse_recording(name: str, text: str, *, waiting_is_use: bool = False) -> Re
             values = {key: float(value) for key, value in line.items() if key != "workload" and value}
             lines.append((line["workload"], _checked(values)))
         except (TypeError, ValueError) as error:
-            raise Complaint(f"{name}, line {number}: {error}: mend or remove that line") from error
+            raise UserError(f"{name}, line {number}: {error}: mend or remove that line") from error
     if not lines:
-        raise Complaint(f"{name} holds no samples: record some first")
+        raise UserError(f"{name} holds no samples: record some first")
     memory_kibibytes = max(map(_available_kibibytes, (values for _, values in lines)))
     return Recording(
         name,

@@ -19,7 +19,7 @@ from powermodels.models.fitted import Origin, Range, ScopeName, Training, finger
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import FitRequest
 from powermodels.models.stored import save
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import Gap
 
 # A curve that was fitted to one load only tells nothing of others; as the root of CPU use, as curves bend.
@@ -108,7 +108,7 @@ class Learner:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             save(self.tracker.snapshot(datetime.now(UTC)), self._path)
-        except (Complaint, OSError) as error:
+        except (UserError, OSError) as error:
             self.gap = Gap("power model", f"what is learned cannot be kept over a restart: {error}")
 
 

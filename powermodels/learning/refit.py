@@ -20,7 +20,7 @@ import msgspec
 
 from powermodels.models.samples import FitRequest
 from powermodels.models.stored import Stored, decode
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _MEMORY_BYTES = 1 << 30
 """Of addresses: what the libraries map is several times what they touch."""
@@ -98,13 +98,13 @@ class Refit:
 
 
 def fit_and_wait(request: FitRequest) -> Stored:
-    """A fit for someone who has the time; raises a `Complaint` where there is no model to be had."""
+    """A fit for someone who has the time; raises a `UserError` where there is no model to be had."""
     refit = Refit()
     fitted = refit.start(request, 0.0)
     refit.wait()
     fitted = fitted or refit.poll(2 * _PATIENCE_SECONDS)
     if fitted is None or fitted.model is None:
-        raise Complaint(f"no model could be fitted: {'' if fitted is None else fitted.why}")
+        raise UserError(f"no model could be fitted: {'' if fitted is None else fitted.why}")
     return fitted.model
 
 

@@ -8,7 +8,7 @@ import msgspec
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.regression import CurveModel, LinearModel
 from powermodels.models.table import TableModel
-from wire.errors import Complaint
+from wire.errors import UserError
 
 Stored = LinearModel | TableModel | CurveModel | AdaptiveModel
 
@@ -33,7 +33,7 @@ def save(model: Stored, path: Path) -> None:
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise Complaint(
+        raise UserError(
             f"{path}: the model cannot be written ({error.strerror}): choose another place"
         ) from error
 
@@ -43,10 +43,10 @@ def load(path: Path) -> Stored:
     try:
         return decode(path.read_bytes())
     except OSError as error:
-        raise Complaint(
+        raise UserError(
             f"{path}: the model cannot be read ({error.strerror}): fit one with 'wattpack calibrate'"
         ) from error
     except msgspec.MsgspecError as error:
-        raise Complaint(
+        raise UserError(
             f"{path} holds no model of this version ({error}): fit one with 'wattpack calibrate'"
         ) from error

@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.snapshot.tables import Kind
+from collector.snapshot.tables import TaskKind
 from replay.generators.common import columns, numbered, steady, workload
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.workload import Workload
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class BorgSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What can be chosen."""
 
     hours: Annotated[float, Meta(gt=0)] = 12.0
@@ -42,7 +42,7 @@ _MOST = 6.0
 """No job asks for more than so many times the average: it still fits a node."""
 
 
-def generate(settings: Settings, seed: int) -> Workload:
+def generate(settings: BorgSettings, seed: int) -> Workload:
     """The jobs."""
     rng = np.random.default_rng(seed)
     seconds = settings.hours * 3600
@@ -63,7 +63,7 @@ def generate(settings: Settings, seed: int) -> Workload:
         steady(level, rng, wave_ratio=0.1),
         arrival_seconds=arrivals,
         lifetime_seconds=np.minimum(lifetimes, settings.longest_seconds),
-        kind=np.full(count, Kind.JOB, dtype=np.int8),
+        kind=np.full(count, TaskKind.JOB, dtype=np.int8),
         duration_seconds=seconds,
         step_seconds=_STEP_SECONDS,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Kind
+from collector.snapshot.tables import TaskKind
 from replay.generators.common import columns, numbered, steady, truncated_exponential, workload
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.workload import Workload
@@ -32,7 +32,7 @@ _MEMORY_USED = np.array([0.3, 0.9, 0.9, 0.1])
 """How much of what it asks for each type uses: the thesis tells what each is intensive in, not how much."""
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CloudHourSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What can be chosen."""
 
     hours: Annotated[float, Meta(gt=0)] = 1.0
@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """What a container that is told to stop still holds its place: as long as Docker waits for it."""
 
 
-def generate(settings: Settings, seed: int) -> Workload:
+def generate(settings: CloudHourSettings, seed: int) -> Workload:
     """The requests."""
     rng = np.random.default_rng(seed)
     seconds = settings.hours * 3600
@@ -77,14 +77,14 @@ def generate(settings: Settings, seed: int) -> Workload:
         arrival_seconds=arrivals[:count],
         lifetime_seconds=lifetimes[:count] + settings.stop_seconds,
         task_class=(1 + rng.choice(len(_CLASSES), count, p=_CLASSES)).astype(np.int8),
-        kind=np.where(_IS_JOB[kind], Kind.JOB, Kind.SERVICE).astype(np.int8),
+        kind=np.where(_IS_JOB[kind], TaskKind.JOB, TaskKind.SERVICE).astype(np.int8),
         duration_seconds=seconds,
         step_seconds=_STEP_SECONDS,
         jobs_stretch=False,
     )
 
 
-def _arrivals(settings: Settings, shares: Floats, memory_mb: Floats, lifetimes: Floats) -> Floats:
+def _arrivals(settings: CloudHourSettings, shares: Floats, memory_mb: Floats, lifetimes: Floats) -> Floats:
     """When each request comes: in rounds, with a pause as long as the round's average lifetime."""
     arrivals = np.empty(shares.size)
     now, began = 0.0, 0

@@ -16,7 +16,7 @@ _ASKED_RATIO = 2.5
 """What is asked for, of what is used: people ask for more than they need."""
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What can be chosen."""
 
     containers: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
@@ -27,7 +27,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Over how long they come; 0: all are there at once."""
 
 
-def generate(settings: Settings, seed: int) -> Workload:
+def generate(settings: FleetSettings, seed: int) -> Workload:
     """The containers."""
     rng = np.random.default_rng(seed)
     count = settings.containers

@@ -41,7 +41,7 @@ _IDLE: dict[str, tuple[float, float]] = {
 _LOADED_MEMORY, _LOADED_CORES, _LOADED_IO = 1.1, 0.05, 0.2 * MEGABYTE
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ImagesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What can be chosen."""
 
     containers: Annotated[int, Meta(ge=1)] = 100
@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Whether every other container serves clients."""
 
 
-def generate(settings: Settings, seed: int) -> Workload:
+def generate(settings: ImagesSettings, seed: int) -> Workload:
     """The containers, in an order that is drawn."""
     rng = np.random.default_rng(seed)
     images = rng.permutation(sorted(_IDLE))[: -(-settings.containers // _PER_IMAGE)]

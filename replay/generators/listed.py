@@ -18,7 +18,7 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     memory_mb: Annotated[float, Meta(ge=0)]
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ListedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What can be chosen."""
 
     kinds: dict[str, Kind]
@@ -32,7 +32,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError(f"order names kinds that are not there: {', '.join(unknown)}")
 
 
-def generate(settings: Settings, seed: int) -> Workload:
+def generate(settings: ListedSettings, seed: int) -> Workload:
     """The containers, each a service of its own that uses all that it asks for."""
     count = len(settings.order)
     kinds = [settings.kinds[name] for name in settings.order]

@@ -16,7 +16,7 @@ from replay.readers.samples import timeline
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import Machines
 from replay.setup.workload import Workload
-from wire.errors import Complaint
+from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 WHOLE = Machines(cpu_mips=96_000, memory_mb=393_216)
@@ -37,18 +37,18 @@ def read(path: Path, machines: Sequence[Machines]) -> Workload:
     for number, line in open_lines(path):
         cells = line.rstrip("\r\n").split(",")
         if len(cells) < _FIELDS:
-            raise Complaint(f"{path}, line {number}: has {len(cells)} fields where {_FIELDS} are expected")
+            raise UserError(f"{path}, line {number}: has {len(cells)} fields where {_FIELDS} are expected")
         try:
             seconds, cpu, memory = (float(cell) if cell else 0.0 for cell in cells[2:_FIELDS])
         except ValueError as error:
-            raise Complaint(f"{path}, line {number}: {error}") from None
+            raise UserError(f"{path}, line {number}: {error}") from None
         if min(seconds, cpu, memory) < 0:
             continue  # how the trace marks what could not be measured
         who.append(names.setdefault(cells[0], len(names)))
         at.append(seconds)
         percent.append((cpu, memory))
     if not who:
-        raise Complaint(f"{path} has no samples in it")
+        raise UserError(f"{path} has no samples in it")
     sized = np.array([sizes.get(name, _USUAL) for name in names])
     given = np.column_stack(
         [sized[:, 0] * whole.cpu_mips / WHOLE.cpu_mips, sized[:, 1] / _PERCENT * whole.memory_mb * MEBIBYTE]
@@ -82,12 +82,12 @@ def _read_sizes(path: Path) -> tuple[dict[str, str], dict[str, tuple[float, floa
     for number, line in open_lines(path):
         cells = line.rstrip("\r\n").split(",")
         if len(cells) < _META_FIELDS:
-            raise Complaint(
+            raise UserError(
                 f"{path}, line {number}: has {len(cells)} fields where {_META_FIELDS} are expected"
             )
         applications[cells[0]] = cells[3] or cells[0]
         try:
             sizes[cells[0]] = (float(cells[5]) / _PERCENT, float(cells[7]))
         except ValueError as error:
-            raise Complaint(f"{path}, line {number}: {error}") from None
+            raise UserError(f"{path}, line {number}: {error}") from None
     return applications, sizes

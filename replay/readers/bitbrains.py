@@ -17,7 +17,7 @@ from replay.readers.tables import read_numbers, refuse_bad
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
 from replay.setup.workload import Workload, always_running
-from wire.errors import Complaint
+from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 _KIBIBYTE = 1024.0
@@ -64,7 +64,7 @@ def _requested(
             requested[place, 0] = machines[place // block].cpu_mips / MIPS_PER_CORE
             requested[place, 1] = machines[place // block].memory_mb * MEBIBYTE
     else:
-        raise Complaint(
+        raise UserError(
             f"nobody tells how large the machines of {path} are: put their file (*vms.csv) beside it, "
             "or give [[machines]] with the hosts"
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Kind
+from collector.snapshot.tables import TaskKind
 from replay.readers.samples import timeline
 from replay.readers.tables import read_numbers, refuse_bad
 from replay.setup.hosts import MEBIBYTE
@@ -57,6 +57,6 @@ def read(path: Path, machines: Sequence[Machines]) -> Workload:
         arrival_seconds=line.use.first_seconds,
         lifetime_seconds=line.use.lifetime_seconds,
         task_class=np.ones(len(names), dtype=np.int8),
-        kind=np.full(len(names), Kind.JOB, dtype=np.int8),
+        kind=np.full(len(names), TaskKind.JOB, dtype=np.int8),
         jobs_stretch=False,
     )

@@ -22,7 +22,7 @@ from replay.readers.samples import timeline
 from replay.setup.hosts import MEBIBYTE, MEGABYTE
 from replay.setup.scenario import Host, Scenario
 from replay.setup.workload import Workload
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
 
@@ -94,15 +94,15 @@ class _ContainerFacts(msgspec.Struct):
 def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workload]:
     """The hosts as a scenario, and what ran: in so many days, or as long as samples are kept in full."""
     if not path.is_file():
-        raise Complaint(f"there is no history at {path}: give the collector's history.path")
+        raise UserError(f"there is no history at {path}: give the collector's history.path")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             hosts = _hosts(connection)
             told = _told(connection, days)
     except sqlite3.Error as error:
-        raise Complaint(f"{path} cannot be read as a collector's history: {error}") from None
+        raise UserError(f"{path} cannot be read as a collector's history: {error}") from None
     if not told.samples:
-        raise Complaint(f"{path} has no samples of containers yet: let agents report for a while")
+        raise UserError(f"{path} has no samples of containers yet: let agents report for a while")
     return Scenario(title="What happened here", hosts=hosts), _workload(told)
 
 
@@ -140,7 +140,7 @@ def _hosts(connection: sqlite3.Connection) -> tuple[Host, ...]:
         if curve is not None:
             curves[name] = curve
     if unknown := sorted(set(capacities) - set(curves)):
-        raise Complaint(
+        raise UserError(
             f"{', '.join(unknown)} told no power curve yet: it comes with the heartbeats, every few minutes"
         )
     return tuple(_host(name, capacity, curves[name]) for name, capacity in sorted(capacities.items()))
@@ -148,7 +148,7 @@ def _hosts(connection: sqlite3.Connection) -> tuple[Host, ...]:
 
 def _host(name: str, capacity: Quantities, curve: PowerCurve) -> Host:
     if not capacity.cpu_cores or not capacity.memory_bytes:
-        raise Complaint(f"{name} did not tell how much CPU and memory it has: it cannot be simulated")
+        raise UserError(f"{name} did not tell how much CPU and memory it has: it cannot be simulated")
     added = np.interp(np.linspace(0.0, 1.0, _POINTS), curve.cpu_ratios, curve.cpu_watts)
     watts = tuple(float(curve.idle_watts + each) for each in added)
     disk, network = capacity.disk_bytes_per_second, capacity.network_bytes_per_second

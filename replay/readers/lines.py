@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _GZIP = b"\x1f\x8b"
 
@@ -22,9 +22,9 @@ def open_lines(path: Path) -> Iterator[tuple[int, str]]:
         with gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8") as lines:
             yield from enumerate(lines, start=1)
     except UnicodeDecodeError:
-        raise Complaint(f"{path} is not text: give a trace, plain or packed with gzip") from None
+        raise UserError(f"{path} is not text: give a trace, plain or packed with gzip") from None
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise Complaint(
+        raise UserError(
             f"cannot read the trace {path} ({reason}): check its name and that it is whole"
         ) from None

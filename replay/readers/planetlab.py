@@ -14,7 +14,7 @@ from replay.readers.lines import open_lines
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
 from replay.setup.workload import Recorded, Workload, always_running
-from wire.errors import Complaint
+from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 STEPS = 288
@@ -37,23 +37,23 @@ def read(path: Path, machines: Sequence[Machines]) -> Workload:
             continue
         name = " ".join(fields[:-STEPS])
         if not name:
-            raise Complaint(
+            raise UserError(
                 f"{path}, line {number}: a PlanetLab line is a name and {STEPS} percentages, "
                 f"and this one has {len(fields)} fields"
             )
         if name in shares:
-            raise Complaint(f"{path}, line {number}: {name!r} is there twice")
+            raise UserError(f"{path}, line {number}: {name!r} is there twice")
         try:
             values = np.array(fields[-STEPS:], dtype=np.float32)
         except ValueError:
-            raise Complaint(
+            raise UserError(
                 f"{path}, line {number}: not all of the last {STEPS} fields are numbers"
             ) from None
         if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= _PERCENT):
-            raise Complaint(f"{path}, line {number}: a percentage lies outside 0 to 100")
+            raise UserError(f"{path}, line {number}: a percentage lies outside 0 to 100")
         shares[name] = values / _PERCENT
     if not shares:
-        raise Complaint(f"{path} has no machine in it")
+        raise UserError(f"{path} has no machine in it")
     return _workload(shares, machines or CLOUDSIM)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags
 from replay.readers.lines import is_packed, open_lines
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def read_numbers(path: Path, columns: Sequence[int], *, header: str | None, fields: int) -> Floats:
@@ -24,16 +24,16 @@ def read_numbers(path: Path, columns: Sequence[int], *, header: str | None, fiel
             else path.open(encoding="utf-8") as lines
         ):
             if header is not None and (found := lines.readline().strip()) != header:
-                raise Complaint(f"{path}, line 1: expected {header!r}, and found {found[:80]!r}")
+                raise UserError(f"{path}, line 1: expected {header!r}, and found {found[:80]!r}")
             table: Floats = np.loadtxt(lines, delimiter=",", usecols=columns, ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
-        if isinstance(error, Complaint):
+        if isinstance(error, UserError):
             raise
         return _read_slowly(path, columns, skip=header is not None, fields=fields)
     except (OSError, EOFError) as error:
-        raise Complaint(f"cannot read the trace {path}: {error}") from None
+        raise UserError(f"cannot read the trace {path}: {error}") from None
     if not table.size:
-        raise Complaint(f"{path} has no samples in it")
+        raise UserError(f"{path} has no samples in it")
     return table
 
 
@@ -45,15 +45,15 @@ def _read_slowly(path: Path, columns: Sequence[int], *, skip: bool, fields: int)
             continue
         cells = line.rstrip("\r\n").split(",")
         if len(cells) < fields:
-            raise Complaint(f"{path}, line {number}: has {len(cells)} fields where {fields} are expected")
+            raise UserError(f"{path}, line {number}: has {len(cells)} fields where {fields} are expected")
         try:
             rows.append([float(cells[column]) if cells[column].strip() else np.nan for column in columns])
         except ValueError as error:
-            raise Complaint(f"{path}, line {number}: {error}") from None
+            raise UserError(f"{path}, line {number}: {error}") from None
     return np.array(rows).reshape(-1, len(columns))
 
 
 def refuse_bad(path: Path, bad: Flags, why: str, *, first_line: int) -> None:
     """Complain of the first row for which something does not hold."""
     if bad.any():
-        raise Complaint(f"{path}, line {int(np.argmax(bad)) + first_line}: {why}")
+        raise UserError(f"{path}, line {int(np.argmax(bad)) + first_line}: {why}")

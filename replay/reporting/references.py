@@ -6,7 +6,7 @@ import msgspec
 
 from replay.setup.scenario import Expected
 from replay.simulation.results import PolicyResult, Results
-from wire.errors import Complaint
+from wire.errors import UserError
 
 HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "ASKED")
 _FEW = 10
@@ -65,7 +65,7 @@ def figure(result: PolicyResult, name: str) -> float:
     for part in name.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     if not isinstance(found, int | float):
-        raise Complaint(f"[[expected]] names {name!r}, which no result has: --json shows those there are")
+        raise UserError(f"[[expected]] names {name!r}, which no result has: --json shows those there are")
     return float(found)
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.envelopes import PLAIN_NEED, Need
+from collector.analysis.envelopes import PLAIN_NEED, EnvelopeRule
 from collector.snapshot.tables import Generation
-from wire.errors import Complaint
+from wire.errors import UserError
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
@@ -83,9 +83,9 @@ class Learning(_Table, frozen=True, kw_only=True):
     """Before a container has so many, its envelope is what it asks for, or what others like it used."""
 
     @property
-    def need(self) -> Need:
+    def need(self) -> EnvelopeRule:
         """As the collector's own analysis takes it."""
-        return Need(self.percentiles, self.bursts)
+        return EnvelopeRule(self.percentiles, self.bursts)
 
 
 class Simulation(_Table, frozen=True, kw_only=True):
@@ -200,7 +200,7 @@ def read_scenario(path: Path) -> Scenario:
         other = path.parent / scenario.hosts_file
         below = parse_scenario(_text(other), str(other))
         if scenario.hosts:
-            raise Complaint(f"{path}: give hosts, or a hosts_file, and not both")
+            raise UserError(f"{path}: give hosts, or a hosts_file, and not both")
         scenario = msgspec.structs.replace(
             scenario,
             hosts=below.hosts,
@@ -211,7 +211,7 @@ def read_scenario(path: Path) -> Scenario:
             policies={**below.policies, **scenario.policies},
         )
     if not scenario.hosts:
-        raise Complaint(f"{path} has no hosts: add a [[hosts]] table, or hosts_file")
+        raise UserError(f"{path} has no hosts: add a [[hosts]] table, or hosts_file")
     return scenario
 
 
@@ -220,9 +220,9 @@ def parse_scenario(text: str, name: str) -> Scenario:
     try:
         return msgspec.convert(tomllib.loads(text), Scenario)
     except tomllib.TOMLDecodeError as error:
-        raise Complaint(f"{name} is not TOML: {error}") from None
+        raise UserError(f"{name} is not TOML: {error}") from None
     except msgspec.ValidationError as error:
-        raise Complaint(f"{name}: {error}: docs/replay.md tells what a scenario has") from None
+        raise UserError(f"{name}: {error}: docs/replay.md tells what a scenario has") from None
 
 
 def _either(above: Any, below: Any) -> Any:  # noqa: ANN401 - both are of one table's type
@@ -233,4 +233,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Complaint(f"cannot read the scenario {path}: {error}") from None
+        raise UserError(f"cannot read the scenario {path}: {error}") from None

@@ -10,7 +10,7 @@ from collector.policies.interface import Policy
 from collector.policies.table import POLICIES
 from replay.setup.scenario import Choice, Learning, Scenario, Simulation
 from replay.simulation.run import Contender
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
@@ -49,13 +49,13 @@ def _policy(name: str, aliases: Mapping[str, Choice]) -> Policy:
     known = [*POLICIES, *aliases]
     near = difflib.get_close_matches(name, known, n=1)
     advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    raise Complaint(f"there is no policy {name!r}: {advice}")
+    raise UserError(f"there is no policy {name!r}: {advice}")
 
 
 def _assigned(text: str, assignment: str) -> tuple[str, str]:
     key, equals, value = assignment.partition("=")
     if not equals:
-        raise Complaint(f"{text}: write settings as NAME:KEY=VALUE, such as consolidate:overload=lr")
+        raise UserError(f"{text}: write settings as NAME:KEY=VALUE, such as consolidate:overload=lr")
     return key.strip(), value.strip()
 
 
@@ -63,4 +63,4 @@ def _converted(given: Mapping[str, Any], into: type[Any], what: str) -> Any:  # 
     try:
         return msgspec.convert(given, into, strict=False)
     except msgspec.ValidationError as error:
-        raise Complaint(f"{what}: {error}") from None
+        raise UserError(f"{what}: {error}") from None

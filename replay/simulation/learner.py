@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.analysis.envelopes import Need
+from collector.analysis.envelopes import EnvelopeRule
 from collector.snapshot.power_curves import Floats, Rows
 from wire.resources import RESOURCES
 
@@ -58,7 +58,7 @@ class Learnt:
 class Learner:
     """Statistics of many containers. A container has a row here only while it runs."""
 
-    def __init__(self, containers: int, need: Need) -> None:
+    def __init__(self, containers: int, need: EnvelopeRule) -> None:
         self._row = np.full(containers, _NO_ROW, dtype=np.intp)
         self._percentiles = np.array(need.percentile)
         self._bursts = np.array(need.bursts)

@@ -10,9 +10,9 @@ from time import thread_time
 
 import numpy as np
 
-from collector.policies.interface import Policy, Settings
+from collector.policies.interface import Policy, PolicySettings
 from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import NOWHERE, Kind
+from collector.snapshot.tables import NOWHERE, TaskKind
 from replay.setup.hosts import Hosts
 from replay.setup.scenario import Learning, Simulation
 from replay.setup.workload import Workload
@@ -22,7 +22,7 @@ from replay.simulation.executor import Actor
 from replay.simulation.observer import Observer
 from replay.simulation.prior import Prior
 from replay.simulation.snapshots import Viewer
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _CPU, _MEMORY = 0, 1
 _SOON = 1e-6
@@ -35,7 +35,7 @@ class Contender:
 
     name: str
     policy: Policy
-    settings: Settings
+    settings: PolicySettings
     learning: Learning
     simulation: Simulation
 
@@ -69,7 +69,7 @@ def run(
 ) -> Outcome:
     """Simulate from the beginning to the end; `tell` is called with the seconds that are done."""
     if contender.policy.place is None:
-        raise Complaint(f"{contender.policy.name} places nothing, so there is nothing to replay with it")
+        raise UserError(f"{contender.policy.name} places nothing, so there is nothing to replay with it")
     return _Run(contender, hosts, workload, prior).go(tell)
 
 
@@ -168,7 +168,7 @@ class _Run:
         """How fast lives go by: a job that gets half of its CPU takes twice as long, a service does not."""
         if not self._workload.jobs_stretch:
             return np.ones(load.running.size)
-        is_job = self._workload.kind[load.running] == Kind.JOB
+        is_job = self._workload.kind[load.running] == TaskKind.JOB
         return np.where(is_job, np.maximum(self._cluster.speed(load), _SOON), 1.0)
 
     def _live(self, seconds: float, load: Load) -> None:
@@ -181,7 +181,7 @@ class _Run:
             idle = load.running[(load.wanted[:, _CPU] <= 0) & (cluster.target[load.running] == NOWHERE)]
             over = np.union1d(over, idle[cluster.phase[idle] == Phase.RUNNING])
         if over.size:
-            jobs = over[self._workload.kind[over] == Kind.JOB]
+            jobs = over[self._workload.kind[over] == TaskKind.JOB]
             took = now - self._workload.arrival_seconds[jobs]
             self._outcome.lateness_ratio.extend(took / self._workload.lifetime_seconds[jobs] - 1)
             self._account.count("finished", int(over.size))

@@ -8,7 +8,7 @@ import numpy as np
 from collector.policies.interface import Request
 from collector.snapshot.assembly import strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Kind, Liveness, Nodes, Services, Snapshot, Tasks
+from collector.snapshot.tables import NOWHERE, Codes, Liveness, Nodes, Services, Snapshot, TaskKind, Tasks
 from replay.setup.scenario import Simulation
 from replay.simulation.cluster import Cluster, Phase
 from replay.simulation.learner import Learnt
@@ -174,7 +174,7 @@ class Viewer:
             service=workload.services[row],
             dominant=dominant,
             task_class=int(workload.task_class[row]),
-            kind=Kind(int(workload.kind[row])),
+            kind=TaskKind(int(workload.kind[row])),
             constraints=workload.constraints[row] if workload.constraints else (),
         )
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from agent.config import Collector
+from agent.config import DeliveryConfig
 from wire.messages import Receipt, Report, encode, parse_batch
 
 Answer = Callable[[list[int]], web.Response]
@@ -56,7 +56,7 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(receiver: Receiver, port: int = 0) -> AsyncIterator[Collector]:
+async def receiving(receiver: Receiver, port: int = 0) -> AsyncIterator[DeliveryConfig]:
     """Serve on a loopback port while the block runs; yields the settings that lead an agent there."""
     app = web.Application(client_max_size=1 << 26)
     app.router.add_post("/v1/reports", receiver.take)
@@ -64,6 +64,6 @@ async def receiving(receiver: Receiver, port: int = 0) -> AsyncIterator[Collecto
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()
-        yield Collector(url=f"http://127.0.0.1:{runner.addresses[0][1]}/")
+        yield DeliveryConfig(url=f"http://127.0.0.1:{runner.addresses[0][1]}/")
     finally:
         await runner.cleanup()

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Iterator
 
-from agent.config import Collector, Push, Spool
+from agent.config import DeliveryConfig, PushConfig, SpoolConfig
 from agent.delivery.sender import Outbox
 from agent.reporting.reporter import Speaker
 from tests.agent.pictures import UNIX_SECONDS, Clock, Seen, cpu, picture
@@ -23,7 +23,7 @@ SAMPLE_SECONDS = 3.0
 
 def said(boot: str, first_tick: int, last_tick: int) -> Iterator[tuple[int, Report]]:
     """What the node says from one tick to another: every run of a boot says the same."""
-    speaker = Speaker("node", boot, Push(), SAMPLE_SECONDS)
+    speaker = Speaker("node", boot, PushConfig(), SAMPLE_SECONDS)
     clock = Clock()
     clock.advance(first_tick * SAMPLE_SECONDS)
     for tick in range(first_tick, last_tick + 1):
@@ -44,8 +44,8 @@ async def main(spool: str, url: str, boot: str, first_tick: str, last_tick: str)
         await asyncio.sleep(0.01)
 
     outbox = Outbox(
-        Collector(url=url),
-        Spool(path=spool),
+        DeliveryConfig(url=url),
+        SpoolConfig(path=spool),
         wall=lambda: UNIX_SECONDS + now,
         monotonic=lambda: now,
         sleep=sleep,

@@ -11,7 +11,7 @@ from bench.frame import Progress
 from bench.measuring import histogram_quantile
 from bench.watchers import SAMPLING_SECONDS
 from tests.lab.parts import require
-from wire.errors import Complaint
+from wire.errors import UserError
 
 BOUNDS = (0.01, 0.02, 0.04, 0.08)
 
@@ -58,7 +58,7 @@ def test_a_quantile_is_in_the_bucket_of_the_true_one(values: list[float], ratio:
 
 def test_without_an_engine_it_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_cost, "why_not", lambda _: "needs root")
-    with pytest.raises(Complaint, match="it needs root"):
+    with pytest.raises(UserError, match="it needs root"):
         agent_cost.run(options("--containers=1"), Progress(io.StringIO()))
 
 

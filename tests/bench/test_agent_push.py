@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import Push
+from agent.config import PushConfig
 from agent.reporting.reporter import Speaker
 from bench import agent_push, push_traffic
 from bench.__main__ import main
 from bench.bitbrains import read_machines
 from bench.frame import Figure, Progress
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 SLOTS = 12
@@ -99,8 +99,8 @@ def test_an_agent_that_kept_too_much_to_itself_would_be_caught(
     traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lax(Speaker):
-        def __init__(self, node: str, boot: str, push: Push, sample_seconds: float) -> None:
-            lax = Push(threshold_points=40.0, heartbeat_seconds=push.heartbeat_seconds)
+        def __init__(self, node: str, boot: str, push: PushConfig, sample_seconds: float) -> None:
+            lax = PushConfig(threshold_points=40.0, heartbeat_seconds=push.heartbeat_seconds)
             super().__init__(node, boot, lax, sample_seconds)
 
     monkeypatch.setattr(agent_push, "Speaker", Lax)
@@ -113,8 +113,8 @@ def test_an_agent_that_said_every_window_would_save_nothing(
     traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Talkative(Speaker):
-        def __init__(self, node: str, boot: str, _: Push, sample_seconds: float) -> None:
-            super().__init__(node, boot, Push(threshold_points=0.0), sample_seconds)
+        def __init__(self, node: str, boot: str, _: PushConfig, sample_seconds: float) -> None:
+            super().__init__(node, boot, PushConfig(threshold_points=0.0), sample_seconds)
 
     monkeypatch.setattr(agent_push, "Speaker", Talkative)
     saved = run(traces)["container_messages_saved"]
@@ -125,7 +125,7 @@ def test_an_agent_that_said_every_window_would_save_nothing(
 
 @pytest.mark.parametrize(("hours", "per_node"), [(0, 3), (24, 3), (1, 0)])
 def test_what_cannot_be_is_refused(traces: Path, hours: int, per_node: int) -> None:
-    with pytest.raises(Complaint, match="cannot be"):
+    with pytest.raises(UserError, match="cannot be"):
         run(traces, hours=hours, per_node=per_node)
 
 

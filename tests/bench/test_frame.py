@@ -20,9 +20,9 @@ def run(options, progress):
     return Result((Figure(name="size", value=options.size, unit="", at_most=5),), {"size": options.size})
 """
 LACKING = """
-from wire.errors import Complaint
+from wire.errors import UserError
 def add_arguments(parser): pass
-def run(options, progress): raise Complaint("no engine here: install it")
+def run(options, progress): raise UserError("no engine here: install it")
 """
 
 

@@ -7,7 +7,7 @@ from bench import hints
 from bench.frame import Progress
 from bench.hints_cluster import cluster
 from collector.policies.table import POLICIES
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def options(**changes: object) -> argparse.Namespace:
@@ -40,7 +40,7 @@ def test_it_measures_inside_and_over_http(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(Complaint, match="nodes are not ranked by best"):
+    with pytest.raises(UserError, match="nodes are not ranked by best"):
         hints.run(options(policies=["best"]), Progress(io.StringIO()))
-    with pytest.raises(Complaint, match="choose more"):
+    with pytest.raises(UserError, match="choose more"):
         hints.run(options(nodes=0), Progress(io.StringIO()))

@@ -8,7 +8,7 @@ import pytest
 from bench import power
 from bench.frame import Progress, Result
 from tests.powermodels.fits import metered
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def run(*arguments: str) -> Result:
@@ -18,7 +18,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_absent_recordings_are_named(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match=r"has no opteron-6140.csv.gz, .*--data"):
+    with pytest.raises(UserError, match=r"has no opteron-6140.csv.gz, .*--data"):
         run("--data", str(tmp_path))
 
 

@@ -5,12 +5,12 @@ import pytest
 from bench.frame import Progress
 from bench.swarm import run
 from bench.swarm_scenarios.watching import ten_minutes
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def test_a_scenario_that_there_is_not_is_named_before_any_swarm_is_started() -> None:
     options = argparse.Namespace(only=["hogs"], watch_seconds=1.0)
-    with pytest.raises(Complaint, match=r"there is no 'hogs': choose of hog, .*, ten-minutes"):
+    with pytest.raises(UserError, match=r"there is no 'hogs': choose of hog, .*, ten-minutes"):
         run(options, Progress())
 
 

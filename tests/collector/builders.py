@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from collector.analysis.usage import slot_of
-from collector.config import Access, CollectorConfig, History, Http, Liveness
+from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, LivenessConfig
 from collector.history.interface import UsageWord
 from collector.live.registry import Registry
 from collector.main import running
@@ -172,10 +172,10 @@ def settings(
     path: Path | str = ":memory:", *, retention_hours: float = 6.0, tokens: Path | str = "", **http: Any
 ) -> CollectorConfig:
     return CollectorConfig(
-        http=Http(listen="127.0.0.1:0", **http),
-        access=Access(tokens=str(tokens)),
-        history=History(path=str(path), retention_hours=retention_hours),
-        liveness=Liveness(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=6.0),
+        http=HttpConfig(listen="127.0.0.1:0", **http),
+        access=AccessConfig(tokens=str(tokens)),
+        history=HistoryConfig(path=str(path), retention_hours=retention_hours),
+        liveness=LivenessConfig(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=6.0),
     )
 
 

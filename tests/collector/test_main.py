@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from collector.config import CollectorConfig, Http
+from collector.config import CollectorConfig, HttpConfig
 from collector.history.sqlite.schema import VERSION
 from collector.main import running
 from tests.collector.builders import (
@@ -26,7 +26,7 @@ from tests.collector.builders import (
     settings,
 )
 from wire.address import parse_address
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import Alert, ContainerUsage, Event, EventKind
 from wire.resources import Resource
 from wire.sketch import Sketch
@@ -87,7 +87,7 @@ async def metrics(collector: Client) -> str:
 
 
 async def refused(config: CollectorConfig) -> str:
-    with pytest.raises(Complaint) as complaint:
+    with pytest.raises(UserError) as complaint:
         async with running(config):
             pass
     return str(complaint.value)
@@ -109,7 +109,7 @@ async def test_a_second_collector_on_the_same_file_is_refused(tmp_path: Path) ->
 async def test_a_port_in_use_is_refused_and_the_file_is_free_again(tmp_path: Path) -> None:
     async with running(settings()) as first:
         taken = CollectorConfig(
-            http=Http(listen=str(first.address)), history=settings(tmp_path / "x.db").history
+            http=HttpConfig(listen=str(first.address)), history=settings(tmp_path / "x.db").history
         )
         assert "already in use" in await refused(taken)
     async with running(taken):

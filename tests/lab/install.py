@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.lab.parts import PARTS
 from tests.lab.reaper import Reaper
-from wire.errors import Complaint
+from wire.errors import UserError
 
 POLICY: Final = Path("/usr/sbin/policy-rc.d")
 """Debian asks this program before it starts a service; 101 forbids it."""
@@ -26,7 +26,7 @@ def main() -> int:
             _install(missing_packages(_wanted_packages()))
         elif lines := [f"{part.name} ({why})" for part in PARTS.values() if (why := part.why_not())]:
             print(f"lab: only root on Debian installs its parts; left out will be: {'; '.join(lines)}")
-    except Complaint as complaint:
+    except UserError as complaint:
         print(f"lab: {complaint}", file=sys.stderr)
         return 1 if os.environ.get("CI") == "true" else 0
     return 0
@@ -82,7 +82,7 @@ def _apt_get(*arguments: str) -> None:
     )
     if done.returncode != 0:
         errors = [line for line in done.stdout.splitlines() if line.startswith("E:")]
-        raise Complaint(
+        raise UserError(
             f"apt-get {arguments[0]} failed ({' '.join(errors) or done.stdout[-500:].strip()}): "
             "the tests of what is missing will be left out; see to it that the package mirror can be reached"
         )

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.config import Driver as Settings
-from collector.drivers.interface import CannotAct, Done, View
+from collector.config import DriverConfig as Settings
+from collector.drivers.interface import ActionResult, DriverError, OrchestratorState
 from collector.drivers.table import open_driver
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 from tests.lab.image import BURN
@@ -47,15 +47,15 @@ def settings(cluster: Swarm) -> Settings:
     )
 
 
-def carry_out(settings: Settings, action: Action) -> Done:
-    async def act() -> Done:
+def carry_out(settings: Settings, action: Action) -> ActionResult:
+    async def act() -> ActionResult:
         async with open_driver(settings) as driver:
             return await driver.carry_out(action)
 
     return asyncio.run(act())
 
 
-def undo(settings: Settings, action: Action, done: Done) -> None:
+def undo(settings: Settings, action: Action, done: ActionResult) -> None:
     async def act() -> None:
         async with open_driver(settings) as driver:
             await driver.undo(action, done)
@@ -71,8 +71,8 @@ def release(settings: Settings) -> tuple[str, ...]:
     return asyncio.run(act())
 
 
-def look(settings: Settings) -> View:
-    async def act() -> View:
+def look(settings: Settings) -> OrchestratorState:
+    async def act() -> OrchestratorState:
         async with open_driver(settings) as driver:
             return await driver.view()
 
@@ -226,7 +226,7 @@ def test_what_does_not_become_healthy_is_put_back(cluster: Swarm, settings: Sett
         (tmp_path / other).touch()
         before = spec(cluster, "picky")
         with pytest.raises(
-            CannotAct, match=rf"picky did not become healthy on {other} .*; it was put back, and"
+            DriverError, match=rf"picky did not become healthy on {other} .*; it was put back, and"
         ):
             carry_out(settings, move(task, other))
         assert [each.container_id for each in running(cluster, "picky")] == [task.container_id]
@@ -269,7 +269,7 @@ def test_what_must_stay_stays(cluster: Swarm, settings: Settings, tmp_path: Path
         for name, reason in reasons.items():
             task = before[name][0]
             (target, *_) = {"node1", "node2", "node3"} - {str(task.node)}
-            with pytest.raises(CannotAct) as caught:
+            with pytest.raises(DriverError) as caught:
                 carry_out(settings, move(task, target))
             assert str(caught.value) == f"{name} stays where it is: {reason}"
             assert before[name][0].container_id in {each.container_id for each in running(cluster, name)}
@@ -292,12 +292,12 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         off = Power(node="node3", on=False, reasons=WHY)
         before = sorted(node_states(switching))
         stranger = node.engine.run("stranger", "sleep", "1000")
-        with pytest.raises(CannotAct, match="node3 stays on: stranger run there, unknown to Swarm"):
+        with pytest.raises(DriverError, match="node3 stays on: stranger run there, unknown to Swarm"):
             carry_out(switching, off)
         node.engine.remove(stranger)
-        with pytest.raises(CannotAct, match="power_off_command"):
+        with pytest.raises(DriverError, match="power_off_command"):
             carry_out(settings, off)
-        with pytest.raises(CannotAct, match="node1 stays on: it is a manager"):
+        with pytest.raises(DriverError, match="node1 stays on: it is a manager"):
             carry_out(switching, Power(node="node1", on=False, reasons=WHY))
 
         done = carry_out(switching, off)
@@ -317,7 +317,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         assert not any(label.startswith("wattpack") for label in seen.labels)
 
         # What fails on the way, or is left half done, ends with a node that takes tasks.
-        with pytest.raises(CannotAct, match="'false node3' ended with 1"):
+        with pytest.raises(DriverError, match="'false node3' ended with 1"):
             carry_out(msgspec.structs.replace(switching, power_off_command="false"), off)
         assert sorted(node_states(switching)) == before
         half = ("--availability=drain", "--label-add=wattpack.drained=active")
@@ -342,7 +342,7 @@ def test_a_running_container_is_held_to_less_and_gets_it_back(cluster: Swarm, se
         assert limits() == (250_000_000, 32 << 20)
         assert carry_out(settings, less).nothing_to_do
         too_little = Cut(task=task.container_id, node="node2", allocated=Quantities(None, 10), reasons=WHY)
-        with pytest.raises(CannotAct, match="it would be killed"):
+        with pytest.raises(DriverError, match="it would be killed"):
             carry_out(settings, too_little)
         undo(settings, less, done)
         assert limits() == (1_000_000_000, 64 << 20)
@@ -429,7 +429,7 @@ def test_a_lone_container_is_made_anew_on_another_host_by_leave_and_comes_back(
 
         # What does not stay up there is not taken away here.
         container = here.run("lone", "sh", "-c", "test -e /proc/1 && exit 1", labels=leave)
-        with pytest.raises(CannotAct, match="it did not stay up"):
+        with pytest.raises(DriverError, match="it did not stay up"):
             carry_out(plain, Move(task=container, source="node2", target="node3", reasons=WHY))
         assert here.inspect("lone")["Id"] == container
         assert "lone" not in there.docker("ps", "--all", "--format={{.Names}}").split()
@@ -476,7 +476,7 @@ def test_a_target_that_goes_down_on_the_way_leaves_the_service_where_it_was(
 
         try:
             with pytest.raises(
-                CannotAct, match=rf"on {other} \(the node went down\); it was put back, and runs"
+                DriverError, match=rf"on {other} \(the node went down\); it was put back, and runs"
             ):
                 asyncio.run(cut_off_on_the_way())
         finally:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.lab.reaper import Reaper
-from wire.errors import Complaint
+from wire.errors import UserError
 
 CACHE: Final = Path("/var/cache/wattpack-lab")
 
@@ -130,7 +130,7 @@ def _mirror(suite: str) -> str:
         release, component, uri = line.split(" ", 2)
         if (release, component) == (suite, "main"):
             return uri
-    raise Complaint(f"apt knows no package lists of {suite}: run apt-get update")
+    raise UserError(f"apt knows no package lists of {suite}: run apt-get update")
 
 
 def run_step(reaper: Reaper, log: Path, *command: str) -> None:

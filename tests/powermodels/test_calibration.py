@@ -20,7 +20,7 @@ from powermodels.learning.refit import fit_and_wait
 from powermodels.meters.rapl import RaplMeter, find_rapl
 from powermodels.models.samples import Sample
 from tests.lab.powercap import PowercapTree, constant, intel
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -195,15 +195,15 @@ def test_a_csv_recording_is_taken_to_be_of_this_machine(tmp_path: Path) -> None:
 def test_what_is_no_recording_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text(text)
-    with pytest.raises(Complaint, match=r"run\.jsonl is no recording"):
+    with pytest.raises(UserError, match=r"run\.jsonl is no recording"):
         read_recording(path, "", NOW)
-    with pytest.raises(Complaint, match="cannot be read"):
+    with pytest.raises(UserError, match="cannot be read"):
         read_recording(tmp_path / "none.jsonl", "", NOW)
 
 
 def test_a_recording_that_cannot_be_kept_is_a_complaint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(Complaint, match="choose another place"):
+    with pytest.raises(UserError, match="choose another place"):
         write_recording(tmp_path / "file/run.jsonl", Recorded(HEAD, samples()))
 
 

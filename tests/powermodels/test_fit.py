@@ -17,7 +17,7 @@ from powermodels.models.regression import CurveModel, LinearModel
 from powermodels.models.samples import FitRequest, Sample
 from powermodels.models.stored import decode
 from tests.powermodels.fits import MADE, loads, metered, true_watts, watts
-from wire.errors import Complaint
+from wire.errors import UserError
 
 SOMEWHERE = Load(0.3, 0.5, 0.1, 0.2)
 
@@ -94,9 +94,9 @@ def test_any_samples_make_a_model_within_their_bounds(samples: list[Sample]) -> 
 
 
 def test_too_few_samples_are_complained_about() -> None:
-    with pytest.raises(Complaint, match="9 samples are too few"):
+    with pytest.raises(UserError, match="9 samples are too few"):
         fit(request(metered(9)), MADE)
-    with pytest.raises(Complaint, match="without a number"):
+    with pytest.raises(UserError, match="without a number"):
         fit(request([*metered(20), Sample(0.0, 100.0, Load(float("nan")))]), MADE)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from powermodels.fit.recording import parse_recording, read_recording
-from wire.errors import Complaint
+from wire.errors import UserError
 
 HEAD = (
     "workload,timestamp,watts,cpu_user,cpu_wio,cpu_idle,mem_free,mem_cached,"
@@ -57,7 +57,7 @@ def test_packed_and_plain_files_are_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, complaint: str) -> None:
-    with pytest.raises(Complaint, match=complaint):
+    with pytest.raises(UserError, match=complaint):
         parse_recording("m", text)
 
 
@@ -65,5 +65,5 @@ def test_what_is_wrong_is_said_with_its_line(text: str, complaint: str) -> None:
 def test_files_of_another_kind_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.csv.gz"
     path.write_bytes(content)
-    with pytest.raises(Complaint, match="cannot be read as a recording"):
+    with pytest.raises(UserError, match="cannot be read as a recording"):
         read_recording(path)

@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from collector.policies.interface import Plan, Policy, Ranking, Refused, Request, Settings
+from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.table import POLICIES
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
@@ -68,12 +68,12 @@ def scripted(
 ) -> Policy:
     """A policy that does what it is told."""
 
-    def chosen(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
+    def chosen(snapshot: Snapshot, request: Request, settings: PolicySettings) -> Ranking:
         del settings
         assert request.service is not None
         row = snapshot.nodes.index[place[request.service]]
-        refused = np.full(len(snapshot.nodes.names), Refused.POLICY, dtype=np.int8)
-        refused[row] = Refused.NOT
+        refused = np.full(len(snapshot.nodes.names), Rejection.POLICY, dtype=np.int8)
+        refused[row] = Rejection.NOT
         return Ranking(
             rows=np.array([row]), scores=np.ones(1), score_is="told", refused=refused, explain=lambda _: ()
         )

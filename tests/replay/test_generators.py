@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Kind
+from collector.snapshot.tables import TaskKind
 from replay.setup.workload import Workload
 from replay.sources import GENERATORS, generate
-from wire.errors import Complaint
+from wire.errors import UserError
 
 SMALL: dict[str, dict[str, Any]] = {
     "borg": {"hours": 0.5},
@@ -32,7 +32,7 @@ def test_same_seed_makes_the_same_workload(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_unknown_setting_is_a_complaint(name: str) -> None:
-    with pytest.raises(Complaint, match="speed"):
+    with pytest.raises(UserError, match="speed"):
         generate(name, SMALL[name] | {"speed": 1}, 0)
 
 
@@ -55,7 +55,7 @@ def test_borg_has_the_rate_the_peak_and_the_lengths_of_genpacks_sample() -> None
 def test_cloud_hour_has_the_limits_and_classes_of_the_thesis() -> None:
     workload = generate("cloud-hour", {}, 1)
     shares = workload.requested[:, 0] * 1024
-    jobs = workload.kind == Kind.JOB
+    jobs = workload.kind == TaskKind.JOB
     assert 1678 * 0.8 < workload.size < 2223 * 1.2
     assert shares[jobs].min() >= 204
     assert shares.max() <= 1024
@@ -82,5 +82,5 @@ def test_images_come_one_by_one_ten_of_each() -> None:
 
 
 def test_listed_order_names_only_kinds_that_are_there() -> None:
-    with pytest.raises(Complaint, match="not there: y"):
+    with pytest.raises(UserError, match="not there: y"):
         generate("listed", SMALL["listed"] | {"order": ["y"]}, 0)

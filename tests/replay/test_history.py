@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.config import History
+from collector.config import HistoryConfig
 from collector.history.sqlite.history import open_sqlite
 from replay.readers.history import read_history
 from tests.replay.setups import simulate
 from tests.reports import container, report
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import Heartbeat, PowerCurve, PowerSource, Report
 
 CURVE = PowerCurve(
@@ -39,7 +39,7 @@ def minutes(node: str, *cores: float, heartbeat: Heartbeat | None = HEARTBEAT) -
 
 
 async def recorded(path: Path, *reports: list[Report]) -> Path:
-    async with open_sqlite(History(path=str(path))) as history:
+    async with open_sqlite(HistoryConfig(path=str(path))) as history:
         for each in reports:
             await history.add(each, START)
     return path
@@ -63,7 +63,7 @@ async def test_hosts_and_use_are_those_that_were_told(tmp_path: Path) -> None:
     assert result.total.joules > 2 * 50 * 180
 
 
-async def condensed(path: Path, hours: int, settings: History) -> Path:
+async def condensed(path: Path, hours: int, settings: HistoryConfig) -> Path:
     """Every minute of some hours a node says that its container uses 0.5 cores, in the last hour 0.9."""
     path.parent.mkdir(exist_ok=True)
     cores = [0.5] * 60 * (hours - 1) + [0.9] * 61
@@ -75,7 +75,7 @@ async def condensed(path: Path, hours: int, settings: History) -> Path:
 
 
 async def test_what_samples_no_longer_tell_is_taken_from_sums_of_five_minutes(tmp_path: Path) -> None:
-    path = await condensed(tmp_path / "history.db", 4, History(retention_hours=1.0))
+    path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=1.0))
     _, in_full = read_history(path)
     assert in_full.step_seconds == 60.0
     assert in_full.duration_seconds <= 3600 + 60
@@ -90,14 +90,14 @@ async def test_what_samples_no_longer_tell_is_taken_from_sums_of_five_minutes(tm
 
 
 async def test_days_that_samples_cover_are_read_in_full_and_cut_to_length(tmp_path: Path) -> None:
-    path = await condensed(tmp_path / "history.db", 4, History(retention_hours=24.0))
+    path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=24.0))
     _, half_an_hour = read_history(path, days=0.5 / 24)
     assert half_an_hour.step_seconds == 60.0
     assert half_an_hour.duration_seconds == pytest.approx(1800, abs=120)
 
 
 async def test_hours_are_taken_where_finer_sums_are_gone_too(tmp_path: Path) -> None:
-    settings = History(retention_hours=0.5, detail_days=1.5 / 24)
+    settings = HistoryConfig(retention_hours=0.5, detail_days=1.5 / 24)
     path = await condensed(tmp_path / "history.db", 6, settings)
     _, hourly = read_history(path, days=7)
     assert hourly.step_seconds == 3600.0
@@ -107,7 +107,7 @@ async def test_hours_are_taken_where_finer_sums_are_gone_too(tmp_path: Path) -> 
 
 
 async def test_a_container_that_was_there_for_a_part_of_a_step_did_the_same_work(tmp_path: Path) -> None:
-    path = await condensed(tmp_path / "history.db", 4, History(retention_hours=1.0))
+    path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=1.0))
     _, older = read_history(path, days=1)
     steps = np.arange(0.0, older.duration_seconds, older.step_seconds)
     core_seconds = sum(older.use.at(each, np.array([0]), np.zeros(1))[0, 0] for each in steps) * 300.0
@@ -117,14 +117,14 @@ async def test_a_container_that_was_there_for_a_part_of_a_step_did_the_same_work
 async def test_node_without_a_power_curve_is_named(tmp_path: Path) -> None:
     plain = msgspec.structs.replace(HEARTBEAT, power_curve=None)
     path = await recorded(tmp_path / "history.db", minutes("dim", 0.5, heartbeat=plain))
-    with pytest.raises(Complaint, match="dim told no power curve"):
+    with pytest.raises(UserError, match="dim told no power curve"):
         read_history(path)
 
 
 def test_what_is_no_history_is_complained_of(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="no history at"):
+    with pytest.raises(UserError, match="no history at"):
         read_history(tmp_path / "absent")
     other = tmp_path / "other"
     other.write_text("not a database, and longer than a header of one would have to be" * 20)
-    with pytest.raises(Complaint, match="cannot be read as"):
+    with pytest.raises(UserError, match="cannot be read as"):
         read_history(other)

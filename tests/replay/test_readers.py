@@ -11,7 +11,7 @@ from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.setup.scenario import Machines
 from replay.setup.workload import Workload
 from replay.sources import FORMATS, generate, read_trace
-from wire.errors import Complaint
+from wire.errors import UserError
 
 MB = 1 << 20
 BITBRAINS = "vm,slot,cpu_mhz,mem_mb,disk_read_kbs,disk_write_kbs,net_rx_kbs,net_tx_kbs\n"
@@ -69,13 +69,13 @@ class TestPlanetlab:
         ],
     )
     def test_mistakes_are_named_with_their_line(self, tmp_path: Path, line: str, why: str) -> None:
-        with pytest.raises(Complaint, match=why):
+        with pytest.raises(UserError, match=why):
             planetlab.read(written(tmp_path, f"first {day(1)}\n{line}\n"), ())
 
     def test_empty_and_absent_files_are_complained_of(self, tmp_path: Path) -> None:
-        with pytest.raises(Complaint, match="no machine"):
+        with pytest.raises(UserError, match="no machine"):
             planetlab.read(written(tmp_path, "\n"), ())
-        with pytest.raises(Complaint, match="cannot read"):
+        with pytest.raises(UserError, match="cannot read"):
             planetlab.read(tmp_path / "absent", ())
 
 
@@ -100,17 +100,17 @@ class TestBitbrains:
 
     def test_mistakes_are_named_with_their_line(self, tmp_path: Path) -> None:
         sizes = [Machines(cpu_mips=1000, memory_mb=64)]
-        with pytest.raises(Complaint, match="line 3"):
+        with pytest.raises(UserError, match="line 3"):
             bitbrains.read(written(tmp_path, BITBRAINS + "1,0,1,1,0,0,0,0\n1,1,x,1,0,0,0,0\n"), sizes)
-        with pytest.raises(Complaint, match="line 2: has 3 fields"):
+        with pytest.raises(UserError, match="line 2: has 3 fields"):
             bitbrains.read(written(tmp_path, BITBRAINS + "1,0,1\n"), sizes)
-        with pytest.raises(Complaint, match="line 3: a field is missing, or below"):
+        with pytest.raises(UserError, match="line 3: a field is missing, or below"):
             bitbrains.read(written(tmp_path, BITBRAINS + "1,0,1,1,0,0,0,0\n1,1,-4,1,0,0,0,0\n"), sizes)
-        with pytest.raises(Complaint, match="line 1: expected"):
+        with pytest.raises(UserError, match="line 1: expected"):
             bitbrains.read(written(tmp_path, "a,b\n1,2\n"), sizes)
 
     def test_machines_without_a_size_anywhere_are_complained_of(self, tmp_path: Path) -> None:
-        with pytest.raises(Complaint, match=r"\[\[machines\]\]"):
+        with pytest.raises(UserError, match=r"\[\[machines\]\]"):
             bitbrains.read(written(tmp_path, BITBRAINS + "1,0,1,1,0,0,0,0\n"), ())
 
 
@@ -137,9 +137,9 @@ class TestGoogle:
 
     def test_mistakes_are_named_with_their_line(self, tmp_path: Path) -> None:
         good = google_line(0, 300_000_000, 0, 0.5, 0.5, 0.5)
-        with pytest.raises(Complaint, match="line 2: it ends before it begins"):
+        with pytest.raises(UserError, match="line 2: it ends before it begins"):
             google2011.read(written(tmp_path, f"{good}\n{google_line(5, 4, 0, 1, 1, 1)}"), ())
-        with pytest.raises(Complaint, match="line 2"):
+        with pytest.raises(UserError, match="line 2"):
             google2011.read(written(tmp_path, f"{good}\n1,2,3"), ())
 
 
@@ -157,7 +157,7 @@ class TestAlibaba:
         assert workload.arrival_seconds.tolist() == [0.0, 300.0]
 
     def test_mistakes_are_named_with_their_line(self, tmp_path: Path) -> None:
-        with pytest.raises(Complaint, match="line 2"):
+        with pytest.raises(UserError, match="line 2"):
             alibaba.read(written(tmp_path, "c_1,m_1,0,50,20\nc_1,m_1,zero,1,1\n"), ())
 
 
@@ -165,12 +165,12 @@ class TestAlibaba:
 def test_what_is_no_text_is_complained_of(tmp_path: Path, name: str) -> None:
     path = tmp_path / "noise"
     path.write_bytes(bytes(range(128, 256)) * 20)
-    with pytest.raises(Complaint):
+    with pytest.raises(UserError):
         read_trace(path, name, ())
 
 
 def test_unknown_names_are_answered_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="planetlab"):
+    with pytest.raises(UserError, match="planetlab"):
         read_trace(tmp_path, "borg", ())
-    with pytest.raises(Complaint, match="cloud-hour"):
+    with pytest.raises(UserError, match="cloud-hour"):
         generate("nothing", {}, 0)

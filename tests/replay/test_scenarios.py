@@ -13,7 +13,7 @@ from replay.simulation.compare import compare
 from replay.simulation.contenders import contenders
 from replay.simulation.results import PolicyResult
 from replay.sources import GENERATORS, workloads
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Resource
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def test_expecting_a_figure_that_no_result_has_is_complained_of() -> None:
     scenario = msgspec.structs.replace(scenario, expected=(wrong,))
     workload, _ = workloads(scenario, ROOT)
     found = compare(["spread"], scenario, workload, None, lambda *_: nullcontext(lambda _: None))
-    with pytest.raises(Complaint, match=r"utilisation_ratio\.gpu"):
+    with pytest.raises(UserError, match=r"utilisation_ratio\.gpu"):
         beside(found.results, scenario.expected)
 
 

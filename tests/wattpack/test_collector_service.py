@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from tests.wattpack.listening import Listener, listening
 from wattpack.commands.collector import feed
 from wattpack.service.systemd import Watchdog
@@ -39,7 +39,7 @@ async def works() -> None:
 
 
 async def full() -> None:
-    raise Unavailable("the disk is full")
+    raise HistoryUnavailable("the disk is full")
 
 
 @pytest.mark.parametrize(

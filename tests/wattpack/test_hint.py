@@ -7,13 +7,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from collector.config import Placement
+from collector.config import PlacementConfig
 from collector.main import running
 from tests.collector.api.test_hints import NEED, alarmed, heard
 from tests.collector.builders import START, Client, Clock, container, settings
 from wattpack.cli import main
 from wattpack.commands.hint import parse_size
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 
@@ -21,7 +21,7 @@ from wire.resources import Quantities
 async def collector() -> AsyncIterator[Client]:
     clock = Clock()
     always_new = msgspec.structs.replace(
-        settings(), placement=Placement(snapshot_seconds=0, oldest_seconds=0)
+        settings(), placement=PlacementConfig(snapshot_seconds=0, oldest_seconds=0)
     )
     async with running(always_new, clock=clock) as running_one, aiohttp.ClientSession() as http:
         yield Client(running_one.address.url, http, clock)
@@ -124,5 +124,5 @@ def test_sizes_are_read_as_people_write_them(text: str, expected: float) -> None
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "4 gallons", "1e3"])
 def test_what_is_no_size_is_named(text: str) -> None:
-    with pytest.raises(Complaint, match="is no size"):
+    with pytest.raises(UserError, match="is no size"):
         parse_size(text)

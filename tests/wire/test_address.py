@@ -1,7 +1,7 @@
 import pytest
 
 from wire.address import Address, parse_address
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_an_address_reads_back_as_written(text: str, host: str, port: int) -> No
     ["", "8640", "localhost", ":8640", "::1:8640", "a:65536", "a:-1", "a:\N{FULLWIDTH DIGIT EIGHT}", "a:b"],
 )
 def test_what_is_no_address_is_refused_in_one_sentence(text: str) -> None:
-    with pytest.raises(Complaint, match="is not an address: write host:port"):
+    with pytest.raises(UserError, match="is not an address: write host:port"):
         parse_address(text)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from wattpack.client.questions import CA_VARIABLE, TOKEN_VARIABLE, about, asking, collector_url
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.problem import Problem
 
 Found = TypeVar("Found")
@@ -28,9 +28,9 @@ class NoAnswerError(Exception):
     """The collector gave none, or one that cannot be used; the text says which."""
 
 
-def unanswered(url: str, error: NoAnswerError) -> Complaint:
+def unanswered(url: str, error: NoAnswerError) -> UserError:
     """What to tell who asked."""
-    return Complaint(f"the collector at {url} {error}: is it running, and is this its address?")
+    return UserError(f"the collector at {url} {error}: is it running, and is this its address?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Collector:
     url: str
 
     async def ask(self, path: str, **parameters: str | None) -> Json:
-        """One answer; raises `NoAnswerError`, and `Complaint` for what the collector refuses."""
+        """One answer; raises `NoAnswerError`, and `UserError` for what the collector refuses."""
         given = {name: value for name, value in parameters.items() if value is not None}
         try:
             async with self.session.get(self.url + path, params=given) as answer:
@@ -51,7 +51,7 @@ class Collector:
         except (aiohttp.ClientError, ValueError) as error:
             raise NoAnswerError(f"does not answer ({error})") from None
         if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-            raise Complaint(_detail(body) or f"the collector at {self.url} knows nothing of {path}")
+            raise UserError(_detail(body) or f"the collector at {self.url} knows nothing of {path}")
         if answer.status != HTTPStatus.OK:
             raise NoAnswerError(f"answers {answer.status} to {path}{about(answer.status)}")
         try:
@@ -100,7 +100,7 @@ def add_collector_options(parser: argparse.ArgumentParser) -> None:
 
 
 def from_collector(arguments: argparse.Namespace, ask: Callable[[Collector], Awaitable[Found]]) -> Found:
-    """What a collector answers to `ask`; raises `Complaint` where it does not."""
+    """What a collector answers to `ask`; raises `UserError` where it does not."""
     url = collector_url(arguments.collector)
 
     async def asked() -> Found:
@@ -121,7 +121,7 @@ def _environment(arguments: argparse.Namespace) -> Mapping[str, str]:
         try:
             environment[TOKEN_VARIABLE] = arguments.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeError) as error:
-            raise Complaint(f"cannot read a token from {arguments.token_file}: {error}") from error
+            raise UserError(f"cannot read a token from {arguments.token_file}: {error}") from error
     return environment
 
 

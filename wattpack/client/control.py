@@ -11,7 +11,7 @@ import aiohttp
 
 from wattpack.client.questions import about, asking
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _PATIENCE = aiohttp.ClientTimeout(total=30)
 
@@ -27,7 +27,7 @@ def add_collector_option(parser: argparse.ArgumentParser) -> None:
 
 
 def ask(url: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
-    """What a collector answers; raises `Complaint` where it does not."""
+    """What a collector answers; raises `UserError` where it does not."""
     return asyncio.run(_ask(url.rstrip("/"), method, path, body))
 
 
@@ -37,10 +37,10 @@ async def _ask(url: str, method: str, path: str, body: Mapping[str, Any] | None)
             status, said = answer.status, await answer.json(content_type=None)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         why = str(error) or "it takes too long"
-        raise Complaint(f"no collector answers at {url} ({why}): start one, or give --collector") from error
+        raise UserError(f"no collector answers at {url} ({why}): start one, or give --collector") from error
     if status != HTTPStatus.OK:
         detail = said.get("detail", "") if isinstance(said, dict) else ""
-        raise Complaint(f"{url} says {status}: {detail}{about(status)}")
+        raise UserError(f"{url} says {status}: {detail}{about(status)}")
     return said
 
 

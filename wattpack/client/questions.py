@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.problem import Problem
 
 Answer = TypeVar("Answer")
@@ -27,13 +27,13 @@ def asking(
     """A session that shows the user's token, and trusts the collector's authority."""
     token = environment.get(TOKEN_VARIABLE, "").strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise Complaint(f"{TOKEN_VARIABLE} holds no token: set it to what wattpack token add read NAME shows")
+        raise UserError(f"{TOKEN_VARIABLE} holds no token: set it to what wattpack token add read NAME shows")
     authority = environment.get(CA_VARIABLE, "")
     try:
         trusted: ssl.SSLContext | bool = ssl.create_default_context(cafile=authority) if authority else True
     except OSError as error:
         why = "not in PEM" if isinstance(error, ssl.SSLError) else (error.strerror or str(error)).lower()
-        raise Complaint(
+        raise UserError(
             f"cannot read certificates from {authority} ({why}), as {CA_VARIABLE} says: check it"
         ) from error
     return aiohttp.ClientSession(
@@ -58,28 +58,28 @@ def collector_url(given: str | None) -> str:
     """Where the collector is: as given, or on this host."""
     url = given or f"http://{COLLECTOR_DEFAULT}"
     if not url.startswith(("http://", "https://")):
-        raise Complaint(f"--collector {url}: write an address such as http://{COLLECTOR_DEFAULT}")
+        raise UserError(f"--collector {url}: write an address such as http://{COLLECTOR_DEFAULT}")
     return url.rstrip("/")
 
 
 async def put_question(url: str, path: str, question: object, shape: type[Answer]) -> Answer:
-    """Ask the collector one thing; raises `Complaint` with what it says, or that it says nothing."""
+    """Ask the collector one thing; raises `UserError` with what it says, or that it says nothing."""
     async with asking(_PATIENCE) as session:
         try:
             async with session.post(url + path, data=msgspec.json.encode(question), headers=_JSON) as answer:
                 body = await answer.read()
         except TimeoutError:
-            raise Complaint(f"the collector at {url} does not answer in time: is it overrun?") from None
+            raise UserError(f"the collector at {url} does not answer in time: is it overrun?") from None
         except (aiohttp.ClientError, ValueError) as error:
-            raise Complaint(
+            raise UserError(
                 f"the collector at {url} does not answer ({error}): is it running, and is this its address?"
             ) from None
     try:
         if answer.status != HTTPStatus.OK:
             said = msgspec.json.decode(body, type=Problem).detail
-            raise Complaint(f"the collector says no: {said}{about(answer.status)}")
+            raise UserError(f"the collector says no: {said}{about(answer.status)}")
         return msgspec.json.decode(body, type=shape)
     except msgspec.MsgspecError:
-        raise Complaint(
+        raise UserError(
             f"what answers {answer.status} at {url} is no collector of this version: check the address"
         ) from None

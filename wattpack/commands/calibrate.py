@@ -27,7 +27,7 @@ from powermodels.models.fitted import ScopeName, fingerprint
 from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
 from wattpack.config.options import add_config_options, load_config
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 MODEL_PATH = Path("/var/lib/wattpack-agent/model.json")
@@ -97,7 +97,7 @@ def _check_place(out: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise Complaint(
+        raise UserError(
             f"{out} cannot be written ({error.strerror}): choose another place with --out"
         ) from error
 
@@ -138,7 +138,7 @@ def _answering(meters: Sequence[Meter]) -> Meter:
                 return meter
         able = [meter for meter in able if meter.gap is None]
         time.sleep(_METER_PACE_SECONDS)
-    raise Complaint(
+    raise UserError(
         "no meter answers on this host, so there is nothing to calibrate with: 'wattpack doctor' says which "
         "one could be opened and how; with a recording of this machine made elsewhere, use --from FILE"
     )

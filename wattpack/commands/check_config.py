@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_access(loaded: object) -> None:
-    """Raise the `Complaint` that the role would raise over its tokens and certificates, if any."""
+    """Raise the `UserError` that the role would raise over its tokens and certificates, if any."""
     if isinstance(loaded, AgentConfig):
         if loaded.collector.enabled:
             read_token(loaded.collector)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from collector.config import CollectorConfig
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.main import running
 from wattpack.config.options import add_config_options, load_config
 from wattpack.service.runner import Work, keep_running, start_logging
@@ -61,7 +61,7 @@ async def feed(watchdog: Watchdog, check: Callable[[], Awaitable[None]], status:
     while True:
         try:
             await check()
-        except Unavailable as error:
+        except HistoryUnavailable as error:
             watchdog.progress(f"cannot keep reports: {error}")
         else:
             watchdog.progress(status)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from wattpack.client.collector import Json, add_collector_options, from_collector, json_text, moment
 from wattpack.output.report import table
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _BY = ("node", "container", "service", "day")
 _LABEL = "label:"
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.by not in _BY and not arguments.by.startswith(_LABEL):
-        raise Complaint(f"--by {arguments.by}: write {', '.join(_BY)}, or {_LABEL}KEY")
+        raise UserError(f"--by {arguments.by}: write {', '.join(_BY)}, or {_LABEL}KEY")
     end = time.time() if arguments.end is None else _time("--end", arguments.end)
     start = (
         end - arguments.days * _DAY_SECONDS if arguments.start is None else _time("--start", arguments.start)
@@ -60,7 +60,7 @@ def _time(option: str, text: str) -> float:
     try:
         told = datetime.fromisoformat(text)
     except ValueError:
-        raise Complaint(f"{option} {text}: write a time such as 2026-05-01 or 2026-05-01T12:00") from None
+        raise UserError(f"{option} {text}: write a time such as 2026-05-01 or 2026-05-01T12:00") from None
     return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
 
 

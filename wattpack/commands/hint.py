@@ -13,7 +13,7 @@ from collector.placement.answers import PlacementHint, RankedNode
 from wattpack.client.questions import collector_url, put_question
 from wattpack.output.report import bytes_text, table
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities, Resource
 
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKMGT]?)(?P<binary>i?)B?(?:/s)?")
@@ -73,7 +73,7 @@ def policy_question(arguments: argparse.Namespace) -> dict[str, Any]:
 def run(arguments: argparse.Namespace) -> int:
     need = _need(arguments)
     if arguments.service is None and arguments.image is None and need == Quantities():
-        raise Complaint("say what wants a place: a SERVICE, --image, or --cpu and --memory")
+        raise UserError("say what wants a place: a SERVICE, --image, or --cpu and --memory")
     question = policy_question(arguments) | {
         "service": arguments.service,
         "image": arguments.image,
@@ -102,7 +102,7 @@ def parse_size(text: str) -> float:
     """`4GiB`, `512M`, `20MB/s` or plain bytes."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise Complaint(f"{text!r} is no size: write it such as 4GiB, 512MB or 1000000")
+        raise UserError(f"{text!r} is no size: write it such as 4GiB, 512MB or 1000000")
     step = 1024.0 if found["binary"] else 1000.0
     return float(found["number"]) * math.pow(step, _POWERS[found["unit"]])
 
@@ -118,7 +118,7 @@ def _need(arguments: argparse.Namespace) -> Quantities:
 def _setting(text: str) -> tuple[str, Any]:
     key, found, value = text.partition("=")
     if not found or not key:
-        raise Complaint(f"--setting {text}: write KEY=VALUE")
+        raise UserError(f"--setting {text}: write KEY=VALUE")
     try:
         return key, msgspec.json.decode(value)
     except msgspec.DecodeError:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from wattpack.client.control import add_collector_option, ask, moment
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _SAME, _DIFFERS = 0, 1
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     query = urlencode({"limit": arguments.limit} | {key: value for key, value in asked.items() if value})
     answer = ask(arguments.collector, "GET", f"/v1/decisions?{query}")
     if arguments.id is not None and not answer["decisions"]:
-        raise Complaint(f"there is no decision {arguments.id!r}: wattpack history lists them")
+        raise UserError(f"there is no decision {arguments.id!r}: wattpack history lists them")
     if arguments.json:
         print(json.dumps(answer, indent=2))
     else:

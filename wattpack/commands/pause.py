@@ -4,7 +4,7 @@ import argparse
 import re
 
 from wattpack.client.control import add_collector_option, ask, told
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def seconds(span: str) -> float:
-    """A time as people write it; raises `Complaint` where it is none."""
+    """A time as people write it; raises `UserError` where it is none."""
     found = _SPAN.fullmatch(span.strip().lower())
     if found is None or not float(found[1]):
-        raise Complaint(f"{span!r} is no time: write it as 90s, 30m, 1h or 2d")
+        raise UserError(f"{span!r} is no time: write it as 90s, 30m, 1h or 2d")
     return float(found[1]) * _UNITS[found[2]]

@@ -18,7 +18,7 @@ from replay.simulation.compare import Comparison, compare
 from replay.simulation.results import HEADER, csv_of, rows_of
 from replay.sources import FORMATS, workloads
 from wattpack.output.report import table
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _BAR_CELLS = 30
 _HISTORY = Path("/var/lib/wattpack/collector.db")
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     scenario, workload, earlier = _what(arguments)
     names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
     if not names:
-        raise Complaint("name the policies to compare with --policies A,B")
+        raise UserError("name the policies to compare with --policies A,B")
     comparison = compare(names, scenario, workload, earlier, _progress)
     if arguments.csv:
         _write(arguments.csv, csv_of(comparison.results))
@@ -77,15 +77,15 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Complaint(f"cannot write {path}: {error.strerror}") from None
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
     """The scenario with all that was chosen, what runs, and what an earlier time tells."""
     if sum(each is not None for each in (arguments.scenario, arguments.trace, arguments.history)) != 1:
-        raise Complaint("give a scenario, or --trace with --format and --hosts, or --history")
+        raise UserError("give a scenario, or --trace with --format and --hosts, or --history")
     if arguments.days is not None and (arguments.history is None or not arguments.days > 0):
-        raise Complaint("--days says how far back --history goes: give both, and more than 0")
+        raise UserError("--days says how far back --history goes: give both, and more than 0")
     if arguments.history is not None:
         scenario, workload = read_history(arguments.history, arguments.days)
         return _seeded(scenario, arguments.seed), workload, None
@@ -93,7 +93,7 @@ def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
         scenario, base = read_scenario(arguments.scenario), arguments.scenario.parent
     else:
         if arguments.hosts is None or arguments.format is None:
-            raise Complaint(
+            raise UserError(
                 "--trace needs --format and --hosts: scenarios/planetlab-hosts.toml is a set of hosts"
             )
         scenario, base = read_scenario(arguments.hosts), Path()

@@ -12,7 +12,7 @@ from collector.web.scopes import Scope
 from collector.web.token_file import changing, read_tokens
 from collector.web.tokens import KINDS, Token, make_token
 from wattpack.config.options import add_config_options, load_config
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import LONGEST_NAME
 
 _DAY_SECONDS = 86_400
@@ -55,7 +55,7 @@ def _path(arguments: argparse.Namespace) -> Path:
         return Path(arguments.file)
     configured = load_config(CollectorConfig, "collector", arguments).access.tokens
     if not configured:
-        raise Complaint("access.tokens is empty, so the collector asks for none: set it, or give --file")
+        raise UserError("access.tokens is empty, so the collector asks for none: set it, or give --file")
     return Path(configured)
 
 
@@ -76,9 +76,9 @@ def _public(token: Token, secret: str | None = None) -> Shown:
 
 def _add(path: Path, kind: Scope, name: str, days: float | None) -> list[Shown]:
     if not 0 < len(name) <= LONGEST_NAME:
-        raise Complaint(f"a name has 1 to {LONGEST_NAME} characters: give another")
+        raise UserError(f"a name has 1 to {LONGEST_NAME} characters: give another")
     if days is not None and not 0 < days <= _LONGEST_DAYS:
-        raise Complaint(f"--days {days:g}: choose a number above 0 and up to {_LONGEST_DAYS}")
+        raise UserError(f"--days {days:g}: choose a number above 0 and up to {_LONGEST_DAYS}")
     now = time.time()
     token, secret = make_token(kind, name, now, None if days is None else now + days * _DAY_SECONDS)
     with changing(path) as tokens:
@@ -90,10 +90,10 @@ def _revoke(path: Path, which: str) -> list[Shown]:
     with changing(path) as tokens:
         found = [token for token in tokens if which in (token.id, token.name)]
         if not found:
-            raise Complaint(f"there is no token {which!r} in {path}: wattpack token list shows them")
+            raise UserError(f"there is no token {which!r} in {path}: wattpack token list shows them")
         if len(found) > 1:
             ids = ", ".join(token.id for token in found)
-            raise Complaint(f"{which!r} is the name of {len(found)} tokens: give one of their ids, {ids}")
+            raise UserError(f"{which!r} is the name of {len(found)} tokens: give one of their ids, {ids}")
         tokens.remove(found[0])
     return [_public(found[0])]
 

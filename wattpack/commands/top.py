@@ -15,7 +15,7 @@ from wattpack.top.scene import Scene
 from wattpack.top.screen import draw_all
 from wattpack.top.view import SORTS, View
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _SHORTEST_INTERVAL_SECONDS = 0.2
 _WIDTH_OF_A_PIPE = 120
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.interval < _SHORTEST_INTERVAL_SECONDS:
-        raise Complaint(f"--interval {arguments.interval:g}: at least {_SHORTEST_INTERVAL_SECONDS:g} seconds")
+        raise UserError(f"--interval {arguments.interval:g}: at least {_SHORTEST_INTERVAL_SECONDS:g} seconds")
     # What cannot be seen is shown as gaps; a message across the screen would say it worse.
     logging.getLogger().addHandler(logging.NullHandler())
     asyncio.run(_top(arguments))
@@ -74,7 +74,7 @@ def _scenes(arguments: argparse.Namespace) -> AsyncGenerator[Scene, None]:
 
         return scenes_here(load_config(AgentConfig, "agent", arguments), arguments.interval)
     if not url.startswith(("http://", "https://")):
-        raise Complaint(f"--collector {url}: write an address such as http://{COLLECTOR_DEFAULT}")
+        raise UserError(f"--collector {url}: write an address such as http://{COLLECTOR_DEFAULT}")
     from wattpack.top.there import scenes_there  # noqa: PLC0415 - a look at this host needs no HTTP
 
     return scenes_there(url, arguments.interval)

@@ -19,7 +19,7 @@ from wattpack.output.report import show_report
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
 from wire.address import Address
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.version import __version__
 
 _LINES_AROUND_THE_TABLE = 6
@@ -94,7 +94,7 @@ def _by_role(assignments: list[str]) -> dict[str, list[str]]:
     for assignment in assignments:
         role, _, rest = assignment.partition(".")
         if role not in settings:
-            raise Complaint(f"--set {assignment}: begin with agent. or collector., such as agent.node=web1")
+            raise UserError(f"--set {assignment}: begin with agent. or collector., such as agent.node=web1")
         settings[role].append(rest)
     return settings
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from wire.errors import Complaint
+from wire.errors import UserError
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 
@@ -71,7 +71,7 @@ class Given:
 
 
 def load(config: type[Config], role: str, given: Given) -> Config:
-    """Read, merge and check the settings of one role; raises `Complaint` for whatever is wrong."""
+    """Read, merge and check the settings of one role; raises `UserError` for whatever is wrong."""
     known = {key.path: key for key in keys(config)}
     text = _read(given.file) if given.file else ""
     tree = _merged(given.base, _parse(text, given.file))
@@ -86,7 +86,7 @@ def load(config: type[Config], role: str, given: Given) -> Config:
     try:
         return msgspec.convert(tree, config)
     except msgspec.ValidationError as error:
-        raise Complaint(_explained(error, tree, origin)) from None
+        raise UserError(_explained(error, tree, origin)) from None
 
 
 class _Origin:
@@ -131,16 +131,16 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Complaint(f"cannot read the configuration {file} ({reason}): check --config") from error
+        raise UserError(f"cannot read the configuration {file} ({reason}): check --config") from error
     except UnicodeDecodeError as error:
-        raise Complaint(f"{file} is not UTF-8 text: save it as UTF-8") from error
+        raise UserError(f"{file} is not UTF-8 text: save it as UTF-8") from error
 
 
 def _parse(text: str, file: Path | None) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Complaint(f"{file} is not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
+        raise UserError(f"{file} is not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,9 +163,9 @@ def _refuse_unknown(
         if path in known:
             continue
         if path not in tables:
-            raise Complaint(f"{origin.of(path)}: {_unknown_key(dotted, known)}")
+            raise UserError(f"{origin.of(path)}: {_unknown_key(dotted, known)}")
         if not isinstance(value, dict):
-            raise Complaint(f"{origin.of(path)}: {dotted} is a table: write [{dotted}] above its keys")
+            raise UserError(f"{origin.of(path)}: {dotted} is a table: write [{dotted}] above its keys")
         _refuse_unknown(value, known, origin, path)
 
 
@@ -189,7 +189,7 @@ def _from_environment(
         if not variable.startswith(f"WATTPACK_{role.upper()}_"):
             continue
         if variable not in by_variable:
-            raise Complaint(_unknown("environment variable", variable, list(by_variable)))
+            raise UserError(_unknown("environment variable", variable, list(by_variable)))
         yield by_variable[variable], value, f"environment variable {variable}"
 
 
@@ -197,10 +197,10 @@ def _from_assignments(known: _Known, assignments: Sequence[str]) -> Iterator[tup
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise Complaint(f"--set {assignment}: write KEY=VALUE, such as --set sampling.period_seconds=5")
+            raise UserError(f"--set {assignment}: write KEY=VALUE, such as --set sampling.period_seconds=5")
         key = known.get(tuple(name.strip().split(".")))
         if key is None:
-            raise Complaint(f"--set {assignment}: {_unknown_key(name, known)}")
+            raise UserError(f"--set {assignment}: {_unknown_key(name, known)}")
         yield key, value.strip(), "--set"
 
 
@@ -209,7 +209,7 @@ def _put(tree: dict[str, Any], key: Key, text: str, where: str) -> None:
         value = text if key.type is str else msgspec.convert(text, key.type, strict=False)
     except msgspec.ValidationError:
         wanted = _KINDS.get(key.type, "tables, which only the file can hold")
-        raise Complaint(f"{where}: {key.dotted} must be {wanted}, not {text!r}") from None
+        raise UserError(f"{where}: {key.dotted} must be {wanted}, not {text!r}") from None
     for table in key.path[:-1]:
         tree = tree.setdefault(table, {})
     tree[key.path[-1]] = value

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from wattpack.service.systemd import notify, reloading
-from wire.errors import Complaint
+from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ async def keep_running(
                 proven = settings
                 notify("READY=1")
                 new = await _until_stop_or_new_settings(work, stop, reload, load)
-        except Complaint as complaint:
+        except UserError as complaint:
             if proven is None or settings is proven:
                 raise
             _say_refused(complaint)
@@ -94,12 +94,12 @@ async def _until_stop_or_new_settings(
         reloading()
         try:
             return load()
-        except Complaint as complaint:
+        except UserError as complaint:
             _say_refused(complaint)
             notify("READY=1")
 
 
-def _say_refused(complaint: Complaint) -> None:
+def _say_refused(complaint: UserError) -> None:
     log.error("the new settings are not used, those before stay in force: %s", complaint)
 
 

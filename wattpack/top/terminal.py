@@ -13,7 +13,7 @@ from wattpack.top.scene import Scene
 from wattpack.top.screen import draw
 from wattpack.top.spans import Line, Style
 from wattpack.top.view import Room, View, press
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _KEYS: Mapping[int | str, str] = {
     curses.KEY_UP: "up",
@@ -134,7 +134,7 @@ def _opened() -> Iterator["curses.window"]:
     try:
         window = curses.initscr()
     except curses.error as error:
-        raise Complaint(
+        raise UserError(
             f"this terminal cannot be drawn on (TERM={os.environ.get('TERM', '')}: {error});"
             " set TERM to what it is, or use --once"
         ) from None

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from wire.address import Address
-from wire.errors import Complaint
+from wire.errors import UserError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -62,7 +62,7 @@ async def serving(
         try:
             await site.start()
         except OSError as error:
-            raise Complaint(_why_not(error, address, key)) from error
+            raise UserError(_why_not(error, address, key)) from error
         server = site._server  # noqa: SLF001 - aiohttp has no public way to learn the port it was given
         port = server.sockets[0].getsockname()[1] if server is not None else address.port  # type: ignore[attr-defined]
         yield Address(address.host, port, tls=tls is not None)

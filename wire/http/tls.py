@@ -4,7 +4,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.http.webconfig_file import Cipher, ClientAuth, Tls, TlsVersion
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _OPENSSL_NAME = {
 
 
 def server_context(settings: Tls) -> ssl.SSLContext:
-    """The context to serve with; raises `Complaint` when a file is not what it should be.
+    """The context to serve with; raises `UserError` when a file is not what it should be.
 
     Before each handshake it looks whether a file was replaced. New files that do not work, such as a
     certificate whose key is still to be written, are said once, and the old ones stay in use.
@@ -41,7 +41,7 @@ def server_context(settings: Tls) -> ssl.SSLContext:
             try:
                 latest = _load(settings)
                 log.info("%s was replaced and is in use", settings.cert_file)
-            except Complaint as complaint:
+            except UserError as complaint:
                 log.warning("going on with the certificate before: %s", complaint)
         if latest is not first:
             handshake.context = latest
@@ -64,7 +64,7 @@ def _load(settings: Tls) -> ssl.SSLContext:
     try:
         context.load_cert_chain(settings.cert_file, settings.key_file, password=_refuse_password)
     except ssl.SSLError as error:
-        raise Complaint(
+        raise UserError(
             f"{settings.cert_file} and {settings.key_file} are not a certificate and its key, both in PEM"
         ) from error
     context.verify_mode = _VERIFY[settings.client_auth_type]
@@ -72,7 +72,7 @@ def _load(settings: Tls) -> ssl.SSLContext:
         try:
             context.load_verify_locations(settings.client_ca_file)
         except ssl.SSLError as error:
-            raise Complaint(f"{settings.client_ca_file} holds no certificate in PEM") from error
+            raise UserError(f"{settings.client_ca_file} holds no certificate in PEM") from error
     return context
 
 
@@ -88,12 +88,12 @@ def _check_readable(path: Path) -> None:
             pass
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Complaint(f"cannot read {path} ({reason}), which TLS needs") from error
+        raise UserError(f"cannot read {path} ({reason}), which TLS needs") from error
 
 
 def _refuse_password() -> str:
     """Else OpenSSL would ask on the terminal, and wait."""
-    raise Complaint("the key of the certificate is encrypted: store it without a password")
+    raise UserError("the key of the certificate is encrypted: store it without a password")
 
 
 def _stamp(settings: Tls) -> tuple[tuple[int, int, int] | None, ...]:

@@ -35,5 +35,5 @@ def protect(app: web.Application, file: Path) -> SSLContext | None:
 
 
 def check_web_config(file: Path) -> None:
-    """Raise the `Complaint` that `protect` would raise, if any."""
+    """Raise the `UserError` that `protect` would raise, if any."""
     protect(web.Application(), file)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 class ClientAuth(StrEnum):
@@ -123,14 +123,14 @@ _NOT_SUPPORTED = frozenset(
 
 
 def read_web_config(file: Path) -> WebConfig:
-    """Read and check a file; paths in it are taken from where it stands. What is wrong is a `Complaint`."""
+    """Read and check a file; paths in it are taken from where it stands. What is wrong is a `UserError`."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Complaint(f"cannot read {file} ({reason}): check http.web_config") from error
+        raise UserError(f"cannot read {file} ({reason}): check http.web_config") from error
     except UnicodeDecodeError as error:
-        raise Complaint(f"{file} is not UTF-8 text: save it as UTF-8") from error
+        raise UserError(f"{file} is not UTF-8 text: save it as UTF-8") from error
     config = parse_web_config(text, str(file))
     tls = config.tls_server_config
     if not tls:
@@ -149,13 +149,13 @@ def parse_web_config(text: str, name: str) -> WebConfig:
         tree = yaml.load(text, _Loader)  # noqa: S506 - a safe loader, only stricter
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise Complaint(f"{name}{line}: not YAML that can be used: {error.problem}") from error
+        raise UserError(f"{name}{line}: not YAML that can be used: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise Complaint(f"{name}: not YAML: {error}") from error
+        raise UserError(f"{name}: not YAML: {error}") from error
     try:
         return msgspec.convert({} if tree is None else tree, WebConfig)
     except msgspec.ValidationError as error:
-        raise Complaint(f"{name}: {_explained(str(error))}") from None
+        raise UserError(f"{name}: {_explained(str(error))}") from None
 
 
 class _Loader(yaml.SafeLoader):

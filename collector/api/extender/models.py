@@ -56,7 +56,7 @@ class PodSpec(_Kube, frozen=True, kw_only=True):
     overhead: dict[str, str] | None = None
 
 
-class Pod(_Kube, frozen=True, kw_only=True):
+class SchedulerPod(_Kube, frozen=True, kw_only=True):
     """What wants a place."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -79,7 +79,7 @@ class Named(_Kube, frozen=True, kw_only=True):
 class ExtenderArgs(_Go, frozen=True, kw_only=True):
     """A pod, and the nodes that are left for it: all of each, or their names if the extender knows them."""
 
-    pod: Pod
+    pod: SchedulerPod
     nodes: NodeList | None = None
     node_names: list[str] | None = None
 
@@ -105,7 +105,7 @@ class HostPriority(_Go, frozen=True, kw_only=True):
 class Victims(_Go, frozen=True, kw_only=True):
     """Pods that would have to go."""
 
-    pods: list[Pod] | None = None
+    pods: list[SchedulerPod] | None = None
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
@@ -125,7 +125,7 @@ class MetaVictims(_Go, frozen=True, kw_only=True):
 class ExtenderPreemptionArgs(_Go, frozen=True, kw_only=True):
     """A pod that fits nowhere, and who would have to make room for it on each node."""
 
-    pod: Pod
+    pod: SchedulerPod
     node_name_to_victims: dict[str, Victims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 

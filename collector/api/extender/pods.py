@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from collector.api.extender.models import Pod, PodContainer
+from collector.api.extender.models import PodContainer, SchedulerPod
 from collector.common.quantities import parse_quantity
 from collector.live.traits import task_traits
 from collector.placement.question import make_out
 from collector.policies.interface import Request
-from collector.snapshot.tables import Kind, Snapshot
+from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
 
 _LARGEST = 2**62
@@ -19,7 +19,7 @@ _ALWAYS = "Always"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PodRequest:
     """A pod as a request, and the names that it and its like go by."""
 
     request: Request
@@ -33,8 +33,8 @@ class Asking:
         return self.workload, self.pod
 
 
-def asking(pod: Pod, snapshot: Snapshot, default_class: int) -> Asking:
-    """What a pod asks for. Raises `Complaint` where a quantity cannot be read."""
+def asking(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> PodRequest:
+    """What a pod asks for. Raises `UserError` where a quantity cannot be read."""
     metadata = pod.metadata
     labels = metadata.labels or {}
     name = f"{metadata.namespace}/{metadata.name}"
@@ -59,12 +59,12 @@ def asking(pod: Pod, snapshot: Snapshot, default_class: int) -> Asking:
         service=workload if workload in snapshot.services.index else name,
         dominant=need.dominant,
         task_class=traits.task_class,
-        kind=Kind.JOB if is_job else traits.kind,
+        kind=TaskKind.JOB if is_job else traits.kind,
     )
-    return Asking(request, name, workload)
+    return PodRequest(request, name, workload)
 
 
-def requested(pod: Pod) -> Quantities:
+def requested(pod: SchedulerPod) -> Quantities:
     """What a pod asks for, as the scheduler counts: all its containers, or the largest that runs before."""
     cores = _sum(pod, "cpu")
     size_bytes = _sum(pod, "memory")
@@ -74,7 +74,7 @@ def requested(pod: Pod) -> Quantities:
     )
 
 
-def _sum(pod: Pod, resource: str) -> Decimal:
+def _sum(pod: SchedulerPod, resource: str) -> Decimal:
     before = pod.spec.init_containers or []
     # One that starts before the others and always runs stays beside them: a sidecar.
     beside = [each for each in before if each.restart_policy == _ALWAYS]
@@ -90,7 +90,7 @@ def _each(containers: Iterable[PodContainer], resource: str) -> Iterator[Decimal
         yield max(parse_quantity(asked.get(resource, allowed.get(resource, "0"))), Decimal(0))
 
 
-def _workload(pod: Pod) -> str | None:
+def _workload(pod: SchedulerPod) -> str | None:
     """What keeps a pod: its deployment rather than the set of replicas in between, whose name has a hash."""
     owners = pod.metadata.owner_references or []
     owner = next((each for each in owners if each.controller), owners[0] if owners else None)

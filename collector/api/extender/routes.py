@@ -21,12 +21,12 @@ from collector.api.extender.models import (
     MetaVictims,
     Named,
     NodeList,
-    Pod,
+    SchedulerPod,
 )
-from collector.api.extender.pods import Asking, asking
+from collector.api.extender.pods import PodRequest, asking
 from collector.api.extender.scheduling import points, sort_out
 from collector.api.extender.watcher import WatcherMetrics, load
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.question import chosen
 from collector.placement.ranking import rank
@@ -45,7 +45,7 @@ from collector.web.routes import (
     refused,
 )
 from collector.web.scopes import Scope
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import encode
 
 log = logging.getLogger(__name__)
@@ -65,23 +65,25 @@ class WatcherQuery(msgspec.Struct, frozen=True):
     host: Annotated[str | None, Meta(description="Only of the node of this name.")] = None
 
 
-async def _judged(core: Core, pod: Pod, policy_name: str | None) -> tuple[Snapshot, Asking, Ranking]:
+async def _judged(
+    core: Core, pod: SchedulerPod, policy_name: str | None
+) -> tuple[Snapshot, PodRequest, Ranking]:
     policy, settings = chosen(core.config, policy_name, {})
     if policy.place is None:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{policy.name} makes plans but ranks no nodes", "policy")
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{policy.name} makes plans but ranks no nodes", "policy")
     # Asked again about the same pod, what was answered before no longer counts.
-    core.ledger.release(_name(pod))
+    core.reservations.release(_name(pod))
     snapshot = await seen(core)
     try:
         asked = asking(pod, snapshot, core.config.placement.default_class)
-    except Complaint as complaint:
-        raise Refusal(HTTPStatus.BAD_REQUEST, str(complaint), "$.Pod") from complaint
-    left = core.ledger.left_by(asked.names, core.clock())
-    core.sight.rehearse = partial(rank, request=asked.request, policy=policy, settings=settings)
+    except UserError as complaint:
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(complaint), "$.Pod") from complaint
+    left = core.reservations.left_by(asked.names, core.clock())
+    core.snapshots.rehearse = partial(rank, request=asked.request, policy=policy, settings=settings)
     return snapshot, asked, rank(snapshot, asked.request, policy, settings, left)
 
 
-def _name(pod: Pod) -> str:
+def _name(pod: SchedulerPod) -> str:
     return f"pod/{pod.metadata.uid or f'{pod.metadata.namespace}/{pod.metadata.name}'}"
 
 
@@ -113,10 +115,10 @@ async def prioritized(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> l
         best = names[given.index(max(given))]
         request = replace(asked.request, service=asked.pod)
         try:
-            core.ledger.place(
+            core.reservations.place(
                 snapshot, request, best, now=core.clock(), seconds=seconds, name=_name(args.pod)
             )
-        except Complaint as complaint:
+        except UserError as complaint:
             log.warning("%s is not counted on %s meanwhile: %s", asked.pod, best, complaint)
     unknown = [name for name in names if name not in snapshot.nodes.index]
     if unknown:
@@ -150,7 +152,7 @@ async def watched(core: Core, query: WatcherQuery) -> WatcherMetrics:
     snapshot = await seen(core)
     if query.host is not None and query.host not in snapshot.nodes.index:
         detail = f"there is no node {query.host}: /v1/nodes lists those there are"
-        raise Refusal(HTTPStatus.NOT_FOUND, detail, "host")
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "host")
     return load(snapshot, query.host)
 
 

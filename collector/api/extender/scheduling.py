@@ -7,23 +7,23 @@ import numpy as np
 
 from collector.placement.ranking import doubtful
 from collector.policies.filters import why
-from collector.policies.interface import Ranking, Refused
+from collector.policies.interface import Ranking, Rejection
 from collector.snapshot.tables import Snapshot
 
 MOST_POINTS = 10
 """What an extender may give at most."""
-_NOT_KNOWN = frozenset({Refused.DOWN, Refused.STALE, Refused.UNKNOWN_CAPACITY})
+_NOT_KNOWN = frozenset({Rejection.DOWN, Rejection.STALE, Rejection.UNKNOWN_CAPACITY})
 """That we know nothing is no reason to keep a pod from a node that Kubernetes believes in."""
 _ROOM = frozenset(
     {
-        Refused.CPU,
-        Refused.MEMORY,
-        Refused.DISK,
-        Refused.NETWORK,
-        Refused.CLASS,
-        Refused.OVERBOOKED,
-        Refused.AVOIDED,
-        Refused.BOTTLENECK,
+        Rejection.CPU,
+        Rejection.MEMORY,
+        Rejection.DISK,
+        Rejection.NETWORK,
+        Rejection.CLASS,
+        Rejection.OVERBOOKED,
+        Rejection.AVOIDED,
+        Rejection.BOTTLENECK,
     }
 )
 """What others could make room for by leaving."""
@@ -47,8 +47,8 @@ def sort_out(snapshot: Snapshot, ranking: Ranking, names: Iterable[str]) -> Sort
     index, refused = snapshot.nodes.index, ranking.refused
     for name in names:
         row = index.get(name)
-        code = Refused.NOT if row is None else Refused(int(refused[row]))
-        if code is Refused.NOT or code in _NOT_KNOWN:
+        code = Rejection.NOT if row is None else Rejection(int(refused[row]))
+        if code is Rejection.NOT or code in _NOT_KNOWN:
             passed.append(name)
         elif code in _ROOM:
             failed[name] = why(code)

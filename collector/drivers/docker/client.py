@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from collector.config import Driver as Settings
-from collector.drivers.interface import CannotAct
-from wire.errors import Complaint
+from collector.config import DriverConfig
+from collector.drivers.interface import DriverError
+from wire.errors import UserError
 
 Json = dict[str, Any]
 """What is handed back to the engine is kept as it came: a field that we do not know must not be lost."""
@@ -29,7 +29,7 @@ def filtered(**filters: str) -> str:
     return msgspec.json.encode({name.replace("_", "-"): [value] for name, value in filters.items()}).decode()
 
 
-class Refused(CannotAct):
+class EngineError(DriverError):
     """The engine answered, and said no."""
 
     def __init__(self, status: int, said: str) -> None:
@@ -42,7 +42,7 @@ class Refused(CannotAct):
         return "out of sequence" in str(self)
 
 
-class _Silent(CannotAct):
+class _UnreachableError(DriverError):
     """It could not be asked; `maybe_heard` if it might have carried out the request all the same."""
 
     def __init__(self, why: str, *, maybe_heard: bool) -> None:
@@ -73,7 +73,7 @@ class Engine:
         try:
             return msgspec.json.decode(said, type=kind)
         except msgspec.DecodeError as error:
-            raise CannotAct(f"the answer to GET {path} is not a Docker engine's ({error})") from error
+            raise DriverError(f"the answer to GET {path} is not a Docker engine's ({error})") from error
 
     async def post(
         self, path: str, body: Json | None = None, *, takes_seconds: float = 0.0, **parameters: str | int
@@ -89,18 +89,18 @@ class Engine:
         for address, session in tuple(self._sessions.items()):
             try:
                 said = await self._ask_one(session, request)
-            except _Silent as silent:
+            except _UnreachableError as silent:
                 if request.method != "GET" and silent.maybe_heard:
-                    raise CannotAct(f"the Docker engine at {address} was lost: {silent}") from silent
+                    raise DriverError(f"the Docker engine at {address} was lost: {silent}") from silent
                 failures.append(f"{address}: {silent}")
-            except Refused as refused:
+            except EngineError as refused:
                 if refused.status != HTTPStatus.SERVICE_UNAVAILABLE:
                     raise
                 failures.append(f"{address}: {refused}")  # not, or no longer, a manager
             else:
                 self._sessions = {address: session, **self._sessions}  # the first to be asked from now on
                 return said
-        raise CannotAct(f"no Docker engine answers ({'; '.join(failures)})")
+        raise DriverError(f"no Docker engine answers ({'; '.join(failures)})")
 
     async def _ask_one(self, session: aiohttp.ClientSession, request: _Request) -> bytes:
         timeout = aiohttp.ClientTimeout(total=self._patience_seconds + request.takes_seconds)
@@ -114,13 +114,13 @@ class Engine:
         except aiohttp.ClientConnectorError as error:
             number = error.os_error.errno or 0
             why = os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
-            raise _Silent(why.lower(), maybe_heard=False) from error
+            raise _UnreachableError(why.lower(), maybe_heard=False) from error
         except TimeoutError as error:
-            raise _Silent("no answer in time", maybe_heard=True) from error
+            raise _UnreachableError("no answer in time", maybe_heard=True) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _Silent(str(error) or type(error).__name__, maybe_heard=True) from error
+            raise _UnreachableError(str(error) or type(error).__name__, maybe_heard=True) from error
         if status >= HTTPStatus.BAD_REQUEST:
-            raise Refused(status, _message(said))
+            raise EngineError(status, _message(said))
         return said
 
 
@@ -133,8 +133,8 @@ def _message(said: bytes) -> str:
 
 
 @asynccontextmanager
-async def connect(addresses: Sequence[str], settings: Settings) -> AsyncIterator[Engine]:
-    """An engine while the block runs; raises `Complaint` for an address or a certificate that is wrong."""
+async def connect(addresses: Sequence[str], settings: DriverConfig) -> AsyncIterator[Engine]:
+    """An engine while the block runs; raises `UserError` for an address or a certificate that is wrong."""
     async with AsyncExitStack() as stack:
         sessions = {}
         for address in addresses:
@@ -142,7 +142,7 @@ async def connect(addresses: Sequence[str], settings: Settings) -> AsyncIterator
         yield Engine(sessions, settings.request_seconds)
 
 
-def _session(address: str, settings: Settings) -> aiohttp.ClientSession:
+def _session(address: str, settings: DriverConfig) -> aiohttp.ClientSession:
     parts = urlsplit(address)
     if parts.scheme == _UNIX and parts.path:
         return aiohttp.ClientSession("http://engine", connector=aiohttp.UnixConnector(path=parts.path))
@@ -151,7 +151,7 @@ def _session(address: str, settings: Settings) -> aiohttp.ClientSession:
         scheme = "http" if tls is None else "https"
         connector = aiohttp.TCPConnector(ssl=True if tls is None else tls)
         return aiohttp.ClientSession(f"{scheme}://{parts.netloc}", connector=connector)
-    raise Complaint(
+    raise UserError(
         f"{address!r} is no address of a Docker engine: write unix:///path/to/docker.sock or tcp://host:port"
     )
 
@@ -160,7 +160,7 @@ def _port(netloc: str) -> bool:
     return netloc.rpartition(":")[2].isdecimal()
 
 
-def _tls(settings: Settings) -> ssl.SSLContext | None:
+def _tls(settings: DriverConfig) -> ssl.SSLContext | None:
     if not (settings.ca_file or settings.cert_file):
         return None
     try:
@@ -168,7 +168,7 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
         if settings.cert_file:
             context.load_cert_chain(settings.cert_file, settings.key_file or None)
     except OSError as error:  # an SSLError is one too
-        raise Complaint(
+        raise UserError(
             f"cannot use the certificates for the Docker engines ({str(error).lower()}): "
             "check ca_file, cert_file and key_file in [driver]"
         ) from error

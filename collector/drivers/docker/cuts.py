@@ -5,8 +5,8 @@ import msgspec
 from collector.drivers.describe import amounts, megabytes, short
 from collector.drivers.docker.client import Engine, Json
 from collector.drivers.docker.limits import held_to, kept, put_back
-from collector.drivers.docker.models import Container, Stats
-from collector.drivers.interface import CannotAct, Done
+from collector.drivers.docker.models import DockerContainer, Stats
+from collector.drivers.interface import ActionResult, DriverError
 from collector.policies.interface import Cut
 
 
@@ -18,39 +18,39 @@ class _Info(msgspec.Struct, frozen=True):
     memory_bytes: int = msgspec.field(name="MemTotal", default=0)
 
 
-async def cut(engine: Engine, action: Cut) -> Done:
+async def cut(engine: Engine, action: Cut) -> ActionResult:
     """Hold a container to what it is promised from now on; never to less memory than it uses."""
     path = f"/containers/{action.task}"
-    now = kept((await engine.get(f"{path}/json", Container)).host_config)
+    now = kept((await engine.get(f"{path}/json", DockerContainer)).host_config)
     changes = held_to(now, action.allocated)
     if not changes:
-        return Done(what=f"{short(action.task)} has no more than that already", nothing_to_do=True)
+        return ActionResult(what=f"{short(action.task)} has no more than that already", nothing_to_do=True)
     memory_bytes = changes.get("Memory")
     if memory_bytes is not None and (not now["Memory"] or memory_bytes < now["Memory"]):
         stats = await engine.get(f"{path}/stats", Stats, stream="false", **{"one-shot": "true"})
         if stats.working_set_bytes >= memory_bytes:
             used, left = megabytes(stats.working_set_bytes), megabytes(memory_bytes)
-            raise CannotAct(
+            raise DriverError(
                 f"{short(action.task)} on {action.node} uses {used} of memory now: held to {left} it would be"
                 " killed"
             )
     await engine.post(f"{path}/update", changes)
-    return Done(
+    return ActionResult(
         what=f"held {short(action.task)} on {action.node} to {amounts(action.allocated)}",
         before=msgspec.json.encode(_Before(now)),
     )
 
 
-async def uncut(engine: Engine, action: Cut, done: Done) -> None:
+async def uncut(engine: Engine, action: Cut, done: ActionResult) -> None:
     """Give a container the limits that it had before a cut."""
     before = limits_before(done)
     path = f"/containers/{action.task}"
-    now = kept((await engine.get(f"{path}/json", Container)).host_config)
+    now = kept((await engine.get(f"{path}/json", DockerContainer)).host_config)
     info = await engine.get("/info", _Info)
     if changes := put_back(now, before, info.memory_bytes):
         await engine.post(f"{path}/update", changes)
 
 
-def limits_before(done: Done) -> Json:
+def limits_before(done: ActionResult) -> Json:
     """The limits that a container had before a cut."""
     return msgspec.json.decode(done.before, type=_Before).limits

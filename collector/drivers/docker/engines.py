@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, connect
 from collector.drivers.docker.models import Listed
-from collector.drivers.interface import CannotAct
+from collector.drivers.interface import DriverError
 
 
 class Engines:
@@ -20,11 +20,11 @@ class Engines:
         return tuple(self._engines)
 
     def of(self, node: str) -> Engine:
-        """The engine of a node; raises `CannotAct` where nobody said where it listens."""
+        """The engine of a node; raises `DriverError` where nobody said where it listens."""
         try:
             return self._engines[node]
         except KeyError:
-            raise CannotAct(
+            raise DriverError(
                 f"nobody said where the Docker engine of {node} listens: add it to [driver.engines]"
             ) from None
 
@@ -37,7 +37,7 @@ class Engines:
 
 
 @asynccontextmanager
-async def open_engines(settings: Settings) -> AsyncIterator[Engines]:
+async def open_engines(settings: DriverConfig) -> AsyncIterator[Engines]:
     """The engines in the settings, while the block runs."""
     async with AsyncExitStack() as stack:
         engines = {}

@@ -33,17 +33,17 @@ class Listed(msgspec.Struct, rename="pascal", frozen=True):
         return SWARM_SERVICE in (self.labels or {})
 
 
-class Health(msgspec.Struct, rename="pascal", frozen=True):
+class HealthCheck(msgspec.Struct, rename="pascal", frozen=True):
     """What a container's own check says."""
 
     status: str = "none"
 
 
-class State(msgspec.Struct, rename="pascal", frozen=True):
+class ContainerStatus(msgspec.Struct, rename="pascal", frozen=True):
     """How a container is doing."""
 
     status: str = ""
-    health: Health | None = None
+    health: HealthCheck | None = None
     exit_code: int = 0
     error: str = ""
 
@@ -55,7 +55,7 @@ class State(msgspec.Struct, rename="pascal", frozen=True):
         return None if self.health and self.health.status == "starting" else True
 
 
-class Container(msgspec.Struct, rename="pascal", frozen=True):
+class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
     """The answer to `GET /containers/{id}/json`."""
 
     id: str
@@ -63,7 +63,7 @@ class Container(msgspec.Struct, rename="pascal", frozen=True):
     image: str = ""
     """The image's id."""
     restart_count: int = 0
-    state: State = State()
+    state: ContainerStatus = ContainerStatus()
     config: Json = {}
     host_config: Json = {}
     mounts: list[Json] = []
@@ -106,7 +106,7 @@ class Stats(msgspec.Struct, frozen=True):
         return max(0, told.usage - inactive)
 
 
-def service_view(container: Container) -> ServiceView:
+def service_view(container: DockerContainer) -> ServiceView:
     """A lone container is a service of one."""
     return ServiceView(
         name=container.called,
@@ -118,7 +118,7 @@ def service_view(container: Container) -> ServiceView:
     )
 
 
-def task_view(container: Container, node: str) -> TaskView:
+def task_view(container: DockerContainer, node: str) -> TaskView:
     """And its one task."""
     return TaskView(container=container.id, service=container.called, node=node, state=container.state.status)
 
@@ -133,7 +133,7 @@ def limit_of(host_config: Json) -> Quantities:
     return Quantities(quota / period if quota > 0 else None, memory)
 
 
-def _reasons(container: Container) -> Iterator[str]:
+def _reasons(container: DockerContainer) -> Iterator[str]:
     """Why a container may not be moved, the weightiest first."""
     leave = container.labels.get(MOVE)
     network = str(container.host_config.get("NetworkMode", ""))

@@ -1,14 +1,14 @@
 """The order to make a container elsewhere that is like one that runs here. Pure."""
 
 from collector.drivers.docker.client import Json
-from collector.drivers.docker.models import Container
+from collector.drivers.docker.models import DockerContainer
 
 _SHORT_ID = 12
 _OF_THIS_HOST = ("ContainerIDFile", "VolumesFrom", "Links")
 _NO_ADDRESS = ("bridge", "host", "none", "default")
 
 
-def recipe(container: Container, limits: Json | None = None) -> Json:
+def recipe(container: DockerContainer, limits: Json | None = None) -> Json:
     """What `POST /containers/create` takes; `limits` are those it asked for at first, if it was cut since."""
     config = dict(container.config)
     if config.get("Hostname") == container.id[:_SHORT_ID]:

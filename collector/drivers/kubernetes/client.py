@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from collector.config import Driver as Settings
-from collector.drivers.interface import CannotAct
-from collector.drivers.kubernetes.models import Node, Nodes, Pod, Pods
-from wire.errors import Complaint
+from collector.config import DriverConfig
+from collector.drivers.interface import DriverError
+from collector.drivers.kubernetes.models import KubeNode, KubeNodeList, KubePod, KubePodList
+from wire.errors import UserError
 
 Told = TypeVar("Told")
 
 
-class Server:
+class ApiServer:
     """The API server of a cluster; made by `connect`."""
 
     def __init__(self, client: Any, api: Any, seconds: float) -> None:  # noqa: ANN401 - an extra, not always there
@@ -25,19 +25,19 @@ class Server:
         self._core = client.CoreV1Api(api)
         self._seconds = seconds
 
-    async def nodes(self) -> tuple[Node, ...]:
-        return (await self._ask(Nodes, self._core.list_node)).items
+    async def nodes(self) -> tuple[KubeNode, ...]:
+        return (await self._ask(KubeNodeList, self._core.list_node)).items
 
-    async def node(self, name: str) -> Node:
-        return await self._ask(Node, self._core.read_node, name)
+    async def node(self, name: str) -> KubeNode:
+        return await self._ask(KubeNode, self._core.read_node, name)
 
-    async def pods(self, node: str = "") -> tuple[Pod, ...]:
+    async def pods(self, node: str = "") -> tuple[KubePod, ...]:
         """All pods, or those on a node."""
         selector = {"field_selector": f"spec.nodeName={node}"} if node else {}
-        return (await self._ask(Pods, self._core.list_pod_for_all_namespaces, **selector)).items
+        return (await self._ask(KubePodList, self._core.list_pod_for_all_namespaces, **selector)).items
 
-    async def evict(self, pod: Pod) -> None:
-        """Ask for a pod's end; raises `CannotAct` while a disruption budget forbids it."""
+    async def evict(self, pod: KubePod) -> None:
+        """Ask for a pod's end; raises `DriverError` while a disruption budget forbids it."""
         name, namespace = pod.metadata.name, pod.metadata.namespace
         eviction = self._client.V1Eviction(
             api_version="policy/v1",
@@ -48,7 +48,7 @@ class Server:
 
     async def change_node(self, name: str, change: dict[str, Any]) -> None:
         """Merge a change into a node; None takes a key away."""
-        await self._ask(Node, self._core.patch_node, name, change)
+        await self._ask(KubeNode, self._core.patch_node, name, change)
 
     async def _ask(self, kind: type[Told], call: Callable[..., Any], *arguments: Any, **named: Any) -> Told:  # noqa: ANN401 - as the client takes them
         def ask() -> bytes:
@@ -56,7 +56,7 @@ class Server:
             with contextlib.closing(answer):
                 said: bytes = answer.data
                 if answer.status >= HTTPStatus.BAD_REQUEST:
-                    raise CannotAct(_refusal(answer.status, said))
+                    raise DriverError(_refusal(answer.status, said))
                 return said
 
         # The client waits for each answer; its models are not asked for, because reading them takes longer.
@@ -70,11 +70,11 @@ class Server:
         try:
             yield
         except self._client.ApiException as error:
-            raise CannotAct(_refusal(error.status, error.body or error.reason)) from error
+            raise DriverError(_refusal(error.status, error.body or error.reason)) from error
         except (HTTPError, OSError) as error:
-            raise CannotAct(f"Kubernetes' API server does not answer ({error})") from error
+            raise DriverError(f"Kubernetes' API server does not answer ({error})") from error
         except msgspec.DecodeError as error:
-            raise CannotAct(f"that is no answer of Kubernetes' API server ({error})") from error
+            raise DriverError(f"that is no answer of Kubernetes' API server ({error})") from error
 
 
 def _refusal(status: int | None, said: bytes | str | None) -> str:
@@ -88,12 +88,12 @@ def _refusal(status: int | None, said: bytes | str | None) -> str:
 
 
 @asynccontextmanager
-async def connect(settings: Settings) -> AsyncIterator[Server]:
-    """The API server while the block runs; raises `Complaint` without the client, or without an address."""
+async def connect(settings: DriverConfig) -> AsyncIterator[ApiServer]:
+    """The API server while the block runs; raises `UserError` without the client, or without an address."""
     try:
         from kubernetes import client, config  # noqa: PLC0415 - an extra that only this driver needs
     except ImportError:
-        raise Complaint(
+        raise UserError(
             "driver.name is kubernetes, but its client is not installed: pip install 'wattpack[kubernetes]'"
         ) from None
     loading: Any = config  # it has no types
@@ -105,6 +105,6 @@ async def connect(settings: Settings) -> AsyncIterator[Server]:
         else:
             loading.load_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
-        raise Complaint(f"cannot tell where Kubernetes is ({error}): set driver.kubeconfig") from error
+        raise UserError(f"cannot tell where Kubernetes is ({error}): set driver.kubeconfig") from error
     with client.ApiClient(configuration) as api:
-        yield Server(client, api, settings.request_seconds)
+        yield ApiServer(client, api, settings.request_seconds)

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig
 from collector.drivers.describe import short
-from collector.drivers.interface import CannotAct, Done, Driver, View
-from collector.drivers.kubernetes.client import Server, connect
-from collector.drivers.kubernetes.models import Pod, service_view, view_of
-from collector.drivers.kubernetes.power import Switch
+from collector.drivers.interface import ActionResult, Driver, DriverError, OrchestratorState
+from collector.drivers.kubernetes.client import ApiServer, connect
+from collector.drivers.kubernetes.models import KubePod, service_view, view_of
+from collector.drivers.kubernetes.power import KubernetesPower
 from collector.drivers.polling import until
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 
@@ -20,67 +20,69 @@ class Kubernetes:
     name = "kubernetes"
     dry = False
 
-    def __init__(self, server: Server, settings: Settings) -> None:
+    def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
         self._settings = settings
-        self._switch = Switch(server, settings)
+        self._switch = KubernetesPower(server, settings)
 
-    async def view(self) -> View:
+    async def view(self) -> OrchestratorState:
         nodes, pods = await asyncio.gather(self._server.nodes(), self._server.pods())
         return view_of(nodes, pods)
 
-    async def carry_out(self, action: Action) -> Done:
+    async def carry_out(self, action: Action) -> ActionResult:
         match action:
             case Move():
                 return await self._evict(action.task, action.source)
             case Kill() if action.target is not None:
                 return await self._evict(action.task, action.node)
             case Kill():
-                raise CannotAct(f"{short(action.task)} cannot wait: Kubernetes would make it anew at once")
+                raise DriverError(f"{short(action.task)} cannot wait: Kubernetes would make it anew at once")
             case Start():
-                raise CannotAct(f"{short(action.task)} is started by Kubernetes itself, as soon as it fits")
+                raise DriverError(f"{short(action.task)} is started by Kubernetes itself, as soon as it fits")
             case Cut():
-                raise CannotAct(
+                raise DriverError(
                     f"{short(action.task)} is not cut: Kubernetes keeps the limits of its pods itself"
                 )
             case Power():
                 return await (self._switch.on if action.on else self._switch.off)(action.node)
 
-    async def undo(self, action: Action, done: Done) -> None:
+    async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
             case Power() if done.before:
                 await (self._switch.off if action.on else self._switch.on)(action.node)
             case Move() | Kill() if done.containers:
-                raise CannotAct("an eviction cannot be undone: Kubernetes chose the new place, and keeps it")
+                raise DriverError(
+                    "an eviction cannot be undone: Kubernetes chose the new place, and keeps it"
+                )
 
     async def release(self) -> tuple[str, ...]:
         return await self._switch.release(await self._server.nodes())
 
-    async def _evict(self, container: str, source: str) -> Done:
+    async def _evict(self, container: str, source: str) -> ActionResult:
         pods = await self._server.pods()
         pod = next((each for each in pods if each.lives and container in each.containers), None)
         if pod is None or pod.spec.node_name != source:
-            return Done(what=f"{short(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult(what=f"{short(container)} no longer runs on {source}", nothing_to_do=True)
         peers = [each for each in pods if each.lives and each.workload == pod.workload]
         if (stays := service_view(pod.workload, peers).stays) is not None:
-            raise CannotAct(f"{pod.name} stays where it is: {stays}")
+            raise DriverError(f"{pod.name} stays where it is: {stays}")
         await self._server.evict(pod)
         anew = await self._replaced(pod, peers)
         where = sorted({each.spec.node_name for each in anew})
         if source in where:
-            raise CannotAct(
+            raise DriverError(
                 f"{pod.name} was evicted from {source}, but Kubernetes started it there again: let its "
                 "scheduler ask the extender"
             )
-        return Done(
+        return ActionResult(
             what=f"evicted {pod.name} from {source}; Kubernetes started it anew on {', '.join(where)}",
             containers=tuple(id_ for each in anew for id_ in each.containers),
         )
 
-    async def _replaced(self, pod: Pod, peers: list[Pod]) -> list[Pod]:
+    async def _replaced(self, pod: KubePod, peers: list[KubePod]) -> list[KubePod]:
         """Wait until a pod is gone, and as many as before are ready; gives those that are new."""
         known = {each.metadata.uid for each in peers}
-        anew: list[Pod] = []
+        anew: list[KubePod] = []
 
         async def is_whole() -> bool:
             pods = await self._server.pods()
@@ -92,7 +94,7 @@ class Kubernetes:
         try:
             await until(is_whole, self._settings.healthy_seconds)
         except TimeoutError:
-            raise CannotAct(
+            raise DriverError(
                 f"{pod.name} was evicted, but {pod.workload} was not whole again within "
                 f"{self._settings.healthy_seconds:g} s; Kubernetes goes on trying"
             ) from None
@@ -100,7 +102,7 @@ class Kubernetes:
 
 
 @asynccontextmanager
-async def open_kubernetes(settings: Settings) -> AsyncIterator[Driver]:
+async def open_kubernetes(settings: DriverConfig) -> AsyncIterator[Driver]:
     """Kubernetes, by its API server."""
     async with connect(settings) as server:
         yield Kubernetes(server, settings)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from collector.common.quantities import parse_quantity
-from collector.drivers.interface import Mode, NodeView, ServiceView, TaskView, View
+from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
 from wire.resources import Quantities
 
@@ -64,7 +64,7 @@ class _NodeStatus(_Words, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Node(_Words, frozen=True):
+class KubeNode(_Words, frozen=True):
     """A node."""
 
     metadata: Meta
@@ -116,7 +116,7 @@ class _PodStatus(_Words, frozen=True):
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
-class Pod(_Words, frozen=True):
+class KubePod(_Words, frozen=True):
     """A pod."""
 
     metadata: Meta
@@ -164,25 +164,25 @@ class Pod(_Words, frozen=True):
         return tuple(container for container in told if container)
 
 
-class Nodes(_Words, frozen=True):
+class KubeNodeList(_Words, frozen=True):
     """A list of nodes."""
 
-    items: tuple[Node, ...] = ()
+    items: tuple[KubeNode, ...] = ()
 
 
-class Pods(_Words, frozen=True):
+class KubePodList(_Words, frozen=True):
     """A list of pods."""
 
-    items: tuple[Pod, ...] = ()
+    items: tuple[KubePod, ...] = ()
 
 
-def view_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> View:
+def view_of(nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> OrchestratorState:
     """All of it as every driver tells it."""
     living = [pod for pod in pods if pod.lives]
-    workloads: dict[str, list[Pod]] = {}
+    workloads: dict[str, list[KubePod]] = {}
     for pod in living:
         workloads.setdefault(pod.workload, []).append(pod)
-    return View(
+    return OrchestratorState(
         nodes=tuple(
             NodeView(
                 name=node.name,
@@ -208,7 +208,7 @@ def view_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> View:
     )
 
 
-def service_view(name: str, pods: list[Pod]) -> ServiceView:
+def service_view(name: str, pods: list[KubePod]) -> ServiceView:
     """A workload, by its pods; they are alike."""
     pod = pods[0]
     containers = pod.spec.containers
@@ -226,7 +226,7 @@ def service_view(name: str, pods: list[Pod]) -> ServiceView:
     )
 
 
-def _reasons(pod: Pod, replicas: int) -> Iterator[str]:
+def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
     """Why a pod may not be moved, the weightiest first."""
     leave = pod.metadata.labels.get(MOVE)
     if leave == NEVER:
@@ -241,7 +241,7 @@ def _reasons(pod: Pod, replicas: int) -> Iterator[str]:
         yield f"it has one replica {NO_LEAVE}"
 
 
-def _of_its_kind(pod: Pod) -> Iterator[str]:
+def _of_its_kind(pod: KubePod) -> Iterator[str]:
     """What no leave can change."""
     if pod.is_daemon:
         yield "it runs on every node"

@@ -3,29 +3,29 @@
 import asyncio
 from collections.abc import Iterable
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig
 from collector.drivers.hooks import SWITCHED, run_hook
-from collector.drivers.interface import CannotAct, Done
-from collector.drivers.kubernetes.client import Server
-from collector.drivers.kubernetes.models import DRAINED, OFF, Node, Pod, service_view
+from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.kubernetes.client import ApiServer
+from collector.drivers.kubernetes.models import DRAINED, OFF, KubeNode, KubePod, service_view
 from collector.drivers.polling import until
 
 
-class Switch:
+class KubernetesPower:
     """Switches nodes by the operator's commands."""
 
-    def __init__(self, server: Server, settings: Settings) -> None:
+    def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
         self._settings = settings
 
-    async def off(self, name: str) -> Done:
+    async def off(self, name: str) -> ActionResult:
         """Cordon a node, evict what runs there within its budgets, and switch it off."""
         command = self._settings.power_off_command
         if not command:
-            raise CannotAct(f"{name} stays on: power_off_command in [driver] is not set")
+            raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
         if not node.ready or _is_off(node):
-            return Done(what=f"{name} is off already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is off already", nothing_to_do=True)
         _may_go(node, pods)
         if not node.spec.unschedulable:
             await self._server.change_node(name, _cordon(cordoned=True))
@@ -34,30 +34,30 @@ class Switch:
             await asyncio.sleep(self._settings.power_grace_seconds)
             await self._server.change_node(name, _marked_off())
             await run_hook(command, name, self._settings.power_seconds)
-        except CannotAct:
+        except DriverError:
             await self._open(await self._server.node(name))
             raise
-        return Done(what=f"emptied {name} and switched it off", before=SWITCHED)
+        return ActionResult(what=f"emptied {name} and switched it off", before=SWITCHED)
 
-    async def on(self, name: str) -> Done:
+    async def on(self, name: str) -> ActionResult:
         """Switch a node on, and open it again unless someone else had cordoned it."""
         node = await self._server.node(name)
         is_off = not node.ready or _is_off(node)
         if not is_off and not node.spec.unschedulable:
-            return Done(what=f"{name} is on already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is on already", nothing_to_do=True)
         if is_off:
             await self._boot(name)
         await self._open(node)
-        return Done(what=f"switched {name} on", before=SWITCHED)
+        return ActionResult(what=f"switched {name} on", before=SWITCHED)
 
-    async def release(self, nodes: Iterable[Node]) -> tuple[str, ...]:
+    async def release(self, nodes: Iterable[KubeNode]) -> tuple[str, ...]:
         """Open what was cordoned to be switched off, and never was."""
         left = [node for node in nodes if DRAINED in node.metadata.annotations and not _is_off(node)]
         for node in left:
             await self._open(node)
         return tuple(f"uncordoned {node.name}, which was emptied but not switched off" for node in left)
 
-    async def _open(self, node: Node) -> None:
+    async def _open(self, node: KubeNode) -> None:
         marks = node.metadata.annotations
         if DRAINED in marks:
             await self._server.change_node(node.name, _cordon(cordoned=False))
@@ -74,7 +74,7 @@ class Switch:
                 if pod.metadata.deletion_timestamp is None:
                     try:
                         await self._server.evict(pod)
-                    except CannotAct as error:  # a budget may say otherwise when the last one is ready
+                    except DriverError as error:  # a budget may say otherwise when the last one is ready
                         why = f" ({pod.name}: {error})"
             return not left
 
@@ -82,12 +82,12 @@ class Switch:
             await until(is_empty, self._settings.empty_seconds)
         except TimeoutError:
             seconds = self._settings.empty_seconds
-            raise CannotAct(f"{name} stays on: after {seconds:g} s it was not empty{why}") from None
+            raise DriverError(f"{name} stays on: after {seconds:g} s it was not empty{why}") from None
 
     async def _boot(self, name: str) -> None:
         command, seconds = self._settings.power_on_command, self._settings.power_seconds
         if not command:
-            raise CannotAct(f"{name} stays off: power_on_command in [driver] is not set")
+            raise DriverError(f"{name} stays off: power_on_command in [driver] is not set")
         await run_hook(command, name, seconds)
 
         async def is_ready() -> bool:
@@ -96,13 +96,13 @@ class Switch:
         try:
             await until(is_ready, seconds)
         except TimeoutError:
-            raise CannotAct(f"{name} was switched on, but was not ready within {seconds:g} s") from None
+            raise DriverError(f"{name} was switched on, but was not ready within {seconds:g} s") from None
 
 
-def _may_go(node: Node, pods: Iterable[Pod]) -> None:
+def _may_go(node: KubeNode, pods: Iterable[KubePod]) -> None:
     if node.is_manager:
-        raise CannotAct(f"{node.name} stays on: it belongs to the control plane")
-    workloads: dict[str, list[Pod]] = {}
+        raise DriverError(f"{node.name} stays on: it belongs to the control plane")
+    workloads: dict[str, list[KubePod]] = {}
     for pod in pods:
         if pod.lives:
             workloads.setdefault(pod.workload, []).append(pod)
@@ -110,10 +110,10 @@ def _may_go(node: Node, pods: Iterable[Pod]) -> None:
         if not any(pod.spec.node_name == node.name and _must_leave(pod) for pod in members):
             continue
         if (stays := service_view(name, members).stays) is not None:
-            raise CannotAct(f"{node.name} stays on: {name} runs there, and {stays}")
+            raise DriverError(f"{node.name} stays on: {name} runs there, and {stays}")
 
 
-def _must_leave(pod: Pod) -> bool:
+def _must_leave(pod: KubePod) -> bool:
     return not (pod.is_daemon or pod.is_static) and pod.status.phase in {"Pending", "Running"}
 
 
@@ -126,5 +126,5 @@ def _marked_off() -> dict[str, object]:
     return {"metadata": {"annotations": {OFF: "true"}}}
 
 
-def _is_off(node: Node) -> bool:
+def _is_off(node: KubeNode) -> bool:
     return OFF in node.metadata.annotations

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from collector.drivers.docker.client import Engine, Json, Refused, filtered
-from collector.drivers.interface import CannotAct
-from collector.drivers.swarm.models import Cluster, Node, Service, Task
+from collector.drivers.docker.client import Engine, EngineError, Json, filtered
+from collector.drivers.interface import DriverError
+from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 
 _TRIES = 5
 """Someone else may change the same thing at the same time, but not for ever."""
@@ -17,27 +17,27 @@ class Manager:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def look(self) -> Cluster:
+    async def look(self) -> SwarmState:
         """Everything that is or ought to be running, at one moment as far as three questions allow."""
         nodes, services, tasks = await asyncio.gather(
-            self._engine.get("/nodes", tuple[Node, ...]),
-            self._engine.get("/services", tuple[Service, ...]),
-            self._engine.get("/tasks", tuple[Task, ...], filters=filtered(desired_state="running")),
+            self._engine.get("/nodes", tuple[SwarmNode, ...]),
+            self._engine.get("/services", tuple[SwarmService, ...]),
+            self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(desired_state="running")),
         )
-        return Cluster.of(nodes, services, tasks)
+        return SwarmState.of(nodes, services, tasks)
 
-    async def service(self, service_id: str) -> Service:
-        return await self._engine.get(f"/services/{service_id}", Service)
+    async def service(self, service_id: str) -> SwarmService:
+        return await self._engine.get(f"/services/{service_id}", SwarmService)
 
-    async def tasks(self, service_id: str) -> tuple[Task, ...]:
+    async def tasks(self, service_id: str) -> tuple[SwarmTask, ...]:
         """A service's tasks, the ended ones that Swarm remembers as well."""
-        return await self._engine.get("/tasks", tuple[Task, ...], filters=filtered(service=service_id))
+        return await self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(service=service_id))
 
-    async def node(self, node_id: str) -> Node:
-        return await self._engine.get(f"/nodes/{node_id}", Node)
+    async def node(self, node_id: str) -> SwarmNode:
+        return await self._engine.get(f"/nodes/{node_id}", SwarmNode)
 
-    async def tasks_on(self, node_id: str) -> tuple[Task, ...]:
-        return await self._engine.get("/tasks", tuple[Task, ...], filters=filtered(node=node_id))
+    async def tasks_on(self, node_id: str) -> tuple[SwarmTask, ...]:
+        return await self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(node=node_id))
 
     async def change_service(self, service_id: str, change: Callable[[Json], Json]) -> None:
         """Give a service the spec that `change` makes of its latest; nothing is sent if that is the same."""
@@ -45,7 +45,7 @@ class Manager:
             service = await self.service(service_id)
             if await self._change(f"/services/{service_id}", service, change):
                 return
-        raise CannotAct(f"someone else keeps changing the service {service_id}")
+        raise DriverError(f"someone else keeps changing the service {service_id}")
 
     async def change_node(self, node_id: str, change: Callable[[Json], Json]) -> None:
         """Likewise for a node."""
@@ -53,15 +53,15 @@ class Manager:
             node = await self.node(node_id)
             if await self._change(f"/nodes/{node_id}", node, change):
                 return
-        raise CannotAct(f"someone else keeps changing the node {node_id}")
+        raise DriverError(f"someone else keeps changing the node {node_id}")
 
-    async def _change(self, path: str, now: Service | Node, change: Callable[[Json], Json]) -> bool:
+    async def _change(self, path: str, now: SwarmService | SwarmNode, change: Callable[[Json], Json]) -> bool:
         wanted = change(now.spec)
         if wanted == now.spec:
             return True
         try:
             await self._engine.post(f"{path}/update", wanted, version=now.version.index)
-        except Refused as refused:
+        except EngineError as refused:
             if refused.is_conflict:
                 return False
             raise

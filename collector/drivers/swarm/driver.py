@@ -3,17 +3,17 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig
 from collector.drivers.describe import short
 from collector.drivers.docker.client import connect
 from collector.drivers.docker.cuts import cut, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.interface import CannotAct, Done, Driver, View
+from collector.drivers.interface import ActionResult, Driver, DriverError, OrchestratorState
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.moves import Mover
-from collector.drivers.swarm.power import Switch
+from collector.drivers.swarm.power import SwarmPower
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 class Swarm:
@@ -22,16 +22,16 @@ class Swarm:
     name = "swarm"
     dry = False
 
-    def __init__(self, manager: Manager, engines: Engines, settings: Settings) -> None:
+    def __init__(self, manager: Manager, engines: Engines, settings: DriverConfig) -> None:
         self._manager = manager
         self._engines = engines
         self._mover = Mover(manager, settings)
-        self._switch = Switch(manager, settings, engines.strangers)
+        self._switch = SwarmPower(manager, settings, engines.strangers)
 
-    async def view(self) -> View:
+    async def view(self) -> OrchestratorState:
         return (await self._manager.look()).view()
 
-    async def carry_out(self, action: Action) -> Done:
+    async def carry_out(self, action: Action) -> ActionResult:
         match action:
             case Move():
                 return await self._mover.move(action.task, action.source, action.target)
@@ -39,11 +39,11 @@ class Swarm:
                 # A new task has what its service asks for, so that a move is all that there is to it.
                 return await self._mover.move(action.task, action.node, target)
             case Kill():
-                raise CannotAct(
+                raise DriverError(
                     f"{short(action.task)} cannot wait: Swarm would start it anew at once, wherever it fits"
                 )
             case Start():
-                raise CannotAct(f"{short(action.task)} is started by Swarm itself, as soon as it fits")
+                raise DriverError(f"{short(action.task)} is started by Swarm itself, as soon as it fits")
             case Cut():
                 return await cut(self._engines.of(action.node), action)
             case Power(on=True):
@@ -51,7 +51,7 @@ class Swarm:
             case Power():
                 return await self._switch.off(action.node)
 
-    async def undo(self, action: Action, done: Done) -> None:
+    async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
             case Move(source=source) | Kill(node=source):
                 await self._move_back(done, source)
@@ -66,7 +66,7 @@ class Swarm:
         cluster = await self._manager.look()
         return (*await self._mover.release(cluster), *await self._switch.release(cluster))
 
-    async def _move_back(self, done: Done, source: str) -> None:
+    async def _move_back(self, done: ActionResult, source: str) -> None:
         cluster = await self._manager.look()
         for container in done.containers:
             if (task := cluster.task(container)) is not None:
@@ -74,9 +74,9 @@ class Swarm:
 
 
 @asynccontextmanager
-async def open_swarm(settings: Settings) -> AsyncIterator[Driver]:
+async def open_swarm(settings: DriverConfig) -> AsyncIterator[Driver]:
     """A Swarm, by its managers' addresses."""
     if not settings.manager_addresses:
-        raise Complaint("driver.name is swarm, but driver.managers names none: write a manager's address")
+        raise UserError("driver.name is swarm, but driver.managers names none: write a manager's address")
     async with connect(settings.manager_addresses, settings) as engine, open_engines(settings) as engines:
         yield Swarm(Manager(engine), engines, settings)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from collector.drivers.docker.client import Json
-from collector.drivers.interface import CannotAct, Mode, NodeView, ServiceView, TaskView, View
+from collector.drivers.interface import DriverError, Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
 from collector.drivers.swarm.specs import as_written, constraints_of
 from wire.resources import Quantities
@@ -39,7 +39,7 @@ class _NodeStatus(msgspec.Struct, rename="pascal", frozen=True):
     state: str = "unknown"
 
 
-class Node(msgspec.Struct, rename="pascal", frozen=True):
+class SwarmNode(msgspec.Struct, rename="pascal", frozen=True):
     """One of `GET /nodes`."""
 
     id: str = msgspec.field(name="ID")
@@ -74,7 +74,7 @@ class _UpdateStatus(msgspec.Struct, rename="pascal", frozen=True):
     message: str = ""
 
 
-class Service(msgspec.Struct, rename="pascal", frozen=True):
+class SwarmService(msgspec.Struct, rename="pascal", frozen=True):
     """One of `GET /services`."""
 
     id: str = msgspec.field(name="ID")
@@ -106,7 +106,7 @@ class _TaskStatus(msgspec.Struct, rename="pascal", frozen=True):
     container_status: _ContainerStatus | None = None
 
 
-class Task(msgspec.Struct, rename="pascal", frozen=True):
+class SwarmTask(msgspec.Struct, rename="pascal", frozen=True):
     """One of `GET /tasks`."""
 
     id: str = msgspec.field(name="ID")
@@ -135,15 +135,17 @@ class Task(msgspec.Struct, rename="pascal", frozen=True):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SwarmState:
     """A Swarm at one moment. The service of each task is here too, and so is its node, if it has one."""
 
-    nodes: tuple[Node, ...]
-    services: tuple[Service, ...]
-    tasks: tuple[Task, ...]
+    nodes: tuple[SwarmNode, ...]
+    services: tuple[SwarmService, ...]
+    tasks: tuple[SwarmTask, ...]
 
     @classmethod
-    def of(cls, nodes: tuple[Node, ...], services: tuple[Service, ...], tasks: tuple[Task, ...]) -> "Cluster":
+    def of(
+        cls, nodes: tuple[SwarmNode, ...], services: tuple[SwarmService, ...], tasks: tuple[SwarmTask, ...]
+    ) -> "SwarmState":
         """What three questions gave; what came or went between them is left out."""
         known = {service.id for service in services}
         places = {"", *(node.id for node in nodes)}
@@ -154,30 +156,32 @@ class Cluster:
         )
 
     @cached_property
-    def service_of(self) -> Mapping[str, Service]:
+    def service_of(self) -> Mapping[str, SwarmService]:
         return {service.id: service for service in self.services}
 
     @cached_property
-    def node_of(self) -> Mapping[str, Node]:
+    def node_of(self) -> Mapping[str, SwarmNode]:
         return {node.id: node for node in self.nodes}
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> SwarmNode:
         """The node of a name; names are the hosts', which Swarm does not keep apart."""
         match [node for node in self.nodes if node.name == name]:
             case [node]:
                 return node
             case []:
-                raise CannotAct(f"Swarm knows no node {name}")
+                raise DriverError(f"Swarm knows no node {name}")
             case _:
-                raise CannotAct(f"Swarm knows several nodes called {name}: give each host a name of its own")
+                raise DriverError(
+                    f"Swarm knows several nodes called {name}: give each host a name of its own"
+                )
 
-    def task(self, container: str) -> Task | None:
+    def task(self, container: str) -> SwarmTask | None:
         return next((task for task in self.tasks if task.wanted and task.container == container), None)
 
-    def view(self) -> View:
+    def view(self) -> OrchestratorState:
         """All of it as every driver tells it."""
         names = {node.id: node.name for node in self.nodes}
-        return View(
+        return OrchestratorState(
             nodes=tuple(
                 NodeView(
                     name=node.name,
@@ -202,7 +206,7 @@ class Cluster:
         )
 
 
-def service_view(service: Service) -> ServiceView:
+def service_view(service: SwarmService) -> ServiceView:
     """A service as its user described it."""
     spec = as_written(service.spec)
     template: Json = spec.get("TaskTemplate") or {}

@@ -5,16 +5,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig
 from collector.drivers.describe import short
-from collector.drivers.interface import CannotAct, Done
+from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.polling import LOOK_SECONDS
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (
-    Cluster,
-    Node,
-    Service,
-    Task,
+    SwarmNode,
+    SwarmService,
+    SwarmState,
+    SwarmTask,
     local_data,
     service_view,
     stop_seconds,
@@ -25,12 +25,12 @@ _FAILED = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class MovePath:
     """How a service's tasks get from one node to another. Those of them that run elsewhere are left alone."""
 
-    service: Service
-    source: Node
-    target: Node
+    service: SwarmService
+    source: SwarmNode
+    target: SwarmNode
     there: tuple[str, ...]
     """Constraints under which Swarm has nowhere else to go."""
     back: tuple[str, ...]
@@ -45,29 +45,29 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class MoveProgress:
     """What is seen of a move that is under way."""
 
-    service: Service
-    tasks: tuple[Task, ...]
+    service: SwarmService
+    tasks: tuple[SwarmTask, ...]
     source_is_up: bool
     target_is_up: bool
 
     @property
-    def wanted(self) -> list[Task]:
+    def wanted(self) -> list[SwarmTask]:
         return [task for task in self.tasks if task.wanted]
 
 
-def way_of(cluster: Cluster, task: Task, target_name: str) -> Way:
-    """How a task would get to a node; raises `CannotAct` if it may not, or cannot."""
+def way_of(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePath:
+    """How a task would get to a node; raises `DriverError` if it may not, or cannot."""
     service, source = cluster.service_of[task.service_id], cluster.node_of[task.node_id]
     target = cluster.node(target_name)
     if (stays := service_view(service).stays) is not None:
-        raise CannotAct(f"{service.name} stays where it is: {stays}")
+        raise DriverError(f"{service.name} stays where it is: {stays}")
     if not (target.ready and target.active):
-        raise CannotAct(f"{service.name} cannot move to {target.name}: the node is down, paused or drained")
+        raise DriverError(f"{service.name} cannot move to {target.name}: the node is down, paused or drained")
     if service.is_updating:
-        raise CannotAct(f"{service.name} is being updated: its tasks are on the move already")
+        raise DriverError(f"{service.name} is being updated: its tasks are on the move already")
     mine = [each for each in cluster.tasks if each.wanted and each.service_id == service.id]
     count = Counter(each.node_id for each in mine)
     elsewhere = count.keys() - {source.id, ""}
@@ -81,7 +81,7 @@ def way_of(cluster: Cluster, task: Task, target_name: str) -> Way:
     else:
         there = (f"node.id=={target.id}",)
     spec = as_written(service.spec)
-    return Way(
+    return MovePath(
         service=service,
         source=source,
         target=target,
@@ -94,7 +94,7 @@ def way_of(cluster: Cluster, task: Task, target_name: str) -> Way:
     )
 
 
-def _back(source: Node, target: Node, elsewhere: set[str]) -> tuple[str, ...]:
+def _back(source: SwarmNode, target: SwarmNode, elsewhere: set[str]) -> tuple[str, ...]:
     if not elsewhere:
         return (f"node.id=={source.id}",)
     return () if target.id in elsewhere else (f"node.id!={target.id}",)
@@ -107,32 +107,32 @@ class _NotWell(Exception):  # noqa: N818 - a state of the service
 class Mover:
     """Moves tasks."""
 
-    def __init__(self, manager: Manager, settings: Settings) -> None:
+    def __init__(self, manager: Manager, settings: DriverConfig) -> None:
         self._manager = manager
         self._settings = settings
 
-    async def move(self, container: str, source: str, target: str) -> Done:
+    async def move(self, container: str, source: str, target: str) -> ActionResult:
         """Move a container, together with those of its service that run on the same node."""
         cluster = await self._manager.look()
         task = cluster.task(container)
         if task is None or cluster.node_of[task.node_id].name != source:
-            return Done(what=f"{short(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult(what=f"{short(container)} no longer runs on {source}", nothing_to_do=True)
         if source == target:
-            return Done(what=f"{short(container)} runs on {target} already", nothing_to_do=True)
+            return ActionResult(what=f"{short(container)} runs on {target} already", nothing_to_do=True)
         way = way_of(cluster, task, target)
         await self._steer(way, way.there)
         try:
             arrived = await self._wait(way, _arrived)
         except _NotWell as failure:
-            raise CannotAct(await self._put_back(way, str(failure))) from None
+            raise DriverError(await self._put_back(way, str(failure))) from None
         said = _told(way, arrived, cluster)
         try:
             await self._manager.change_service(way.service.id, as_written)
-        except CannotAct as error:  # it has moved all the same
+        except DriverError as error:  # it has moved all the same
             said = f"{said}; the constraints that led it there are still to be lifted ({error})"
-        return Done(what=said, containers=tuple(each.container for each in arrived))
+        return ActionResult(what=said, containers=tuple(each.container for each in arrived))
 
-    async def release(self, cluster: Cluster) -> tuple[str, ...]:
+    async def release(self, cluster: SwarmState) -> tuple[str, ...]:
         """Lift what constraints of ours are left on services that are not on the move."""
         left = [
             service for service in cluster.services if is_marked(service.spec) and not service.is_updating
@@ -141,13 +141,13 @@ class Mover:
             await self._manager.change_service(service.id, as_written)
         return tuple(f"lifted the constraints that a move left on {service.name}" for service in left)
 
-    async def _steer(self, way: Way, constraints: tuple[str, ...]) -> None:
+    async def _steer(self, way: MovePath, constraints: tuple[str, ...]) -> None:
         def change(spec: dict[str, object]) -> dict[str, object]:
             return steered(spec, constraints, way.order, self._settings.watch_seconds)
 
         await self._manager.change_service(way.service.id, change)
 
-    async def _put_back(self, way: Way, failure: str) -> str:
+    async def _put_back(self, way: MovePath, failure: str) -> str:
         """Have all as it was, and say so. A constraint keeps Swarm from preferring what has just failed."""
         said = f"{way.service.name} did not become healthy on {way.target.name} ({failure})"
         try:
@@ -162,11 +162,13 @@ class Mover:
             except _NotWell as worse:
                 said = f"{said}; it was put back, but does not run yet ({worse})"
             await self._manager.change_service(way.service.id, as_written)
-        except CannotAct as error:
+        except DriverError as error:
             return f"{said}; the constraints of the move are still to be lifted ({error})"
         return said
 
-    async def _wait(self, way: Way, judge: Callable[[Way, Sight], list[Task] | None]) -> list[Task]:
+    async def _wait(
+        self, way: MovePath, judge: Callable[[MovePath, MoveProgress], list[SwarmTask] | None]
+    ) -> list[SwarmTask]:
         """Look until `judge` is content; what keeps it from being so is in the `_NotWell` that ends it."""
         why = "nothing was heard of it"
         seconds = self._settings.healthy_seconds + self._settings.watch_seconds + way.stop_seconds
@@ -175,7 +177,9 @@ class Mover:
                 while True:
                     try:
                         sight = await self._look(way)
-                    except CannotAct as error:  # a manager that is lost for a moment does not stop the Swarm
+                    except (
+                        DriverError
+                    ) as error:  # a manager that is lost for a moment does not stop the Swarm
                         why = str(error)
                     else:
                         if (content := judge(way, sight)) is not None:
@@ -185,17 +189,17 @@ class Mover:
         except TimeoutError:
             raise _NotWell(f"{why}, after {seconds:g} s") from None
 
-    async def _look(self, way: Way) -> Sight:
+    async def _look(self, way: MovePath) -> MoveProgress:
         service, tasks, source, target = await asyncio.gather(
             self._manager.service(way.service.id),
             self._manager.tasks(way.service.id),
             self._manager.node(way.source.id),
             self._manager.node(way.target.id),
         )
-        return Sight(service, tasks, source.ready, target.ready)
+        return MoveProgress(service, tasks, source.ready, target.ready)
 
 
-def _arrived(way: Way, sight: Sight) -> list[Task] | None:
+def _arrived(way: MovePath, sight: MoveProgress) -> list[SwarmTask] | None:
     """The tasks that run anew, once all of the service's are healthy, were watched, and left the source."""
     if not sight.target_is_up:
         raise _NotWell("the node went down")
@@ -210,14 +214,14 @@ def _arrived(way: Way, sight: Sight) -> list[Task] | None:
     return [task for task in sight.wanted if task.id not in way.tasks]
 
 
-def _is_back(way: Way, sight: Sight) -> list[Task] | None:
+def _is_back(way: MovePath, sight: MoveProgress) -> list[SwarmTask] | None:
     """All tasks of the service, once none of them is new on the target and as many run as before."""
     anew = {task.node_id for task in sight.wanted if task.id not in way.tasks}
     whole = len(sight.wanted) == len(way.tasks) and all(task.runs for task in sight.wanted)
     return sight.wanted if whole and (not way.back or way.target.id not in anew) else None
 
 
-def _trouble(way: Way, sight: Sight) -> str:
+def _trouble(way: MovePath, sight: MoveProgress) -> str:
     """What is the matter, in Swarm's own words."""
     anew = [task for task in sight.tasks if task.id not in way.tasks]
     told = next((task.status.err for task in anew if task.status.err), "")
@@ -227,7 +231,7 @@ def _trouble(way: Way, sight: Sight) -> str:
     )
 
 
-def _told(way: Way, arrived: list[Task], cluster: Cluster) -> str:
+def _told(way: MovePath, arrived: list[SwarmTask], cluster: SwarmState) -> str:
     names = [cluster.node_of[task.node_id].name for task in arrived if task.node_id in cluster.node_of]
     count = "a task" if way.moved == 1 else f"all {way.moved} tasks"
     said = f"moved {count} of {way.service.name} from {way.source.name} to {way.target.name}, {way.order}"

@@ -3,41 +3,41 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig
 from collector.drivers.docker.client import Json
 from collector.drivers.hooks import SWITCHED, run_hook
-from collector.drivers.interface import CannotAct, Done, Mode
+from collector.drivers.interface import ActionResult, DriverError, Mode
 from collector.drivers.polling import until
 from collector.drivers.swarm.client import Manager
-from collector.drivers.swarm.models import DRAINED, OFF, Cluster, Node, service_view
+from collector.drivers.swarm.models import DRAINED, OFF, SwarmNode, SwarmState, service_view
 
 _ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
 _DRAIN, _ACTIVE = "drain", "active"
 
 
-class Switch:
+class SwarmPower:
     """Switches nodes by the operator's commands."""
 
     def __init__(
-        self, manager: Manager, settings: Settings, strangers: Callable[[str], Awaitable[list[str]]]
+        self, manager: Manager, settings: DriverConfig, strangers: Callable[[str], Awaitable[list[str]]]
     ) -> None:
         self._manager = manager
         self._settings = settings
         self._strangers = strangers
         """The containers on a node that are not Swarm's, as far as anybody can tell."""
 
-    async def off(self, name: str) -> Done:
+    async def off(self, name: str) -> ActionResult:
         """Drain a node, see its tasks run elsewhere, and switch it off."""
         command = self._settings.power_off_command
         if not command:
-            raise CannotAct(f"{name} stays on: power_off_command in [driver] is not set")
+            raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
         cluster = await self._manager.look()
         node = cluster.node(name)
         if not node.ready or OFF in node.labels:
-            return Done(what=f"{name} is off already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is off already", nothing_to_do=True)
         _may_go(cluster, node)
         if strangers := await self._strangers(name):
-            raise CannotAct(f"{name} stays on: {', '.join(strangers)} run there, unknown to Swarm")
+            raise DriverError(f"{name} stays on: {', '.join(strangers)} run there, unknown to Swarm")
         services = {task.service_id for task in cluster.tasks if task.wanted and task.node_id == node.id}
         await self._manager.change_node(node.id, _drained)
         try:
@@ -45,32 +45,32 @@ class Switch:
             await asyncio.sleep(self._settings.power_grace_seconds)
             await self._manager.change_node(node.id, _labelled_off)
             await run_hook(command, name, self._settings.power_seconds)
-        except CannotAct:
+        except DriverError:
             await self._manager.change_node(node.id, _reactivated)
             raise
-        return Done(what=f"drained {name} and switched it off", before=SWITCHED)
+        return ActionResult(what=f"drained {name} and switched it off", before=SWITCHED)
 
-    async def on(self, name: str) -> Done:
+    async def on(self, name: str) -> ActionResult:
         """Switch a node on, and give it tasks again unless someone else had drained it."""
         node = (await self._manager.look()).node(name)
         is_off = not node.ready or OFF in node.labels
         if node.active and not is_off:
-            return Done(what=f"{name} is on already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is on already", nothing_to_do=True)
         if is_off:
             await self._boot(node)
         await self._manager.change_node(node.id, _reactivated)
         active = (await self._manager.node(node.id)).active
         said = f"switched {name} on" + ("" if active else "; it is still drained, not by us")
-        return Done(what=said, before=SWITCHED)
+        return ActionResult(what=said, before=SWITCHED)
 
-    async def release(self, cluster: Cluster) -> tuple[str, ...]:
+    async def release(self, cluster: SwarmState) -> tuple[str, ...]:
         """Reactivate what was drained to be switched off, and never was."""
         left = [node for node in cluster.nodes if DRAINED in node.labels and OFF not in node.labels]
         for node in left:
             await self._manager.change_node(node.id, _reactivated)
         return tuple(f"reactivated {node.name}, which was drained but not switched off" for node in left)
 
-    async def _empty(self, node: Node, services: set[str]) -> None:
+    async def _empty(self, node: SwarmNode, services: set[str]) -> None:
         """Wait until nothing runs there, and what did runs elsewhere."""
 
         async def is_empty() -> bool:
@@ -81,15 +81,15 @@ class Switch:
         try:
             await until(is_empty, self._settings.empty_seconds)
         except TimeoutError:
-            raise CannotAct(
+            raise DriverError(
                 f"{node.name} stays on: after {self._settings.empty_seconds:g} s it was not empty, or what "
                 "ran there did not run elsewhere"
             ) from None
 
-    async def _boot(self, node: Node) -> None:
+    async def _boot(self, node: SwarmNode) -> None:
         command, seconds = self._settings.power_on_command, self._settings.power_seconds
         if not command:
-            raise CannotAct(f"{node.name} stays off: power_on_command in [driver] is not set")
+            raise DriverError(f"{node.name} stays off: power_on_command in [driver] is not set")
         await run_hook(command, node.name, seconds)
 
         async def is_ready() -> bool:
@@ -98,20 +98,22 @@ class Switch:
         try:
             await until(is_ready, seconds)
         except TimeoutError:
-            raise CannotAct(f"{node.name} was switched on, but was not ready within {seconds:g} s") from None
+            raise DriverError(
+                f"{node.name} was switched on, but was not ready within {seconds:g} s"
+            ) from None
 
 
-def _may_go(cluster: Cluster, node: Node) -> None:
+def _may_go(cluster: SwarmState, node: SwarmNode) -> None:
     if node.is_manager:
-        raise CannotAct(f"{node.name} stays on: it is a manager, and Swarm needs most of them")
+        raise DriverError(f"{node.name} stays on: it is a manager, and Swarm needs most of them")
     if not any(each.ready and each.active and each.id != node.id for each in cluster.nodes):
-        raise CannotAct(f"{node.name} stays on: no other node takes tasks")
+        raise DriverError(f"{node.name} stays on: no other node takes tasks")
     for task in cluster.tasks:
         if not task.wanted or task.node_id != node.id:
             continue
         service = service_view(cluster.service_of[task.service_id])
         if service.stays is not None and service.mode is not Mode.GLOBAL:
-            raise CannotAct(f"{node.name} stays on: {service.name} runs there, and {service.stays}")
+            raise DriverError(f"{node.name} stays on: {service.name} runs there, and {service.stays}")
 
 
 def _drained(spec: Json) -> Json:

@@ -13,9 +13,9 @@ import aiohttp
 import msgspec
 from aiohttp import hdrs
 
-from collector.config import Endpoint
-from collector.history.interface import Unavailable
-from wire.errors import Complaint
+from collector.config import EndpointConfig
+from collector.history.interface import HistoryUnavailable
+from wire.errors import UserError
 from wire.version import __version__
 
 _LONGEST_TEXT = 300
@@ -62,20 +62,20 @@ _instants = msgspec.json.Decoder(_Answer[Instant])
 _ranges = msgspec.json.Decoder(_Answer[Range])
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a bug
+class StoreRejected(Exception):  # noqa: N818 - an answer, not a bug
     """The store will never take this request; the message says why, for a person."""
 
 
 class Client:
     """A store, as it is spoken to; made by `connect`."""
 
-    def __init__(self, settings: Endpoint, session: aiohttp.ClientSession) -> None:
+    def __init__(self, settings: EndpointConfig, session: aiohttp.ClientSession) -> None:
         self._settings = settings
         self._session = session
         self.url = settings.url.rstrip("/")
 
     async def write(self, packed: bytes, url: str = "") -> None:
-        """Hand over a request of remote write; raises `Unavailable`, or `Refused` if it is in vain."""
+        """Send a remote write request; raises `HistoryUnavailable`, or `StoreRejected` for good."""
         headers = {
             hdrs.CONTENT_TYPE: "application/x-protobuf",
             hdrs.CONTENT_ENCODING: "snappy",
@@ -83,9 +83,9 @@ class Client:
         }
         status, said = await self._post(url or f"{self.url}/api/v1/write", packed, headers)
         if status in _NEVER:
-            raise Refused(_excerpt(status, said))
+            raise StoreRejected(_excerpt(status, said))
         if status // 100 != 2:  # noqa: PLR2004 - any of the 2xx
-            raise Unavailable(_excerpt(status, said))
+            raise HistoryUnavailable(_excerpt(status, said))
 
     async def query(self, promql: str, at: float) -> list[Instant]:
         """Every series that an expression gives at one time."""
@@ -108,7 +108,7 @@ class Client:
         form = aiohttp.FormData({**asked, "latency_offset": "1ms", "nocache": "1"})()
         status, said = await self._post(f"{self.url}/api/v1/{what}", form)
         if status != HTTPStatus.OK:
-            raise Unavailable(_excerpt(status, said))
+            raise HistoryUnavailable(_excerpt(status, said))
         return said
 
     async def _parsed(self, decoder: msgspec.json.Decoder[Found], body: bytes) -> Found:
@@ -116,7 +116,7 @@ class Client:
             # Many megabytes may come, and others want to be answered meanwhile.
             return await asyncio.to_thread(decoder.decode, body)
         except msgspec.DecodeError as error:
-            raise Unavailable(
+            raise HistoryUnavailable(
                 f"it does not answer as Prometheus does ({error}): is the address right?"
             ) from error
 
@@ -127,11 +127,11 @@ class Client:
             async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise Unavailable(_reason(error)) from error
+            raise HistoryUnavailable(_reason(error)) from error
 
 
 @asynccontextmanager
-async def connect(settings: Endpoint, key: str) -> AsyncIterator[Client]:
+async def connect(settings: EndpointConfig, key: str) -> AsyncIterator[Client]:
     """A client while the block runs; `key` names the table of its settings, for complaints."""
     connector = aiohttp.TCPConnector(ssl=_tls(settings, key), limit=4)
     headers = {hdrs.USER_AGENT: f"wattpack-collector/{__version__}", **_credentials(settings, key)}
@@ -140,7 +140,7 @@ async def connect(settings: Endpoint, key: str) -> AsyncIterator[Client]:
         yield Client(settings, session)
 
 
-def _credentials(settings: Endpoint, key: str) -> dict[str, str]:
+def _credentials(settings: EndpointConfig, key: str) -> dict[str, str]:
     if settings.token_file:
         return {hdrs.AUTHORIZATION: f"Bearer {_secret(settings.token_file, f'{key}.token_file')}"}
     if settings.username:
@@ -154,10 +154,10 @@ def _secret(path: str, key: str) -> str:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise Complaint(f"cannot read {path} ({str(why).lower()}): check {key}") from error
+        raise UserError(f"cannot read {path} ({str(why).lower()}): check {key}") from error
 
 
-def _tls(settings: Endpoint, key: str) -> ssl.SSLContext | bool:
+def _tls(settings: EndpointConfig, key: str) -> ssl.SSLContext | bool:
     if not (settings.ca_file or settings.cert_file):
         return True
     try:
@@ -165,7 +165,7 @@ def _tls(settings: Endpoint, key: str) -> ssl.SSLContext | bool:
         if settings.cert_file:
             context.load_cert_chain(settings.cert_file, settings.key_file or None)
     except (OSError, ssl.SSLError) as error:
-        raise Complaint(
+        raise UserError(
             f"cannot use the certificates for {settings.url} ({str(error).lower()}): "
             f"check ca_file, cert_file and key_file in [{key}]"
         ) from error

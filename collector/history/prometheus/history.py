@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from collector.common.outages import Part, Troubles
+from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig
 from collector.history.interface import (
     Account,
@@ -26,27 +26,27 @@ from collector.history.interface import (
     GroupBy,
     Happened,
     History,
+    HistoryUnavailable,
     Kept,
     Mean,
+    OutboxStatus,
     Recollection,
     Series,
-    Standing,
     SubjectKind,
-    Unavailable,
     UsageWord,
     Used,
-    Waiting,
+    WindowEnd,
 )
 from collector.history.prometheus.client import Client, connect
 from collector.history.prometheus.encoding import pack
 from collector.history.prometheus.outbox import Outbox
 from collector.history.prometheus.reader import is_pulled
-from collector.history.prometheus.series import Past
+from collector.history.prometheus.series import StoreSeries
 from collector.history.prometheus.shipper import Shipper
-from collector.history.prometheus.writer import Scribe
+from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.connection import IN_MEMORY, reason
 from collector.history.sqlite.history import open_sqlite
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import Report
 
 Result = TypeVar("Result")
@@ -65,8 +65,8 @@ class PrometheusHistory:
         self._journal = journal
         self._began_at = began_at
         self._outbox, self._shipper, self._disk = sending
-        self._past = Past(client)
-        self._scribe = Scribe()
+        self._past = StoreSeries(client)
+        self._scribe = SampleWriter()
 
     async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
         # What was read from a store is in one.
@@ -94,11 +94,11 @@ class PrometheusHistory:
         await self._on_disk(hold)
         return recollection
 
-    async def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> Mapping[str, Mean]:
+    async def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> Mapping[str, Mean]:
         return await self._journal.node_means(window_seconds, standings)
 
     async def container_means(
-        self, window_seconds: float, standings: Sequence[Standing]
+        self, window_seconds: float, standings: Sequence[WindowEnd]
     ) -> Mapping[ContainerKey, Mean]:
         return await self._journal.container_means(window_seconds, standings)
 
@@ -134,14 +134,14 @@ class PrometheusHistory:
 
     def kept(self) -> Kept:
         outbox = self._outbox
-        waiting = Waiting(outbox.waiting_reports, outbox.stored_bytes, outbox.dropped_reports)
+        waiting = OutboxStatus(outbox.waiting_reports, outbox.stored_bytes, outbox.dropped_reports)
         return replace(self._journal.kept(), waiting=waiting)
 
     async def _on_disk(self, work: Callable[[], Result]) -> Result:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._disk, work)
         except sqlite3.Error as error:
-            raise Unavailable(f"what waits for the store cannot be kept: {reason(error)}") from error
+            raise HistoryUnavailable(f"what waits for the store cannot be kept: {reason(error)}") from error
 
 
 _HELD_SECONDS: Final = 3600.0
@@ -155,11 +155,11 @@ _BEGAN_AT: Final = "began_at"
 
 @asynccontextmanager
 async def open_prometheus(
-    config: CollectorConfig, troubles: Troubles, clock: Callable[[], float]
+    config: CollectorConfig, troubles: Outages, clock: Callable[[], float]
 ) -> AsyncIterator[PrometheusHistory]:
-    """Open the file and the outbox, and ship while the block runs; raises `Complaint` when it cannot."""
+    """Open the file and the outbox, and ship while the block runs; raises `UserError` when it cannot."""
     if not config.store.url:
-        raise Complaint(
+        raise UserError(
             'history.store is "prometheus", but nothing says where that is: set store.url, '
             "such as http://127.0.0.1:8428"
         )
@@ -170,7 +170,7 @@ async def open_prometheus(
         disk = held.enter_context(ThreadPoolExecutor(1, thread_name_prefix="outbox"))
         outbox = Outbox(path if path == IN_MEMORY else f"{path}.outbox", config.store.outbox_max_bytes)
         held.callback(outbox.close)
-        troubles.watch(Part.STORE)
+        troubles.watch(Dependency.STORE)
         shipper = Shipper(outbox, client, config.store.write_url, disk, troubles)
         shipping = asyncio.create_task(shipper.run())
         # What is there at the end gets one more chance; the rest waits for the next start.

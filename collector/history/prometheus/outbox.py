@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.history.sqlite.connection import IN_MEMORY, reason
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS outbox (
@@ -33,7 +33,7 @@ class Outbox:
     """A queue of packed requests."""
 
     def __init__(self, path: str, max_bytes: int) -> None:
-        """Open the file or make it; raises `Complaint` when it cannot be had."""
+        """Open the file or make it; raises `UserError` when it cannot be had."""
         self._max_bytes = max_bytes
         try:
             self._connection = sqlite3.connect(
@@ -45,7 +45,7 @@ class Outbox:
             self._connection.execute(_TABLE)
             row = self._connection.execute("SELECT count(*), total(length(body)), total(reports) FROM outbox")
         except sqlite3.Error as error:
-            raise Complaint(
+            raise UserError(
                 f"cannot keep what waits for the store in {path} ({reason(error)}): "
                 "move it away, or choose another history.path"
             ) from error

@@ -27,7 +27,7 @@ _MEAN, _MOST = "avg_over_time", "max_over_time"
 _WATTS: Final = "watts"
 
 
-class Past:
+class StoreSeries:
     """Asks the store."""
 
     def __init__(self, client: Client) -> None:

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from collector.common.outages import Part, Troubles, log
-from collector.history.interface import Unavailable
-from collector.history.prometheus.client import Client, Refused
+from collector.common.outages import Dependency, Outages, log
+from collector.history.interface import HistoryUnavailable
+from collector.history.prometheus.client import Client, StoreRejected
 from collector.history.prometheus.encoding import pack, unpack
 from collector.history.prometheus.outbox import Entry, Outbox
 from collector.history.sqlite.connection import reason
@@ -27,7 +27,7 @@ class Shipper:
     """Takes what is put into the outbox to the store."""
 
     def __init__(
-        self, outbox: Outbox, client: Client, write_url: str, disk: ThreadPoolExecutor, troubles: Troubles
+        self, outbox: Outbox, client: Client, write_url: str, disk: ThreadPoolExecutor, troubles: Outages
     ) -> None:
         self._outbox = outbox
         self._client = client
@@ -60,14 +60,14 @@ class Shipper:
                 await self._ship(entries)
                 self._failures = 0
                 self._troubles.end(
-                    Part.STORE,
+                    Dependency.STORE,
                     f"the store at {self._client.url} takes samples again; "
                     f"{self._outbox.waiting_reports} reports wait",
                 )
-        except Unavailable as error:
+        except HistoryUnavailable as error:
             self._failures += 1
             self._troubles.begin(
-                Part.STORE,
+                Dependency.STORE,
                 f"the store at {self._client.url} takes no samples: {error}; they are kept, and tried again",
             )
             return False
@@ -76,14 +76,14 @@ class Shipper:
     async def _ship(self, entries: Sequence[Entry]) -> None:
         try:
             await self._client.write(await self._on_disk(partial(_joined, entries)), self._write_url)
-        except Refused as error:
+        except StoreRejected as error:
             await self._refused(entries, error)
         else:
             await self._on_disk(partial(self._outbox.remove, entries))
             self._at_most_bytes = _REQUEST_BYTES
             self._refusing = False
 
-    async def _refused(self, entries: Sequence[Entry], error: Refused) -> None:
+    async def _refused(self, entries: Sequence[Entry], error: StoreRejected) -> None:
         """Drop what the store will never take. One bad request must not take good ones with it."""
         if len(entries) > 1:
             self._at_most_bytes = 1
@@ -99,7 +99,7 @@ class Shipper:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._disk, work)
         except sqlite3.Error as error:
-            raise Unavailable(f"the outbox cannot be used: {reason(error)}") from error
+            raise HistoryUnavailable(f"the outbox cannot be used: {reason(error)}") from error
 
 
 def _joined(entries: Sequence[Entry]) -> bytes:

@@ -35,7 +35,7 @@ from collector.history.prometheus.schema import (
     info,
     who,
 )
-from collector.reports.run import Picture
+from collector.reports.run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, Report
 from wire.resources import RESOURCES, Resource
 from wire.sketch import Sketch, middle_of
@@ -52,14 +52,14 @@ _ROUNDING_SECONDS: Final = 1.0
 class _Held:
     """The last word of a node."""
 
-    picture: Picture
+    picture: AgentRun
     repeated_at: float = 0.0
     counted_until: float = 0.0
     """The time of its last heartbeat."""
     short_of: set[Resource] = field(default_factory=set)
 
 
-class Scribe:
+class SampleWriter:
     """Turns reports into requests of remote write. Not for several threads at once."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Scribe:
         held = self._held.get(report.node)
         if held is None or report.boot != held.picture.boot:
             # A word of an earlier run that comes late ends nothing for long: the next one mends it.
-            held = self._held[report.node] = _Held(Picture(report.boot, received_at))
+            held = self._held[report.node] = _Held(AgentRun(report.boot, received_at))
         held.picture.merge(report, received_at)
         if report.heartbeat is not None:
             held.counted_until = max(held.counted_until, believed(report.at, received_at))

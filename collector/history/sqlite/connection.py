@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collector.history.sqlite.schema import TABLES, VERSION
-from wire.errors import Complaint
+from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ def holding(path: str) -> Iterator[None]:
     # A link must not let two collectors hold the same file under two names.
     file = Path(path).resolve()
     if file.is_dir():
-        raise Complaint(f"{path} is a folder, not a database: {_CHOOSE}")
+        raise UserError(f"{path} is a folder, not a database: {_CHOOSE}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         # A lock of its own: SQLite's belong to its connections, of which a collector has two.
         lock = os.open(file.with_name(file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise Complaint(f"cannot keep the history in {path} ({why}): {_CHOOSE}") from error
+        raise UserError(f"cannot keep the history in {path} ({why}): {_CHOOSE}") from error
     try:
         _lock(lock, path)
         yield
@@ -65,7 +65,7 @@ def _lock(lock: int, path: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
-        raise Complaint(
+        raise UserError(
             f"another collector (process {holder}) keeps its history in {path}: stop it, or {_CHOOSE}"
         ) from None
     try:
@@ -73,7 +73,7 @@ def _lock(lock: int, path: str) -> None:
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise Complaint(f"cannot keep the history in {path} ({why}): make room, or {_CHOOSE}") from error
+        raise UserError(f"cannot keep the history in {path} ({why}): make room, or {_CHOOSE}") from error
 
 
 def open_for_writing(path: str) -> sqlite3.Connection:
@@ -81,7 +81,7 @@ def open_for_writing(path: str) -> sqlite3.Connection:
     try:
         connection = _connect(path)
     except sqlite3.Error as error:
-        raise Complaint(f"cannot open the database {path} ({reason(error)}): {_CHOOSE}") from error
+        raise UserError(f"cannot open the database {path} ({reason(error)}): {_CHOOSE}") from error
     try:
         if older := _older_format(connection):
             connection.close()
@@ -90,8 +90,8 @@ def open_for_writing(path: str) -> sqlite3.Connection:
         _prepare(connection, path)
     except sqlite3.Error as error:
         connection.close()
-        raise Complaint(f"cannot use the database {path} ({reason(error)}): mend it, or {_CHOOSE}") from error
-    except Complaint:
+        raise UserError(f"cannot use the database {path} ({reason(error)}): mend it, or {_CHOOSE}") from error
+    except UserError:
         connection.close()
         raise
     return connection
@@ -126,7 +126,7 @@ def _set_aside(path: str, version: int) -> None:
                 Path(path + suffix).rename(aside + suffix)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise Complaint(
+        raise UserError(
             f"cannot rename {path}, whose format is old, to {aside} ({why}): {_CHOOSE}"
         ) from error
     log.warning("the history in %s has an older format: it is now %s, and a new one is begun", path, aside)
@@ -137,9 +137,9 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != _APPLICATION_ID:
-        raise Complaint(f"{path} is the database of another program: {_CHOOSE}")
+        raise UserError(f"{path} is the database of another program: {_CHOOSE}")
     if version > VERSION:
-        raise Complaint(
+        raise UserError(
             f"{path} was written by a newer collector (format {version}, this one knows {VERSION}): "
             f"install that version again, or {_CHOOSE}"
         )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from collector.history.interface import Account, GroupBy
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.rows import ContainerFacts, facts_of
+from collector.history.sqlite.rows import StoredContainerFacts, facts_of
 from collector.history.sqlite.stretches import overlaps
 
 _DAY_SECONDS = 86_400
@@ -30,7 +30,7 @@ def parts(start: float, end: float, detail_from: float) -> Iterator[tuple[int, i
                 yield FINE_SECONDS, slot, within / FINE_SECONDS
 
 
-class Accountant:
+class EnergyReader:
     """Adds up energy."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -60,13 +60,13 @@ class Accountant:
             case GroupBy.LABEL:
                 return self._grouped(given, lambda facts: facts.labels.get(label or ""))
 
-    def _containers(self, given: dict[str, str]) -> Iterator[tuple[str, str, ContainerFacts, float]]:
+    def _containers(self, given: dict[str, str]) -> Iterator[tuple[str, str, StoredContainerFacts, float]]:
         for node, runtime_id, body, joules in self._connection.execute(_BY_CONTAINER, given):
-            facts = ContainerFacts(runtime_id, "unknown") if body is None else facts_of(body)
+            facts = StoredContainerFacts(runtime_id, "unknown") if body is None else facts_of(body)
             yield node, runtime_id, facts, joules
 
     def _grouped(
-        self, given: dict[str, str], key_of: Callable[[ContainerFacts], str | None]
+        self, given: dict[str, str], key_of: Callable[[StoredContainerFacts], str | None]
     ) -> list[Account]:
         sums: defaultdict[str | None, float] = defaultdict(float)
         for _, _, facts, joules in self._containers(given):

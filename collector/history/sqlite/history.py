@@ -19,19 +19,19 @@ from collector.history.interface import (
     Mean,
     Recollection,
     Series,
-    Standing,
     SubjectKind,
     UsageWord,
     Used,
+    WindowEnd,
 )
 from collector.history.sqlite.connection import IN_MEMORY, holding, open_for_reading, open_for_writing
-from collector.history.sqlite.energy import Accountant
-from collector.history.sqlite.reader import Reader
-from collector.history.sqlite.retention import Forgetter, Retention
+from collector.history.sqlite.energy import EnergyReader
+from collector.history.sqlite.reader import SqliteReader
+from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import Condensed, Condenser, Rollups
-from collector.history.sqlite.series import Chronicler
-from collector.history.sqlite.threads import Lane, lane
-from collector.history.sqlite.writer import Submission, Writer
+from collector.history.sqlite.series import SeriesReader
+from collector.history.sqlite.threads import DiskThread, disk_thread
+from collector.history.sqlite.writer import SqliteWriter, Submission
 from wire.messages import Report
 
 log = logging.getLogger(__name__)
@@ -53,9 +53,9 @@ class _Writing:
     def __init__(self, path: str, connection: sqlite3.Connection, retention: Retention) -> None:
         self._log = Path(path + "-wal")
         self._log_bytes = retention.log_bytes
-        self.writer = Writer(connection, retention.raw_seconds)
+        self.writer = SqliteWriter(connection, retention.raw_seconds)
         self.rollups = Rollups(connection, self.writer)
-        self.forgetter = Forgetter(connection, self.writer, retention)
+        self.forgetter = RetentionJob(connection, self.writer, retention)
         self.forgetter.bound()
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool]]:
@@ -71,9 +71,9 @@ class _Reading:
     """The connection that reads, and everyone who works with it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.reader = Reader(connection)
-        self.chronicler = Chronicler(connection)
-        self.accountant = Accountant(connection)
+        self.reader = SqliteReader(connection)
+        self.chronicler = SeriesReader(connection)
+        self.accountant = EnergyReader(connection)
 
 
 class SqliteHistory:
@@ -81,10 +81,10 @@ class SqliteHistory:
 
     def __init__(
         self,
-        settings: config.History,
-        writing: tuple[Lane, _Writing],
-        reading: tuple[Lane, _Reading],
-        condensing: tuple[Lane, Condenser],
+        settings: config.HistoryConfig,
+        writing: tuple[DiskThread, _Writing],
+        reading: tuple[DiskThread, _Reading],
+        condensing: tuple[DiskThread, Condenser],
         reports: int,
     ) -> None:
         self._path = settings.path
@@ -134,11 +134,11 @@ class SqliteHistory:
     async def recall(self) -> Recollection:
         return await self._to_read.do(self._reading.reader.recall)
 
-    async def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> dict[str, Mean]:
+    async def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> dict[str, Mean]:
         return await self._to_read.do(partial(self._reading.reader.node_means, window_seconds, standings))
 
     async def container_means(
-        self, window_seconds: float, standings: Sequence[Standing]
+        self, window_seconds: float, standings: Sequence[WindowEnd]
     ) -> dict[ContainerKey, Mean]:
         return await self._to_read.do(
             partial(self._reading.reader.container_means, window_seconds, standings)
@@ -218,20 +218,20 @@ class SqliteHistory:
 
 
 @asynccontextmanager
-async def open_sqlite(settings: config.History) -> AsyncIterator[SqliteHistory]:
-    """Open the file, or make it; raises `Complaint` when it cannot be had."""
+async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHistory]:
+    """Open the file, or make it; raises `UserError` when it cannot be had."""
     path = settings.path
     async with AsyncExitStack() as held:
-        writing = held.enter_context(lane("history-writing"))
+        writing = held.enter_context(disk_thread("history-writing"))
         held.enter_context(holding(path))
         to_write = await writing.do(partial(open_for_writing, path))
         held.push_async_callback(writing.do, to_write.close)
 
-        async def another(name: str) -> tuple[Lane, sqlite3.Connection]:
+        async def another(name: str) -> tuple[DiskThread, sqlite3.Connection]:
             if path == IN_MEMORY:
                 # Such a database belongs to its connection, so there one lane does all.
                 return writing, to_write
-            own = held.enter_context(lane(name))
+            own = held.enter_context(disk_thread(name))
             connection = await own.do(partial(open_for_reading, path))
             held.push_async_callback(own.do, connection.close)
             return own, connection

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.history.interface import Mean, Standing
+from collector.history.interface import Mean, WindowEnd
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -51,7 +51,7 @@ CONTAINER_SAMPLES = _SPOKEN + _SAMPLES.format(
 )
 
 
-def parameters(window_seconds: float, standings: Sequence[Standing]) -> dict[str, object]:
+def parameters(window_seconds: float, standings: Sequence[WindowEnd]) -> dict[str, object]:
     """What these queries are asked with."""
     places = [(standing.node, standing.boot, standing.at) for standing in standings]
     return {"window": window_seconds, "standings": msgspec.json.encode(places).decode()}

@@ -13,9 +13,9 @@ from collector.history.interface import (
     Mean,
     Received,
     Recollection,
-    Standing,
     UsageWord,
     Used,
+    WindowEnd,
 )
 from collector.history.sqlite.means import CONTAINER_SAMPLES, NODE_SAMPLES, means_of, parameters
 from collector.history.sqlite.rows import (
@@ -29,7 +29,7 @@ from collector.history.sqlite.rows import (
     sums_of,
     usage_of,
 )
-from collector.reports.alerts import AlertSaid
+from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerState, Report
 
 _NODES_AT_ONCE = 20
@@ -84,18 +84,18 @@ ORDER BY e.at DESC, e.report_id DESC, e.number DESC LIMIT :limit
 """
 
 
-class Reader:
+class SqliteReader:
     """Answers questions about what is stored."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def node_means(self, window_seconds: float, standings: Sequence[Standing]) -> dict[str, Mean]:
+    def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> dict[str, Mean]:
         found = self._means(NODE_SAMPLES, window_seconds, standings)
         return {node: mean for node, _, mean in found}
 
     def container_means(
-        self, window_seconds: float, standings: Sequence[Standing]
+        self, window_seconds: float, standings: Sequence[WindowEnd]
     ) -> dict[ContainerKey, Mean]:
         found = list(self._means(CONTAINER_SAMPLES, window_seconds, standings))
         numbers = msgspec.json.encode([number for _, number, _ in found]).decode()
@@ -103,7 +103,7 @@ class Reader:
         return {(node, ids[number]): mean for node, number, mean in found if number in ids}
 
     def _means(
-        self, samples: str, window_seconds: float, standings: Sequence[Standing]
+        self, samples: str, window_seconds: float, standings: Sequence[WindowEnd]
     ) -> Iterator[tuple[str, int, Mean]]:
         for start in range(0, len(standings), _NODES_AT_ONCE):
             given = parameters(window_seconds, standings[start : start + _NODES_AT_ONCE])
@@ -125,7 +125,7 @@ class Reader:
             return Recollection(
                 reports=self._reports(),
                 alerts=[
-                    AlertSaid(node, boot, sequence, alert_of(body))
+                    ReportedAlert(node, boot, sequence, alert_of(body))
                     for node, boot, sequence, body in self._connection.execute(_ALERTS)
                 ],
                 usage=[

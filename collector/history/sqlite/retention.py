@@ -13,7 +13,7 @@ from typing import Self
 from collector import config
 from collector.analysis.usage import SLOTS, slot_at
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.writer import Writer
+from collector.history.sqlite.writer import SqliteWriter
 
 _DAY_SECONDS = 86_400.0
 _LARGEST_LOG_BYTES = 64 << 20
@@ -35,7 +35,7 @@ class Retention:
     max_size_bytes: int
 
     @classmethod
-    def of(cls, settings: config.History) -> Self:
+    def of(cls, settings: config.HistoryConfig) -> Self:
         """As the settings say."""
         days = {FINE_SECONDS: settings.detail_days, COARSE_SECONDS: settings.hourly_days}
         return cls(
@@ -56,10 +56,10 @@ class Retention:
         return self.max_size_bytes - 2 * self.log_bytes
 
 
-class Forgetter:
+class RetentionJob:
     """Drops what is old, each call in one transaction of the writer's connection."""
 
-    def __init__(self, connection: sqlite3.Connection, writer: Writer, retention: Retention) -> None:
+    def __init__(self, connection: sqlite3.Connection, writer: SqliteWriter, retention: Retention) -> None:
         self._connection = connection
         self._writer = writer
         self._retention = retention

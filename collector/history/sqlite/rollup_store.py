@@ -13,8 +13,8 @@ from collector.history.sqlite.schema import (
     ROLLUP_SUMS,
     ROLLUP_VALUES,
 )
-from collector.history.sqlite.stretches import Look, believed_at
-from collector.history.sqlite.writer import Writer
+from collector.history.sqlite.stretches import Observation, believed_at
+from collector.history.sqlite.writer import SqliteWriter
 
 _VALUES = "s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second, s.watts"
 
@@ -121,7 +121,7 @@ class Condenser:
         for report_id, container_id, joules, is_there, window_seconds, *values in self._connection.execute(
             _LOOKS, place
         ):
-            look = Look(times[report_id], window_seconds or 0.0, tuple(values) if is_there else None)
+            look = Observation(times[report_id], window_seconds or 0.0, tuple(values) if is_there else None)
             said[report_id].append(ContainerWord(container_id, look, joules))
         for (
             report_id,
@@ -141,7 +141,7 @@ class Condenser:
                 Word(
                     at=at,
                     is_heartbeat=bool(is_heartbeat),
-                    node=Look(at, window, tuple(values)) if has_state else None,
+                    node=Observation(at, window, tuple(values)) if has_state else None,
                     joules_total=joules,
                     idle_watts=idle_watts or 0.0,
                     containers=said[report_id],
@@ -152,7 +152,7 @@ class Condenser:
 class Rollups:
     """Adds to the rollups, each call in one transaction of the writer's connection."""
 
-    def __init__(self, connection: sqlite3.Connection, writer: Writer) -> None:
+    def __init__(self, connection: sqlite3.Connection, writer: SqliteWriter) -> None:
         self._connection = connection
         self._writer = writer
 

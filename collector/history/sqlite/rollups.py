@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.history.sqlite.stretches import Look, Sums, coarser, growth, in_slots, shares, stretches
+from collector.history.sqlite.stretches import Observation, Sums, coarser, growth, in_slots, shares, stretches
 
 FINE_SECONDS = 300
 COARSE_SECONDS = 3600
@@ -23,7 +23,7 @@ class ContainerWord:
     """What a report says of a container: how it looks, what its energy counter shows, or both."""
 
     container_id: int
-    look: Look | None
+    look: Observation | None
     joules_total: float | None
 
 
@@ -33,7 +33,7 @@ class Word:
 
     at: float
     is_heartbeat: bool
-    node: Look | None
+    node: Observation | None
     joules_total: float | None
     idle_watts: float
     containers: Sequence[ContainerWord]
@@ -72,7 +72,7 @@ def roll_up(words: Sequence[Word], ended_joules: Mapping[int, float]) -> Gains:
     go on from there.
     """
     from_at = words[0].at
-    looks: defaultdict[int, list[Look]] = defaultdict(list)
+    looks: defaultdict[int, list[Observation]] = defaultdict(list)
     for word in words:
         for said in word.containers:
             if said.look is not None:
@@ -105,7 +105,7 @@ def roll_up(words: Sequence[Word], ended_joules: Mapping[int, float]) -> Gains:
     )
 
 
-def _usage(looks: Sequence[Look], from_at: float) -> dict[int, Sums]:
+def _usage(looks: Sequence[Observation], from_at: float) -> dict[int, Sums]:
     return in_slots(stretches(looks, from_at), FINE_SECONDS)
 
 

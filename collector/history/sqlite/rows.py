@@ -25,7 +25,7 @@ from wire.resources import Quantities, Resource
 Row = tuple[Any, ...]
 
 
-class NodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredNodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What seldom changes from one sample of a node to the next."""
 
     capacity: Quantities
@@ -34,7 +34,7 @@ class NodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     source: PowerSource | None = None
 
 
-class ContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What seldom changes from one sample of a container to the next."""
 
     name: str
@@ -49,8 +49,8 @@ class ContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder()
-_node_decoder = msgspec.json.Decoder(NodeFacts)
-_container_decoder = msgspec.json.Decoder(ContainerFacts)
+_node_decoder = msgspec.json.Decoder(StoredNodeFacts)
+_container_decoder = msgspec.json.Decoder(StoredContainerFacts)
 _heartbeat_decoder = msgspec.json.Decoder(Heartbeat)
 _alert_decoder = msgspec.json.Decoder(Alert)
 _event_decoder = msgspec.json.Decoder(Event)
@@ -132,13 +132,13 @@ def event_of(text: str) -> Event:
 def node_facts(state: NodeState) -> str:
     """What of a node goes into the facts of its sample."""
     source = None if state.power is None else state.power.source
-    facts = NodeFacts(state.capacity, state.learned_capacities, state.gaps, source)
+    facts = StoredNodeFacts(state.capacity, state.learned_capacities, state.gaps, source)
     return _encoder.encode(facts).decode()
 
 
 def container_facts(container: ContainerState) -> str:
     """What of a container goes into the facts of its sample."""
-    facts = ContainerFacts(
+    facts = StoredContainerFacts(
         container.name,
         container.runtime,
         container.limit,
@@ -155,10 +155,10 @@ def container_facts(container: ContainerState) -> str:
 def event_facts(event: Event) -> str:
     """All that an event tells of the container that it is about."""
     name = event.name or event.container or "unknown"
-    return _encoder.encode(ContainerFacts(name, "unknown")).decode()
+    return _encoder.encode(StoredContainerFacts(name, "unknown")).decode()
 
 
-def facts_of(text: str) -> ContainerFacts:
+def facts_of(text: str) -> StoredContainerFacts:
     """The facts that were stored of a container."""
     return _container_decoder.decode(text)
 

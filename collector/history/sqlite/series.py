@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from collector.history.interface import Point, Series, SubjectKind
 from collector.history.sqlite.rollups import FINE_SECONDS, STEPS
 from collector.history.sqlite.schema import ROLLUP_VALUES
-from collector.history.sqlite.stretches import WIDTH, Look, Stretch, Sums, believed_at, in_slots, stretches
+from collector.history.sqlite.stretches import (
+    WIDTH,
+    Observation,
+    Stretch,
+    Sums,
+    believed_at,
+    in_slots,
+    stretches,
+)
 from wire.resources import Quantities
 
 MOST_POINTS = 2000
@@ -43,7 +51,7 @@ def step_for(step_seconds: float, start: float, end: float, level: int) -> float
     return level * math.ceil(step / level) if level else step
 
 
-class Chronicler:
+class SeriesReader:
     """Tells series."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -109,20 +117,20 @@ class _Asked:
     step: float
 
 
-def _looks(rows: Iterator[Sequence[float | None]]) -> list[Look]:
+def _looks(rows: Iterator[Sequence[float | None]]) -> list[Observation]:
     """Samples, and then that the last one held until the node's last word."""
-    looks: list[Look] = []
+    looks: list[Observation] = []
     last_at = -math.inf
     for at, received_at, is_sample, is_there, window_seconds, *values in rows:
         last_at = max(last_at, believed_at(at or 0.0, received_at or 0.0))
         if is_sample:
-            looks.append(Look(last_at, window_seconds or 0.0, tuple(values) if is_there else None))
+            looks.append(Observation(last_at, window_seconds or 0.0, tuple(values) if is_there else None))
     if looks and last_at > looks[-1].at:
-        looks.append(Look(last_at, 0.0, looks[-1].values))
+        looks.append(Observation(last_at, 0.0, looks[-1].values))
     return looks
 
 
-def _within(looks: Sequence[Look], start: float, end: float) -> Iterator[Stretch]:
+def _within(looks: Sequence[Observation], start: float, end: float) -> Iterator[Stretch]:
     for stretch in stretches(looks, start):
         begins_at, ends_at = max(start, stretch.begins_at), min(end, stretch.ends_at)
         if begins_at < ends_at:

@@ -18,7 +18,7 @@ _LONGEST_DELAY_SECONDS = 7 * 86_400.0
 _MOST_AHEAD_SECONDS = 60.0
 
 
-class Look(NamedTuple):
+class Observation(NamedTuple):
     """What was seen of a node or container at one time; no values: it was no longer there."""
 
     at: float
@@ -71,7 +71,7 @@ def believed_at(at: float, received_at: float) -> float:
     return at if plausible else received_at
 
 
-def stretches(looks: Sequence[Look], from_at: float) -> Iterator[Stretch]:
+def stretches(looks: Sequence[Observation], from_at: float) -> Iterator[Stretch]:
     """What held when, as looks in their order tell it; none of it before `from_at`.
 
     A look whose time is not after that of the one before it has a clock to blame, and weighs nothing.

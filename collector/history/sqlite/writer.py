@@ -38,7 +38,7 @@ class Submission:
     received_at: float
 
 
-class Writer:
+class SqliteWriter:
     """Adds reports, each call in one transaction."""
 
     def __init__(self, connection: sqlite3.Connection, retention_seconds: float) -> None:

@@ -42,7 +42,7 @@ _NOTHING = 1e-9
 _YEAR_SECONDS = 365 * 86_400.0
 
 
-class Settings(Stability, frozen=True):
+class ConsolidateSettings(Stability, frozen=True):
     """What can be chosen of `consolidate`."""
 
     overload: Annotated[
@@ -77,7 +77,7 @@ class Settings(Stability, frozen=True):
         return PUBLISHED[self.overload] if self.safety is None else self.safety
 
 
-REFERENCE: Final = Settings(
+REFERENCE: Final = ConsolidateSettings(
     moves=1_000_000,
     cool_down_seconds=0.0,
     no_return_seconds=0.0,
@@ -103,7 +103,7 @@ class _Choice:
 class _Cluster:
     """The hosts while a plan is made: containers leave and come, nothing is carried out yet."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
+    def __init__(self, snapshot: Snapshot, settings: ConsolidateSettings) -> None:
         self.snapshot, self.settings = snapshot, settings
         self.moves = Moves(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
@@ -167,7 +167,7 @@ class _Cluster:
         return np.flatnonzero((self.where == node) & self.moves.may_leave)
 
 
-def rebalance(snapshot: Snapshot, settings: Settings) -> Plan:
+def rebalance(snapshot: Snapshot, settings: ConsolidateSettings) -> Plan:
     """Relieve the overloaded, then empty the least used that can be emptied, one after the other."""
     cluster = _Cluster(snapshot, settings)
     over = cluster.awake.copy()
@@ -306,7 +306,7 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
     )
 
 
-def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -> Ranking:
     """Where power rises least, by what is asked for."""
     nodes = snapshot.nodes
     asked = best_guess(np.array(four(request.reserve)), np.array(four(request.demand)))
@@ -351,7 +351,7 @@ def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:
 CONSOLIDATE = Policy(
     name="consolidate",
     summary="Beloglazov: relieve the overloaded, empty the underused, place where power rises least",
-    settings=Settings,
+    settings=ConsolidateSettings,
     place=place,
     rebalance=rebalance,
 )

@@ -20,17 +20,17 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from collector.policies.energy4cloud.search import Asking, Found
+from collector.policies.energy4cloud.search import Candidate, Search
 from collector.policies.filters import eligible
 from collector.policies.interface import (
     Action,
     Cut,
     Plan,
     Policy,
+    PolicySettings,
     Ranking,
-    Refused,
+    Rejection,
     Request,
-    Settings,
     Start,
 )
 from collector.policies.overbooking import (
@@ -43,11 +43,11 @@ from collector.policies.overbooking import (
     quantities,
 )
 from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import Kind, Snapshot
+from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
 
 
-class Energy4CloudSettings(Settings, frozen=True):
+class Energy4CloudSettings(PolicySettings, frozen=True):
     """What can be chosen of Energy4Cloud."""
 
     may_kill: Annotated[bool, Meta(description="Whether tasks of laxer classes may be ended for others.")] = (
@@ -76,17 +76,17 @@ class Energy4CloudSettings(Settings, frozen=True):
 def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) -> Ranking:
     """Nodes in the order of the three algorithms; what a node needs first is in the ranking's `needs`."""
     refused = eligible(snapshot, request)
-    asking = Asking(
+    asking = Search(
         snapshot,
         request,
         Books.of(snapshot),
-        refused == Refused.NOT,
+        refused == Rejection.NOT,
         borrowed_counts=settings.borrowed_counts,
     )
     rows, found = _search(asking, settings)
-    considered = np.flatnonzero(refused == Refused.NOT)
-    refused[considered] = Refused.OVERBOOKED
-    refused[rows] = Refused.NOT
+    considered = np.flatnonzero(refused == Rejection.NOT)
+    refused[considered] = Rejection.OVERBOOKED
+    refused[rows] = Rejection.NOT
 
     def gets(row: int) -> Quantities | None:
         promised = found(row).gets
@@ -103,15 +103,15 @@ def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) 
     )
 
 
-def _search(asking: Asking, settings: Energy4CloudSettings) -> tuple[Rows, Callable[[int], Found]]:
+def _search(asking: Search, settings: Energy4CloudSettings) -> tuple[Rows, Callable[[int], Candidate]]:
     """Nodes in order, and what each needs, by the first algorithm that finds any."""
     if (rows := asking.simple()).size:
-        return rows, Found
+        return rows, Candidate
     if (rows := asking.cut()).size:
         return rows, cache(asking.cut_on)
     killed = asking.kill(may_wait=settings.may_wait) if settings.may_kill else None
     if killed is None:
-        return rows, Found
+        return rows, Candidate
     return np.array([killed.row]), lambda _row: killed
 
 
@@ -139,10 +139,10 @@ def _start(snapshot: Snapshot, task: int, books: Books, *, borrowed_counts: bool
     wanted = Request(
         reserve=quantities(originals(tasks, np.array([task]))[0]),
         task_class=task_class,
-        kind=Kind(tasks.kind[task]),
+        kind=TaskKind(tasks.kind[task]),
     )
-    candidates = eligible(snapshot, wanted) == Refused.NOT
-    found = Asking(snapshot, wanted, books, candidates, borrowed_counts=borrowed_counts).as_it_is()
+    candidates = eligible(snapshot, wanted) == Rejection.NOT
+    found = Search(snapshot, wanted, books, candidates, borrowed_counts=borrowed_counts).as_it_is()
     if found is None:
         return None
     books.add(found, asked(wanted), task_class, LIMITS[task_class])

@@ -29,7 +29,7 @@ from collector.policies.overbooking import (
 )
 from collector.policies.sorting import rising
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Kind, Region, Snapshot
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Region, Snapshot, TaskKind
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
 _NOT_LOOKED_AT = np.int8(100)
@@ -38,7 +38,7 @@ _KILL_TRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Candidate:
     """A node on which a request would fit, once something is done there."""
 
     row: int
@@ -47,7 +47,7 @@ class Found:
     """What the request is promised, where it is cut itself."""
 
 
-class Asking:
+class Search:
     """One request, looked at against the books."""
 
     def __init__(
@@ -89,18 +89,18 @@ class Asking:
         with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
         return self._open(same_or_laxer & fits, ~same_or_laxer & itself_cut, ~same_or_laxer & with_peers)
 
-    def cut_on(self, row: int) -> Found:
+    def cut_on(self, row: int) -> Candidate:
         """What is to be cut on one of those nodes."""
         strictest = int(self._snapshot.nodes.strictest_class[row])
         if 0 < strictest < self._request.task_class:
             gets = self._more * self._own_share(strictest)
             limit = LIMITS[strictest]
             if self._books.fits_on(row, gets, limit):
-                return Found(row, gets=gets)
-            return Found(row, partial(self._cuts, row, self._peers(), gets, limit), gets)
+                return Candidate(row, gets=gets)
+            return Candidate(row, partial(self._cuts, row, self._peers(), gets, limit), gets)
         if self._books.fits_on(row, self._more, self._limit):
-            return Found(row)
-        return Found(row, partial(self._cuts, row, self._laxer(), self._more, self._limit))
+            return Candidate(row)
+        return Candidate(row, partial(self._cuts, row, self._laxer(), self._more, self._limit))
 
     def _own_share(self, strictest: int | Codes) -> Floats:
         """What is left of the request on nodes of a class, if it loses all that it may be cut by there."""
@@ -113,14 +113,14 @@ class Asking:
         limits = np.array(LIMITS)[strictest]
         return self._books.fits(self._more * self._own_share(strictest)[:, None] - freed, limits)
 
-    def kill(self, *, may_wait: bool) -> Found | None:
+    def kill(self, *, may_wait: bool) -> Candidate | None:
         """The first node on which tasks can be ended for it that have another place, or may wait for one."""
         classes = _KILL_ORDER[self._request.task_class]
         order = self._order((Region.EED, Region.DEE), np.ones_like(self._candidates), classes)
         possible = self._fits_with(self._killable)[order]
         for row in order[possible][:_KILL_TRIES]:
             if (actions := self._kills(int(row), may_wait=may_wait)) is not None:
-                return Found(int(row), lambda: actions)
+                return Candidate(int(row), lambda: actions)
         return None
 
     # --- Candidates ---------------------------------------------------------------------------
@@ -263,9 +263,9 @@ class Asking:
         if request.task_class != LAXEST_CLASS:
             return rows[(tasks.task_class[rows] > request.task_class) & tasks.movable[rows]]
         # Nothing is laxer; but services of this class use little of what they hold, and jobs use all of it.
-        if request.kind is not Kind.JOB:
+        if request.kind is not TaskKind.JOB:
             return rows[:0]
-        services: Flags = (tasks.task_class[rows] == LAXEST_CLASS) & (tasks.kind[rows] == Kind.SERVICE)
+        services: Flags = (tasks.task_class[rows] == LAXEST_CLASS) & (tasks.kind[rows] == TaskKind.SERVICE)
         return rows[services & tasks.movable[rows]]
 
     @property
@@ -313,7 +313,7 @@ class Asking:
         elsewhere[not_on] = False
         task_class = int(tasks.task_class[victim])
         wanted = Request(reserve=quantities(originals(tasks, np.array([victim]))[0]), task_class=task_class)
-        found = Asking(
+        found = Search(
             self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts
         ).as_it_is()
         if found is not None:
@@ -322,7 +322,7 @@ class Asking:
 
     # --- Reasons --------------------------------------------------------------------------------
 
-    def explain(self, found: Found) -> tuple[str, ...]:
+    def explain(self, found: Candidate) -> tuple[str, ...]:
         """Why this node."""
         row, first, own = found.row, found.first(), found.gets
         nodes = self._snapshot.nodes

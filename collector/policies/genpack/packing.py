@@ -46,7 +46,7 @@ def blend(groups: Codes, score: Floats) -> Rows:
     return by_class[np.argsort(turn, kind="stable")]
 
 
-class Room:
+class FreeCapacity:
     """What some nodes have left, while containers are put there.
 
     Nodes are open (on), or closed (off) until one is woken because nothing else has room. All that is asked
@@ -135,7 +135,7 @@ class Room:
             self._order[place] = length
 
 
-def empty(room: Room, row: int, envelopes: Floats, barred: Rows) -> Rows | None:
+def empty(room: FreeCapacity, row: int, envelopes: Floats, barred: Rows) -> Rows | None:
     """Where the containers of an open node go when it is emptied; None unless all find a place elsewhere.
 
     Where they do, they are there, and the node is offered no more.
@@ -162,7 +162,7 @@ def pack(envelopes: Floats, capacity: Floats, groups: Codes | None = None, *, fi
     and may then have room for what had none.
     """
     nodes = np.arange(len(capacity))
-    room = Room(
+    room = FreeCapacity(
         nodes, capacity, np.zeros_like(capacity), fill=fill, is_open=np.ones(nodes.size, dtype=np.bool_)
     )
     order = blend(dominant(envelopes) if groups is None else groups, scores(envelopes))
@@ -178,7 +178,7 @@ def pack(envelopes: Floats, capacity: Floats, groups: Codes | None = None, *, fi
     return targets
 
 
-def _put(room: Room, envelopes: Floats, targets: Rows, order: Rows) -> None:
+def _put(room: FreeCapacity, envelopes: Floats, targets: Rows, order: Rows) -> None:
     for container in order:
         row = room.first_fit(envelopes[container])
         if row != NOWHERE:
@@ -186,7 +186,7 @@ def _put(room: Room, envelopes: Floats, targets: Rows, order: Rows) -> None:
         targets[container] = row
 
 
-def _empty_some(room: Room, envelopes: Floats, targets: Rows) -> bool:
+def _empty_some(room: FreeCapacity, envelopes: Floats, targets: Rows) -> bool:
     """Try each node that is used, the most available first; changes `targets`."""
     used = sorted({*targets.tolist()} - {NOWHERE}, key=lambda row: (-room.availability_of(row), row))
     emptied = False

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from collector.policies.genpack.generations import GenPackSettings, generations, watts_per_core
-from collector.policies.genpack.packing import Room, blend, dominant, empty, scores
+from collector.policies.genpack.packing import FreeCapacity, blend, dominant, empty, scores
 from collector.policies.interface import Action, Power
 from collector.policies.scoring import each_percent, share
 from collector.policies.stability import Moves, above, heard, may_wake, move_joules
@@ -76,12 +76,12 @@ class Phase:
                 gain_watts=0.0 if np.isnan(idle_watts) else float(idle_watts),
             )
 
-    def _room(self, generation: Generation) -> Room:
+    def _room(self, generation: Generation) -> FreeCapacity:
         nodes = self._snapshot.nodes
         # Envelopes are percentiles: a node may have room by them, and a bottleneck all the same.
         is_open = self.moves.may_receive & ~nodes.short
         rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
-        return Room(
+        return FreeCapacity(
             rows,
             nodes.capacity[rows],
             nodes.reserved[rows],
@@ -134,7 +134,7 @@ class Phase:
             self.moves.left.append(f"{waiting} more moves wait: a plan has {self._settings.moves} at most")
         return moved
 
-    def _find(self, room: Room, task: int, envelope: Floats, name: str) -> int:
+    def _find(self, room: FreeCapacity, task: int, envelope: Floats, name: str) -> int:
         barred = int(self.moves.barred[task])
         target = room.first_fit(envelope, barred)
         if target == NOWHERE:
@@ -170,7 +170,7 @@ class Phase:
         still_over = ((over - freed) > 0).any(axis=1)
         return biggest_first[still_over], RESOURCES[short].value
 
-    def _try_to_empty(self, row: int, generation: Generation, room: Room) -> None:
+    def _try_to_empty(self, row: int, generation: Generation, room: FreeCapacity) -> None:
         snapshot, moves = self._snapshot, self.moves
         there = snapshot.tasks_on(row)
         # What has left in this plan already may not leave again; what came in this plan is not among these.

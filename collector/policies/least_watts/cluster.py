@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.policies.least_watts.cost import Costs, Settings, promise_room, share
+from collector.policies.least_watts.cost import Costs, LeastWattsSettings, promise_room, share
 from collector.policies.least_watts.risk import Bounds, bounds, overload_risk
 from collector.policies.outlook import CPU, Forecast, forecast, needed, sway
 from collector.policies.stability import Moves, keeps_awake
@@ -36,10 +36,10 @@ class Choice:
         return f"adds {self.added_watts:.1f} W there; {self.of} nodes have room"
 
 
-class Cluster:
+class PlannedCluster:
     """The nodes while a plan is made: tasks leave and come, nothing is carried out yet."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
+    def __init__(self, snapshot: Snapshot, settings: LeastWattsSettings) -> None:
         self.snapshot, self.settings = snapshot, settings
         self.moves = Moves(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks

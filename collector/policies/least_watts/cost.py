@@ -19,7 +19,7 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 _LIMIT_OF_CLASS = np.array([LIMITS[max(each, STRICTEST_CLASS)] for each in range(LAXEST_CLASS + 1)])
 
 
-class Settings(Stability, frozen=True):
+class LeastWattsSettings(Stability, frozen=True):
     """What can be chosen of `least-watts`."""
 
     fill_ratio: Annotated[

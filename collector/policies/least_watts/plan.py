@@ -8,8 +8,8 @@ that saves more than the moves cost, the fewest tasks first, and only where the 
 import numpy as np
 
 from collector.policies.interface import Plan, Power
-from collector.policies.least_watts.cluster import Choice, Cluster
-from collector.policies.least_watts.cost import Settings, share
+from collector.policies.least_watts.cluster import Choice, PlannedCluster
+from collector.policies.least_watts.cost import LeastWattsSettings, share
 from collector.policies.least_watts.risk import DAY_SECONDS
 from collector.policies.outlook import CPU
 from collector.policies.stability import may_sleep, move_joules
@@ -25,9 +25,9 @@ _TRIED = 12
 _ROUNDING = 1e-6
 
 
-def rebalance(snapshot: Snapshot, settings: Settings) -> Plan:
+def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     """Relieve the overloaded, then empty one node if that pays."""
-    cluster = Cluster(snapshot, settings)
+    cluster = PlannedCluster(snapshot, settings)
     before = cluster.watts()
     _relieve(cluster)
     emptied = _empty_one(cluster)
@@ -60,7 +60,7 @@ def rebalance(snapshot: Snapshot, settings: Settings) -> Plan:
     )
 
 
-def _relieve(cluster: Cluster) -> None:
+def _relieve(cluster: PlannedCluster) -> None:
     """Take from each node of which too much is wanted, now and again."""
     limit, capacity = cluster.settings.relieve_ratio, cluster.snapshot.nodes.capacity
     now = share(cluster.load, capacity)
@@ -89,7 +89,7 @@ def _stays_full(snapshot: Snapshot, now: Floats, limit: float) -> Flags:
     return full
 
 
-def _relieve_of_one(cluster: Cluster, node: int, resource: int, taken: float) -> bool:
+def _relieve_of_one(cluster: PlannedCluster, node: int, resource: int, taken: float) -> bool:
     tasks = cluster.leavers(node)
     if not tasks.size:
         return False
@@ -120,7 +120,7 @@ def _relieve_of_one(cluster: Cluster, node: int, resource: int, taken: float) ->
     return True
 
 
-def _empty_one(cluster: Cluster) -> int | None:
+def _empty_one(cluster: PlannedCluster) -> int | None:
     """Empty the first node, by the number of its tasks, whose tasks all find a place and that pays."""
     settings, tasks = cluster.settings, cluster.snapshot.tasks
     if not cluster.bounds.may_empty:
@@ -136,7 +136,7 @@ def _empty_one(cluster: Cluster) -> int | None:
     return None
 
 
-def _emptied(cluster: Cluster, node: int, rows: Rows) -> bool:
+def _emptied(cluster: PlannedCluster, node: int, rows: Rows) -> bool:
     costs = move_joules(cluster.snapshot, rows) + cluster.settings.disturbance_joules
     before = cluster.watts()
     if not cluster.moves.pays(float(before[node]), float(costs.sum())):

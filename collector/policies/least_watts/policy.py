@@ -8,8 +8,8 @@ in all resources, a task that uses what others leave is cheap, and waking a node
 import numpy as np
 
 from collector.policies.filters import eligible, without_room
-from collector.policies.interface import Action, Policy, Power, Ranking, Refused, Request
-from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, Settings, promise_room, share
+from collector.policies.interface import Action, Policy, Power, Ranking, Rejection, Request
+from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, LeastWattsSettings, promise_room, share
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
 from collector.policies.sorting import rising
@@ -22,7 +22,7 @@ _CROWD_WATTS = 10 * UNKNOWN_WATTS
 """What another instance of the same service in a failure domain counts, when it should be kept apart."""
 
 
-def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) -> Ranking:
     """The nodes where the request fits, by the watts that it costs there."""
     nodes, spread = snapshot.nodes, settings.deviations
     more, more_variance = _wanted(request, settings)
@@ -40,8 +40,8 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     if not settings.overbooks:
         room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
         short = without_room(refused, room, request.reserve) != refused
-        refused = np.where(short, np.int8(Refused.OVERBOOKED), refused)
-    rows = np.flatnonzero(refused == Refused.NOT)
+        refused = np.where(short, np.int8(Rejection.OVERBOOKED), refused)
+    rows = np.flatnonzero(refused == Rejection.NOT)
     asleep = ~nodes.on[rows]
     cost, added, after = Costs(snapshot, spread).of(
         rows, picked(expected, rows), picked(variance, rows), more, more_variance, asleep
@@ -73,7 +73,7 @@ def place(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
     )
 
 
-def _wanted(request: Request, settings: Settings) -> tuple[Floats, Floats]:
+def _wanted(request: Request, settings: LeastWattsSettings) -> tuple[Floats, Floats]:
     """What the request is expected to use and by how much it strays; of memory, its envelope."""
     demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
     variance = np.array(request.variance)
@@ -117,7 +117,7 @@ def _fills(after: Floats, capacity: Floats, confidence: float) -> list[str]:
 LEAST_WATTS = Policy(
     name="least-watts",
     summary="fewest watts added, where every resource suffices with a stated confidence",
-    settings=Settings,
+    settings=LeastWattsSettings,
     place=place,
     rebalance=rebalance,
 )

@@ -11,7 +11,7 @@ from math import erfc, sqrt
 
 import numpy as np
 
-from collector.policies.least_watts.cost import Settings
+from collector.policies.least_watts.cost import LeastWattsSettings
 from collector.policies.outlook import CPU
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -60,7 +60,7 @@ class Bounds:
     may_empty: bool
 
 
-def bounds(snapshot: Snapshot, settings: Settings) -> Bounds:
+def bounds(snapshot: Snapshot, settings: LeastWattsSettings) -> Bounds:
     """Feedback on overload and moves.
 
     The more was moved of late, by what the day has, the worse it must be before a node is relieved; the more

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.bottlenecks.detector import Watch
-from agent.config import Bottleneck
+from agent.config import BottleneckConfig
 from agent.sampling.node_sample import ContainerPicture, Picture
 from agent.sampling.rates import ContainerSample, Sample
 from agent.sources.docker import ContainerInfo
@@ -17,7 +17,7 @@ MEBIBYTE = 1 << 20
 PERIOD = 3.0
 NO_PRESSURE = Pressure()
 START = 1_700_000_000.0
-SETTINGS = Bottleneck()
+SETTINGS = BottleneckConfig()
 FOREVER = SETTINGS.samples * 10
 UNHURRIED = settings(deadline=None)
 """What holds is asked here, and not how fast: a busy machine may stop us for a while."""
@@ -71,7 +71,7 @@ def host(  # noqa: PLR0913 - a test names what it is about, and leaves the rest
 class Night:
     """A watch over pictures that come one period after the other."""
 
-    def __init__(self, settings: Bottleneck = SETTINGS) -> None:
+    def __init__(self, settings: BottleneckConfig = SETTINGS) -> None:
         self.watch = Watch(settings)
         self._ticks = 0
 
@@ -94,7 +94,7 @@ def _at(sample: Sample, unix_seconds: float) -> Sample:
     return Sample(**{**fields, "unix_seconds": unix_seconds})
 
 
-def watched(pictures: Iterable[Picture], settings: Bottleneck = SETTINGS) -> list[Alert]:
+def watched(pictures: Iterable[Picture], settings: BottleneckConfig = SETTINGS) -> list[Alert]:
     return Night(settings).see(*pictures)
 
 
@@ -247,7 +247,7 @@ def test_what_is_no_shortage_of_the_node_raises_no_alert(picture: Picture) -> No
 
 
 def test_a_limit_of_zero_turns_a_sign_off() -> None:
-    deaf = Bottleneck(
+    deaf = BottleneckConfig(
         cpu_ratio=0,
         memory_ratio=0,
         disk_ratio=0,
@@ -266,7 +266,7 @@ def test_a_limit_of_zero_turns_a_sign_off() -> None:
 
 SHARES = st.one_of(st.none(), st.floats(0, 1))
 SETTINGS_TRIED = st.builds(
-    Bottleneck,
+    BottleneckConfig,
     cpu_ratio=st.floats(0.01, 1),
     cpu_pressure_ratio=st.floats(0, 1),
     samples=st.integers(1, 6),
@@ -281,7 +281,7 @@ def cpu_series(shares: Sequence[float | None]) -> list[Picture]:
 @UNHURRIED
 @given(st.lists(st.tuples(SHARES, SHARES), max_size=80), SETTINGS_TRIED)
 def test_openings_and_ends_take_turns_whatever_happens(
-    series: list[tuple[float | None, float | None]], settings: Bottleneck
+    series: list[tuple[float | None, float | None]], settings: BottleneckConfig
 ) -> None:
     night = Night(settings)
     open_since: float | None = None
@@ -318,7 +318,7 @@ def test_spikes_shorter_than_asked_for_never_open(samples: int, pauses: list[int
     series: list[float | None] = []
     for pause in pauses:
         series += [height] * (samples - 1) + [0.3] * pause
-    assert watched(cpu_series(series), Bottleneck(samples=samples)) == []
+    assert watched(cpu_series(series), BottleneckConfig(samples=samples)) == []
 
 
 @UNHURRIED
@@ -327,7 +327,7 @@ def test_lulls_shorter_than_asked_for_never_end_it(samples: int, runs: list[int]
     series: list[float | None] = [1.0] * samples
     for run in runs:
         series += [depth] * (samples - 1) + [0.85] * run
-    said = watched(cpu_series(series), Bottleneck(samples=samples))
+    said = watched(cpu_series(series), BottleneckConfig(samples=samples))
     assert len(said) == 1
 
 
@@ -369,7 +369,7 @@ def test_an_alert_waits_for_the_sign_it_was_opened_by() -> None:
 
 
 def test_a_limit_lower_than_the_hysteresis_can_be_left_again() -> None:
-    settings = Bottleneck(memory_pressure_ratio=0.05)
+    settings = BottleneckConfig(memory_pressure_ratio=0.05)
     night = Night(settings)
     assert len(night.see(*times(4, host(pressure=Pressure(memory_ratio=0.06))))) == 1
     assert night.see(*times(10, host(pressure=Pressure(memory_ratio=0.03)))) == []
@@ -377,7 +377,7 @@ def test_a_limit_lower_than_the_hysteresis_can_be_left_again() -> None:
 
 
 def test_a_clock_that_is_set_back_ends_no_alert_before_it_began() -> None:
-    watch = Watch(Bottleneck(samples=1))
+    watch = Watch(BottleneckConfig(samples=1))
     (opened,) = watch.examine(host(cpu=1.0))
     earlier = host(cpu=0.1)
     (closed,) = watch.examine(Picture(PERIOD, _at(earlier.sample, START - 3600)))
@@ -410,6 +410,6 @@ def test_two_that_use_about_the_same_do_not_take_turns(uses: list[float]) -> Non
 def test_new_settings_hold_from_the_next_sample_on_and_keep_what_is_open() -> None:
     night = Night()
     (opened,) = night.see(*times(4, host(cpu=0.92)))
-    night.watch.settings = Bottleneck(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
+    night.watch.settings = BottleneckConfig(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
     (closed,) = night.see(*times(2, host(cpu=0.92)))
     assert (closed.opened_at, closed.closed_at) == (opened.opened_at, START + 6 * PERIOD)

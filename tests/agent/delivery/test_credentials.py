@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.config import Collector
+from agent.config import DeliveryConfig
 from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
 from agent.delivery.sender import Outbox
-from collector.config import Tls
+from collector.config import TlsConfig
 from collector.web.scopes import Scope
 from tests.agent.delivery.test_sender import MEMORY, Waits, lines, report, sending
 from tests.agent.receiver import Receiver, receiving, status
@@ -17,7 +17,7 @@ from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
 from tests.collector.web.test_auth import add
 from tests.waiting import until
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def written(path: Path, text: str) -> str:
@@ -26,19 +26,19 @@ def written(path: Path, text: str) -> str:
 
 
 def test_a_token_is_read_as_it_was_shown(tmp_path: Path) -> None:
-    assert read_token(Collector()) is None
-    assert read_token(Collector(token_file=written(tmp_path / "token", " abc-DEF_1\n"))) == "abc-DEF_1"
+    assert read_token(DeliveryConfig()) is None
+    assert read_token(DeliveryConfig(token_file=written(tmp_path / "token", " abc-DEF_1\n"))) == "abc-DEF_1"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "two words", "a\nb", "ä", "a\x00b"])
 def test_what_is_no_token_is_one_clear_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / "token"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(Complaint, match="holds no token"):
-        Outbox(Collector(token_file=str(path)), MEMORY)
-    with pytest.raises(Complaint, match=r"cannot read .*: check collector\.token_file"):
-        Outbox(Collector(token_file=str(tmp_path / "missing")), MEMORY)
-    Outbox(Collector(enabled=False, token_file=str(tmp_path / "missing")), MEMORY)
+    with pytest.raises(UserError, match="holds no token"):
+        Outbox(DeliveryConfig(token_file=str(path)), MEMORY)
+    with pytest.raises(UserError, match=r"cannot read .*: check collector\.token_file"):
+        Outbox(DeliveryConfig(token_file=str(tmp_path / "missing")), MEMORY)
+    Outbox(DeliveryConfig(enabled=False, token_file=str(tmp_path / "missing")), MEMORY)
 
 
 @pytest.mark.parametrize(
@@ -53,19 +53,19 @@ def test_what_is_no_token_is_one_clear_sentence(tmp_path: Path, text: str) -> No
     ],
 )
 def test_a_token_in_the_open_is_warned_of(url: str, *, warns: bool) -> None:
-    assert is_told_in_the_open(Collector(url=url, token_file="/some/token")) == warns  # noqa: S106 - a path
-    assert not is_told_in_the_open(Collector(url=url))
+    assert is_told_in_the_open(DeliveryConfig(url=url, token_file="/some/token")) == warns  # noqa: S106 - a path
+    assert not is_told_in_the_open(DeliveryConfig(url=url))
 
 
 def test_certificates_without_tls_or_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="write https://"):
-        tls_context(Collector(ca_file="ca.crt"))
+    with pytest.raises(UserError, match="write https://"):
+        tls_context(DeliveryConfig(ca_file="ca.crt"))
     for wrong in ({"ca_file": str(tmp_path / "x")}, {"certificate_file": str(tmp_path / "x")}):
-        with pytest.raises(Complaint, match=r"no such file or directory.*check collector\."):
-            tls_context(Collector(url="https://watts.example", **wrong))  # type: ignore[arg-type]  # texts
+        with pytest.raises(UserError, match=r"no such file or directory.*check collector\."):
+            tls_context(DeliveryConfig(url="https://watts.example", **wrong))  # type: ignore[arg-type]  # texts
     letter = written(tmp_path / "letter", "Dear reader")
-    with pytest.raises(Complaint, match="not in PEM"):
-        tls_context(Collector(url="https://watts.example", ca_file=letter))
+    with pytest.raises(UserError, match="not in PEM"):
+        tls_context(DeliveryConfig(url="https://watts.example", ca_file=letter))
 
 
 async def test_a_collector_that_asks_for_tokens_takes_the_right_one(
@@ -75,7 +75,7 @@ async def test_a_collector_that_asks_for_tokens_takes_the_right_one(
     written(file, add(tokens, Scope.NODE, "other"))
     right = add(tokens, Scope.NODE, "n")
     async with collecting(settings(tokens=tokens)) as client:
-        outbox = Outbox(Collector(url=client.url, token_file=str(file)), MEMORY, sleep=waits)
+        outbox = Outbox(DeliveryConfig(url=client.url, token_file=str(file)), MEMORY, sleep=waits)
         async with sending(outbox):
             outbox.offer(report(1))
             await until(
@@ -111,18 +111,18 @@ async def test_over_tls_with_a_certificate_instead_of_a_token(
     authority = Authority(tmp_path)
     server, own = authority.issue("server"), authority.issue("n")
     trusted = str(authority.certificate)
-    tls = Tls(certificate=str(server.certificate), key=str(server.key), client_ca=trusted)
+    tls = TlsConfig(certificate=str(server.certificate), key=str(server.key), client_ca=trusted)
     add(tmp_path / "tokens.jsonl", Scope.READ, "someone")
     config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), tls=tls)
     async with collecting(config) as client:
-        believing = Collector(
+        believing = DeliveryConfig(
             url=client.url, ca_file=trusted, certificate_file=str(own.certificate), key_file=str(own.key)
         )
         outbox = Outbox(believing, MEMORY)
         async with sending(outbox):
             outbox.offer(report(1))
             await until(lambda: outbox.delivered == 1)
-        doubting = Outbox(Collector(url=client.url), MEMORY, sleep=Waits())
+        doubting = Outbox(DeliveryConfig(url=client.url), MEMORY, sleep=Waits())
         async with sending(doubting):
             doubting.offer(report(2))
             await until(lambda: any("its certificate is not to be trusted" in each for each in lines(caplog)))

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent.config import Collector, Spool
+from agent.config import DeliveryConfig, SpoolConfig
 from agent.delivery import sender as deliver
 from agent.delivery.sender import Outbox
-from agent.delivery.spool import Spool as SpoolQueue
+from agent.delivery.spool import Spool
 from tests.agent.receiver import Receiver, receiving, status, taken
 from tests.waiting import until
 from wire.messages import MAX_BATCH, NodeState, Receipt, Report, encode
 from wire.resources import Quantities
 
-MEMORY = Spool(path="")
+MEMORY = SpoolConfig(path="")
 
 
 def report(sequence: int, node: str = "n", boot: str = "b") -> Report:
@@ -49,7 +49,7 @@ def waits() -> Waits:
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[tuple[Receiver, Collector]]:
+async def receiver() -> AsyncIterator[tuple[Receiver, DeliveryConfig]]:
     receiver = Receiver()
     async with receiving(receiver) as settings:
         yield receiver, settings
@@ -75,10 +75,10 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_reports_arrive_in_order_in_batches_and_are_counted(
-    receiver: tuple[Receiver, Collector], tmp_path: Path
+    receiver: tuple[Receiver, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    outbox = Outbox(settings, Spool(path=str(tmp_path / "spool.db")))
+    outbox = Outbox(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
     for sequence in range(1, 251):
         outbox.offer(report(sequence))
     await until(lambda: len(outbox) == 250)
@@ -91,7 +91,9 @@ async def test_reports_arrive_in_order_in_batches_and_are_counted(
     assert outbox.gap is None
 
 
-async def test_a_report_goes_at_once_while_nothing_else_waits(receiver: tuple[Receiver, Collector]) -> None:
+async def test_a_report_goes_at_once_while_nothing_else_waits(
+    receiver: tuple[Receiver, DeliveryConfig],
+) -> None:
     collector, settings = receiver
     outbox = Outbox(settings, MEMORY)
     async with sending(outbox):
@@ -102,7 +104,7 @@ async def test_a_report_goes_at_once_while_nothing_else_waits(receiver: tuple[Re
 
 
 async def test_a_batch_is_bounded_by_its_bytes_too(
-    receiver: tuple[Receiver, Collector], monkeypatch: pytest.MonkeyPatch
+    receiver: tuple[Receiver, DeliveryConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collector, settings = receiver
     monkeypatch.setattr(deliver, "_BATCH_BYTES", 3 * len(encode(report(1))))
@@ -115,7 +117,7 @@ async def test_a_batch_is_bounded_by_its_bytes_too(
 
 
 async def test_little_is_on_the_wire_one_connection_packed_bodies_few_headers(
-    receiver: tuple[Receiver, Collector],
+    receiver: tuple[Receiver, DeliveryConfig],
 ) -> None:
     collector, settings = receiver
     outbox = Outbox(settings, MEMORY)
@@ -135,11 +137,11 @@ async def test_little_is_on_the_wire_one_connection_packed_bodies_few_headers(
 
 
 async def test_what_an_earlier_run_left_behind_goes_first_with_its_own_keys(
-    receiver: tuple[Receiver, Collector], tmp_path: Path
+    receiver: tuple[Receiver, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    spool = Spool(path=str(tmp_path / "spool.db"))
-    earlier = Outbox(Collector(url="http://127.0.0.1:1"), spool)
+    spool = SpoolConfig(path=str(tmp_path / "spool.db"))
+    earlier = Outbox(DeliveryConfig(url="http://127.0.0.1:1"), spool)
     for sequence in range(1, 4):
         earlier.offer(report(sequence, boot="earlier"))
     await earlier.close()
@@ -161,7 +163,7 @@ async def test_what_an_earlier_run_left_behind_goes_first_with_its_own_keys(
 
 @pytest.mark.parametrize("code", [500, 503, 429, 408, 302, 401, 403, 404, 405])
 async def test_what_may_pass_is_tried_again_until_it_is_taken_and_said_once(
-    code: int, receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+    code: int, receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
     collector.answers = [status(code)] * 30
@@ -179,7 +181,7 @@ async def test_what_may_pass_is_tried_again_until_it_is_taken_and_said_once(
 
 
 async def test_an_answer_that_is_no_receipt_is_no_acknowledgement(
-    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
     collector.answers = [lambda _: web.Response(text="<html>some other service</html>")]
@@ -191,7 +193,7 @@ async def test_an_answer_that_is_no_receipt_is_no_acknowledgement(
     assert "check that collector.url leads to a collector" in lines(caplog)[0]
 
 
-async def test_retry_after_is_honoured(receiver: tuple[Receiver, Collector], waits: Waits) -> None:
+async def test_retry_after_is_honoured(receiver: tuple[Receiver, DeliveryConfig], waits: Waits) -> None:
     collector, settings = receiver
     in_a_minute = {"Retry-After": formatdate(60, usegmt=True), "Date": formatdate(0, usegmt=True)}
     collector.answers = [status(429, **{"Retry-After": "77"}), status(503, **in_a_minute)]
@@ -204,7 +206,7 @@ async def test_retry_after_is_honoured(receiver: tuple[Receiver, Collector], wai
 
 
 async def test_one_bad_report_does_not_take_good_ones_with_it(
-    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
     collector.otherwise = lambda batch: status(400)(batch) if 37 in batch else taken(batch)
@@ -221,7 +223,7 @@ async def test_one_bad_report_does_not_take_good_ones_with_it(
 
 
 async def test_a_collector_that_takes_no_report_at_all_does_not_empty_the_spool_in_a_moment(
-    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
     collector.otherwise = status(400)
@@ -235,7 +237,7 @@ async def test_a_collector_that_takes_no_report_at_all_does_not_empty_the_spool_
 
 
 async def test_a_connection_that_the_collector_closed_meanwhile_is_not_worth_a_word(
-    receiver: tuple[Receiver, Collector], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
 
@@ -256,7 +258,7 @@ async def test_a_connection_that_the_collector_closed_meanwhile_is_not_worth_a_w
 
 
 async def test_the_collectors_clock_is_compared_with_this_nodes(
-    receiver: tuple[Receiver, Collector],
+    receiver: tuple[Receiver, DeliveryConfig],
 ) -> None:
     collector, settings = receiver
     collector.otherwise = lambda batch: web.Response(
@@ -298,13 +300,13 @@ async def test_a_disk_that_hangs_holds_up_nobody_and_costs_bounded_memory(
     works_again = threading.Event()
     added: list[bytes] = []
 
-    def hang(_: SpoolQueue, bodies: tuple[bytes, ...]) -> None:
+    def hang(_: Spool, bodies: tuple[bytes, ...]) -> None:
         works_again.wait(20)
         added.extend(bodies)
 
-    monkeypatch.setattr(SpoolQueue, "add", hang)
+    monkeypatch.setattr(Spool, "add", hang)
     monkeypatch.setattr(deliver, "MEMORY_BYTES", 10_000)
-    outbox = Outbox(Collector(), MEMORY)
+    outbox = Outbox(DeliveryConfig(), MEMORY)
     try:
         async with asyncio.timeout(5):
             for sequence in range(1, 1001):
@@ -320,7 +322,7 @@ async def test_a_disk_that_hangs_holds_up_nobody_and_costs_bounded_memory(
 
 
 async def test_offering_never_raises_not_even_too_late(tmp_path: Path) -> None:
-    outbox = Outbox(Collector(url="http://127.0.0.1:1"), Spool(path=str(tmp_path)))
+    outbox = Outbox(DeliveryConfig(url="http://127.0.0.1:1"), SpoolConfig(path=str(tmp_path)))
     outbox.offer(report(1))
     await outbox.close()
     outbox.offer(report(2))
@@ -329,10 +331,10 @@ async def test_offering_never_raises_not_even_too_late(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["closed while it runs", "closed after it was cancelled"])
 async def test_closing_sends_what_is_left(
-    order: str, receiver: tuple[Receiver, Collector], tmp_path: Path
+    order: str, receiver: tuple[Receiver, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    outbox = Outbox(settings, Spool(path=str(tmp_path / "spool.db")))
+    outbox = Outbox(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
     task = asyncio.create_task(outbox.run())
     outbox.offer(report(1))
     await until(lambda: outbox.delivered == 1)
@@ -363,7 +365,9 @@ async def test_closing_does_not_wait_for_a_collector_that_does_not_answer(tmp_pa
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     path = tmp_path / "spool.db"
-    outbox = Outbox(Collector(url=f"http://127.0.0.1:{runner.addresses[0][1]}"), Spool(path=str(path)))
+    outbox = Outbox(
+        DeliveryConfig(url=f"http://127.0.0.1:{runner.addresses[0][1]}"), SpoolConfig(path=str(path))
+    )
     for sequence in range(1, 6):
         outbox.offer(report(sequence))
     task = asyncio.create_task(outbox.run())

@@ -57,7 +57,7 @@ def opened(path: Path, clocks: Clocks) -> Iterator[Opened]:
     def open_spool(at: Path | str = path, **settings: float) -> Spool:
         made.append(
             Spool(
-                config.Spool(path=str(at), **settings),  # type: ignore[arg-type]
+                config.SpoolConfig(path=str(at), **settings),  # type: ignore[arg-type]
                 wall=lambda: clocks.wall_seconds,
                 monotonic=lambda: clocks.monotonic_seconds,
             )
@@ -462,7 +462,7 @@ def test_two_agents_on_one_file_do_not_mix(
 import sys, time
 from agent import config
 from agent.delivery.spool import Spool
-spool = Spool(config.Spool(path={str(path)!r}), wall=time.time, monotonic=time.monotonic)
+spool = Spool(config.SpoolConfig(path={str(path)!r}), wall=time.time, monotonic=time.monotonic)
 spool.add([b"theirs"])
 print(len(spool), flush=True)
 sys.stdin.read()

@@ -51,10 +51,10 @@ def report(sequence: int) -> Report:
 class Node:
     """An agent's outbox on a small disk, and a monotonic clock that the test turns."""
 
-    def __init__(self, collector: config.Collector, path: Path) -> None:
+    def __init__(self, collector: config.DeliveryConfig, path: Path) -> None:
         self.now = 0.0
         self.sequence = 0
-        self.outbox = Outbox(collector, config.Spool(path=str(path)), monotonic=lambda: self.now)
+        self.outbox = Outbox(collector, config.SpoolConfig(path=str(path)), monotonic=lambda: self.now)
 
     def lacks(self) -> str:
         return self.outbox.gap.why if self.outbox.gap else ""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from collector.config import CollectorConfig, History
-from collector.config import Http as CollectorHttp
+from collector.config import CollectorConfig, HistoryConfig
+from collector.config import HttpConfig as CollectorHttp
 from collector.main import running
 from tests.agent.receiver import Receiver, receiving, status, taken
 from tests.agent.speaking import said
@@ -81,7 +81,7 @@ async def test_after_an_hour_without_the_collector_every_report_is_there_exactly
     boots = await hour_of_deaths(spool, url)
 
     config = CollectorConfig(
-        http=CollectorHttp(listen=f"127.0.0.1:{port}"), history=History(path=str(history))
+        http=CollectorHttp(listen=f"127.0.0.1:{port}"), history=HistoryConfig(path=str(history))
     )
     async with running(config), speaking(spool, url, "last", boots["last"][0], TICKS) as process:
         await process.communicate()

@@ -3,7 +3,7 @@ from dataclasses import replace
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.config import Collector, Spool
+from agent.config import DeliveryConfig, SpoolConfig
 from agent.delivery.sender import Outbox
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION, AgentMetrics
@@ -73,7 +73,7 @@ def picture(*containers: ContainerPicture) -> Picture:
 
 
 def scrape(shown: Picture | None, *alerts: Alert) -> Scrape:
-    state = AgentState(Outbox(Collector(), Spool(path="")))
+    state = AgentState(Outbox(DeliveryConfig(), SpoolConfig(path="")))
     state.picture = shown
     for alert in alerts:
         state.note(alert)

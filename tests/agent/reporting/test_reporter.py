@@ -6,7 +6,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from agent.config import Push
+from agent.config import PushConfig
 from agent.reporting.reporter import Speaker
 from agent.sources.docker import ContainerInfo, RuntimeEvent
 from tests.agent.pictures import IDLE, Clock, Seen, cpu, die, oom, picture, start
@@ -19,7 +19,7 @@ from wire.version import __version__
 class Node:
     """A node that speaks, on simulated time."""
 
-    def __init__(self, push: Push, name: str = "node1", sample_seconds: float = 3.0) -> None:
+    def __init__(self, push: PushConfig, name: str = "node1", sample_seconds: float = 3.0) -> None:
         self.clock = Clock()
         self.speaker = Speaker(name, "b00t", push, sample_seconds)
         self.said: list[Report] = []
@@ -45,7 +45,7 @@ class Node:
         return [self.tick(look(number) if look else None) for number in range(count)]
 
 
-def quiet(**given: float) -> Push:
+def quiet(**given: float) -> PushConfig:
     """Settings in which only what is given says anything by itself."""
     settings = {
         "host_window_seconds": 3600.0,
@@ -53,7 +53,7 @@ def quiet(**given: float) -> Push:
         "beacon_seconds": 3600.0,
         "heartbeat_seconds": 86_400.0,
     }
-    return Push(**{**settings, **given})  # type: ignore[arg-type]
+    return PushConfig(**{**settings, **given})  # type: ignore[arg-type]
 
 
 def the(report: Report | None) -> Report:
@@ -65,7 +65,7 @@ def the(report: Report | None) -> Report:
 
 
 def test_the_first_word_is_everything() -> None:
-    node = Node(Push())
+    node = Node(PushConfig())
     report = the(node.tick({"a": Seen(cpu(0.5)), "b": Seen()}, used=cpu(1.5)))
     assert (report.node, report.boot, report.sequence) == ("node1", "b00t", 1)
     assert report.at == node.clock.unix_seconds
@@ -476,7 +476,7 @@ def test_nobody_is_named_as_greedy_who_runs_no_longer() -> None:
 @pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
 def test_a_clock_that_is_set_disturbs_nothing(step_seconds: float) -> None:
     def run(step: float) -> list[Report | None]:
-        node = Node(Push())
+        node = Node(PushConfig())
         reports = []
         for number in range(300):
             if number == 100:

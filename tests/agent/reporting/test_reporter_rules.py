@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.config import Push
+from agent.config import PushConfig
 from agent.reporting.reporter import Speaker
 from agent.reporting.windows import Mean
 from agent.sources.docker import RuntimeEvent
@@ -30,7 +30,7 @@ lives = st.lists(look.flatmap(lambda each: st.lists(st.just(each), min_size=1, m
     lambda runs: [each for run in runs for each in run]
 )
 pushes = st.builds(
-    Push,
+    PushConfig,
     host_window_seconds=st.just(3.0 * WINDOW_TICKS),
     container_window_seconds=st.just(3.0 * WINDOW_TICKS),
     threshold_points=st.sampled_from([0.0, 1.0, 10.0, 10.0, 40.0]),
@@ -82,7 +82,7 @@ def points_off(held: Quantities, mean: tuple[float | None, ...]) -> float:
 @settings(max_examples=300)
 @given(lives, pushes, names)
 def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
-    told: list[Looks], push: Push, name: str
+    told: list[Looks], push: PushConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
     speaker = Speaker(name, "b00t", push, 3.0)
@@ -110,7 +110,7 @@ def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
 @settings(max_examples=100)
 @given(st.lists(use, max_size=60), pushes, names)
 def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
-    told: list[tuple[float | None, int]], push: Push, name: str
+    told: list[tuple[float | None, int]], push: PushConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
     speaker = Speaker(name, "b00t", push, 3.0)
@@ -132,7 +132,7 @@ def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
 
 
 @given(lives, pushes, names)
-def test_all_heartbeats_together_hold_every_sample(told: list[Looks], push: Push, name: str) -> None:
+def test_all_heartbeats_together_hold_every_sample(told: list[Looks], push: PushConfig, name: str) -> None:
     clock, receiver = Clock(), Receiver()
     speaker = Speaker(name, "b00t", push, 3.0)
     expected: dict[str, tuple[Sketch, Sketch]] = defaultdict(lambda: (Sketch(), Sketch()))
@@ -163,7 +163,7 @@ events = st.lists(
 
 @given(st.lists(st.tuples(look, events), max_size=40), pushes, names)
 def test_whatever_the_runtime_says_who_vanished_is_gone_and_silence_is_never_long(
-    told: list[tuple[Looks, list[tuple[str, str, float]]]], push: Push, name: str
+    told: list[tuple[Looks, list[tuple[str, str, float]]]], push: PushConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
     speaker = Speaker(name, "b00t", push, 3.0)

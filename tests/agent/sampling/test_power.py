@@ -21,8 +21,8 @@ def measured(
     return taken
 
 
-def settings(folder: Path, **changed: str) -> config.Power:
-    kept = config.Power(model=str(folder / "model.json"), accounts=str(folder / "energy.json"))
+def settings(folder: Path, **changed: str) -> config.PowerConfig:
+    kept = config.PowerConfig(model=str(folder / "model.json"), accounts=str(folder / "energy.json"))
     return msgspec.structs.replace(kept, **changed)
 
 

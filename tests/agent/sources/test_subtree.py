@@ -33,7 +33,7 @@ from tests.agent.trees import (
     v2_container,
     write,
 )
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 NODE_NAMESPACE = 4026532999
@@ -178,18 +178,18 @@ def test_the_root_of_the_tree_is_the_whole_machine(host: Host, root: str) -> Non
 @pytest.mark.parametrize("make", [v1, v2])
 def test_one_that_is_not_there_is_a_mistake_in_the_settings(host: Host, make: Callable[[Host], None]) -> None:
     make(host)
-    with pytest.raises(Complaint, match=r"host\.cgroup: there is no cgroup /node9 .* make it first"):
+    with pytest.raises(UserError, match=r"host\.cgroup: there is no cgroup /node9 .* make it first"):
         reader_of(host, "/node9")
 
 
 def test_so_is_one_outside_of_the_tree(host: Host) -> None:
     v2(host)
-    with pytest.raises(Complaint, match=r"host\.cgroup: /\.\./net leads out of the tree"):
+    with pytest.raises(UserError, match=r"host\.cgroup: /\.\./net leads out of the tree"):
         reader_of(host, "/../net")
 
 
 def test_and_one_where_there_are_no_cgroups(host: Host) -> None:
-    with pytest.raises(Complaint, match=r"host\.cgroup: .* no cgroup file system is mounted"):
+    with pytest.raises(UserError, match=r"host\.cgroup: .* no cgroup file system is mounted"):
         reader_of(host)
 
 

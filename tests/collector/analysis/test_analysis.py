@@ -4,26 +4,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from collector.analysis.analysis import Service, Understood, understand
-from collector.analysis.running import Running
-from collector.analysis.usage import NOT_MEASURED, SLOTS, Reckoning, Ring, Watched, count
-from collector.config import Understanding
+from collector.analysis.analysis import LatestAnalysis, ServiceProfile, analyse
+from collector.analysis.running import RunningServices
+from collector.analysis.usage import NOT_MEASURED, SLOTS, ObservedContainer, UsageRing, UsageWeights, count
+from collector.config import AnalysisConfig
 from collector.snapshot.assembly import assemble
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
-ALL_ALIKE = Reckoning(half_life_seconds=inf)
+ALL_ALIKE = UsageWeights(half_life_seconds=inf)
 sketches = st.dictionaries(st.integers(-500, 500), st.integers(1, 50), min_size=1, max_size=20)
 told = st.lists(st.tuples(st.integers(100 - SLOTS + 1, 100), sketches), min_size=1, max_size=5)
 
 
-def service(*watched: Watched) -> Service:
-    running = Running(ALL_ALIKE)
+def service(*watched: ObservedContainer) -> ServiceProfile:
+    running = RunningServices(ALL_ALIKE)
     for each in watched:
         running.put(each.node, [each])
     snapshot = assemble(())
-    found = understand(snapshot, running.learn(snapshot.at), Understood().latest, Understanding())
+    found = analyse(snapshot, running.learn(snapshot.at), LatestAnalysis().latest, AnalysisConfig())
     return found.services["shop"]
 
 
@@ -32,11 +32,11 @@ def service(*watched: Watched) -> Service:
 def test_a_service_of_one_container_is_what_that_one_is(
     words: list[tuple[int, dict[int, int]]], sample_seconds: float
 ) -> None:
-    rings: dict[str, Ring] = {}
+    rings: dict[str, UsageRing] = {}
     for slot, bins in words:
         count(rings, slot, [ContainerUsage("web", cpu=Sketch(bins))], ALL_ALIKE)
     ring = rings["web"]
-    one = Watched(
+    one = ObservedContainer(
         "alpha",
         "shop",
         "",
@@ -45,7 +45,7 @@ def test_a_service_of_one_container_is_what_that_one_is(
         statistics=ring.statistics,
         samples=ring.samples,
     )
-    silent = Watched("beta", "shop", "", 1.0, slots={}, statistics=NOT_MEASURED, samples=0)
+    silent = ObservedContainer("beta", "shop", "", 1.0, slots={}, statistics=NOT_MEASURED, samples=0)
     alone, pooled = service(one), service(one, silent)
     assert alone.watched_seconds == pooled.watched_seconds
     assert_allclose(alone.statistics, pooled.statistics, rtol=1e-9, atol=1e-6)

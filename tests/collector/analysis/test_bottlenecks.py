@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.bottlenecks import Finding, Kind, Patience, Watch, findings
+from collector.analysis.bottlenecks import BottleneckKind, BottleneckTracker, Finding, Patience, findings
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Liveness
 from tests.collector.speaking import patient
@@ -10,7 +10,10 @@ from wire.resources import Quantities, Resource
 
 CAPACITY = Quantities(4.0, 8_000_000)
 STEP = 10.0
-PATIENCE = Patience({Kind.QUIET: 0.0, Kind.SERVICE: 60.0, Kind.OVERBOOKED: 60.0}, close_seconds=120.0)
+PATIENCE = Patience(
+    {BottleneckKind.QUIET: 0.0, BottleneckKind.SERVICE: 60.0, BottleneckKind.OVERBOOKED: 60.0},
+    close_seconds=120.0,
+)
 
 
 def node(name: str, *, cpu: float = 0.0, liveness: Liveness = Liveness.UP, on: bool = True) -> NodeFacts:
@@ -53,7 +56,10 @@ def test_a_node_that_went_quiet_with_containers_on_it_is_told_of() -> None:
     ]
     tasks = [task(where, where) for where in ("down", "off", "suspect", "up")]
     found = findings(assemble(nodes, tasks))
-    assert [(each.kind, each.subject) for each in found] == [(Kind.QUIET, "down"), (Kind.QUIET, "suspect")]
+    assert [(each.kind, each.subject) for each in found] == [
+        (BottleneckKind.QUIET, "down"),
+        (BottleneckKind.QUIET, "suspect"),
+    ]
     assert found[0].evidence == "down is down: nothing was heard of it for 34 s, and it ran 1 containers"
 
 
@@ -77,7 +83,11 @@ def test_a_node_is_overbooked_by_the_strictest_class_on_it(
     found = findings(assemble([node("a")], tasks))
     assert bool(found) is told
     if told:
-        assert (found[0].kind, found[0].resource, found[0].opens) == (Kind.OVERBOOKED, Resource.CPU, opens)
+        assert (found[0].kind, found[0].resource, found[0].opens) == (
+            BottleneckKind.OVERBOOKED,
+            Resource.CPU,
+            opens,
+        )
         assert f"{promised / 4:.2f} times the cpu of a" in found[0].evidence
 
 
@@ -86,7 +96,7 @@ def hot(first: float, second: float, *, own: float = 0.5, third: float | None = 
     nodes = [node(name, cpu=4 * ratio) for name, ratio in used.items()]
     tasks = [task(name, name, service="web", cpu=4 * own * ratio) for name, ratio in used.items()]
     tasks += [task(f"{name}-2", name, service="other", cpu=0.1) for name in used]
-    return [each for each in findings(assemble(nodes, tasks)) if each.kind is Kind.SERVICE]
+    return [each for each in findings(assemble(nodes, tasks)) if each.kind is BottleneckKind.SERVICE]
 
 
 def test_a_service_is_hot_when_every_node_it_runs_on_is_and_it_is_why() -> None:
@@ -111,13 +121,17 @@ def test_of_an_empty_cluster_nothing_is_found() -> None:
 
 
 def sign(
-    kind: Kind = Kind.OVERBOOKED, subject: str = "a", *, opens: bool = True, evidence: str = ""
+    kind: BottleneckKind = BottleneckKind.OVERBOOKED,
+    subject: str = "a",
+    *,
+    opens: bool = True,
+    evidence: str = "",
 ) -> Finding:
     return Finding(kind=kind, subject=subject, opens=opens, evidence=evidence)
 
 
 def test_it_is_opened_when_it_held_for_a_while_updated_and_closed_when_it_was_gone_for_a_while() -> None:
-    watch = Watch(patience=PATIENCE)
+    watch = BottleneckTracker(patience=PATIENCE)
     assert not watch.look([sign()], 0.0)
     assert not watch.look([sign()], 50.0)
     (opened,) = watch.look([sign(evidence="much")], 60.0)
@@ -134,41 +148,42 @@ def test_it_is_opened_when_it_held_for_a_while_updated_and_closed_when_it_was_go
 
 
 def test_a_quiet_node_is_told_of_at_once_and_a_weak_sign_opens_nothing() -> None:
-    watch = Watch(patience=PATIENCE)
-    assert len(watch.look([sign(Kind.QUIET)], 0.0)) == 1
+    watch = BottleneckTracker(patience=PATIENCE)
+    assert len(watch.look([sign(BottleneckKind.QUIET)], 0.0)) == 1
     for at in range(20):
-        assert not watch.look([sign(Kind.QUIET), sign(opens=False)], STEP * at)
+        assert not watch.look([sign(BottleneckKind.QUIET), sign(opens=False)], STEP * at)
 
 
 def test_a_sign_that_comes_and_goes_before_its_time_is_never_told() -> None:
-    watch = Watch(patience=PATIENCE)
+    watch = BottleneckTracker(patience=PATIENCE)
     for at in range(100):
         assert not watch.look([sign()] if at % 5 else [], STEP * at)
 
 
 def test_what_was_open_before_a_restart_goes_on_under_its_name() -> None:
-    first = Watch(patience=PATIENCE)
-    (opened,) = first.look([sign(Kind.QUIET)], 0.0)
-    again = Watch(first.listed(), now=5000.0, patience=PATIENCE)
-    assert not again.look([sign(Kind.QUIET)], 5010.0)
+    first = BottleneckTracker(patience=PATIENCE)
+    (opened,) = first.look([sign(BottleneckKind.QUIET)], 0.0)
+    again = BottleneckTracker(first.listed(), now=5000.0, patience=PATIENCE)
+    assert not again.look([sign(BottleneckKind.QUIET)], 5010.0)
     assert [each.id for each in again.listed()] == [opened.id]
-    other = Watch(first.listed(), now=5000.0, patience=PATIENCE)
+    other = BottleneckTracker(first.listed(), now=5000.0, patience=PATIENCE)
     assert not other.look([], 5010.0)
     assert [each.closed_at for each in other.look([], 5120.0)] == [5120.0]
 
 
 signs = st.lists(
-    st.lists(st.tuples(st.sampled_from(Kind), st.sampled_from("ab"), st.booleans()), max_size=4), max_size=80
+    st.lists(st.tuples(st.sampled_from(BottleneckKind), st.sampled_from("ab"), st.booleans()), max_size=4),
+    max_size=80,
 )
 
 
 @patient
 @given(signs)
-def test_whatever_is_seen_nothing_flaps(story: list[list[tuple[Kind, str, bool]]]) -> None:
-    watch = Watch(patience=PATIENCE)
-    last_change: dict[tuple[Kind, str], float] = {}
-    last_sign: dict[tuple[Kind, str], float] = {}
-    is_open: dict[tuple[Kind, str], bool] = {}
+def test_whatever_is_seen_nothing_flaps(story: list[list[tuple[BottleneckKind, str, bool]]]) -> None:
+    watch = BottleneckTracker(patience=PATIENCE)
+    last_change: dict[tuple[BottleneckKind, str], float] = {}
+    last_sign: dict[tuple[BottleneckKind, str], float] = {}
+    is_open: dict[tuple[BottleneckKind, str], bool] = {}
     for number, seen in enumerate(story):
         at = STEP * number
         last_sign |= {(kind, subject): at for kind, subject, _ in seen}

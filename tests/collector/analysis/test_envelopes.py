@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.envelopes import PLAIN_NEED, Need, Statistic, statistics, totals
+from collector.analysis.envelopes import PLAIN_NEED, EnvelopeRule, Statistic, statistics, totals
 from collector.analysis.histograms import Floats, pack, sketches, stack, with_usage
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
@@ -24,7 +24,7 @@ def sketch(numbers: list[float]) -> Sketch:
     return made
 
 
-def found(usage: list[ContainerUsage], need: Need = PLAIN_NEED) -> Floats:
+def found(usage: list[ContainerUsage], need: EnvelopeRule = PLAIN_NEED) -> Floats:
     keys, counts = with_usage([None] * len(usage), usage, range(len(usage)))
     return statistics(keys, counts.astype(np.float64), len(usage), need)
 
@@ -54,7 +54,7 @@ def test_variance_is_that_of_the_samples_as_far_as_bins_can_tell(each: list[floa
 @patient
 @given(loads, st.floats(0.5, 0.99))
 def test_a_burst_is_the_mean_of_what_lies_above_the_percentile(each: list[float], share: float) -> None:
-    need = Need(percentile=(share,) * 4, bursts=(True,) * 4)
+    need = EnvelopeRule(percentile=(share,) * 4, bursts=(True,) * 4)
     burst = found([ContainerUsage("c", disk=sketch(each))], need)[0, 2, Statistic.ENVELOPE]
     above = np.clip(np.arange(1, len(each) + 1) - share * len(each), 0.0, 1.0)
     truth = np.average(np.sort(each), weights=above)
@@ -76,7 +76,7 @@ def test_the_recommender_of_kubernetes_finds_the_same_percentiles() -> None:
     # Its vectors name the upper end of a bin one wide; ours the middle of the bin that the value is in.
     vectors = {0.0: 2, 0.1: 2, 0.2: 3, 0.3: 3, 0.4: 4, 0.5: 4, 0.6: 4, 0.7: 5, 0.8: 5, 0.9: 5, 1.0: 5}
     for share, end in vectors.items():
-        envelope = found([ContainerUsage("c", cpu=weighted)], Need(percentile=(share,) * 4))[0, 0]
+        envelope = found([ContainerUsage("c", cpu=weighted)], EnvelopeRule(percentile=(share,) * 4))[0, 0]
         assert envelope[Statistic.ENVELOPE] == pytest.approx(end - 1, rel=RELATIVE_ERROR)
 
 

@@ -5,28 +5,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from collector.analysis.running import Learnt, Running
-from collector.analysis.usage import NOT_MEASURED, SLOT_SECONDS, Reckoning, Ring, Watched, count
+from collector.analysis.running import PooledUsage, RunningServices
+from collector.analysis.usage import (
+    NOT_MEASURED,
+    SLOT_SECONDS,
+    ObservedContainer,
+    UsageRing,
+    UsageWeights,
+    count,
+)
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
 NEWEST = 100
 NOW = NEWEST * SLOT_SECONDS
-RECKONING = Reckoning()
+RECKONING = UsageWeights()
 
 
 def watched(
     node: str, service: str, bins: Mapping[int, int], *, image: str = "", slot: int = NEWEST
-) -> Watched:
-    rings: dict[str, Ring] = {}
+) -> ObservedContainer:
+    rings: dict[str, UsageRing] = {}
     if bins:
         count(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], RECKONING)
-    ring = rings.get("c", Ring())
-    return Watched(node, service, image, 5.0, dict(ring.slots), ring.statistics, ring.samples)
+    ring = rings.get("c", UsageRing())
+    return ObservedContainer(node, service, image, 5.0, dict(ring.slots), ring.statistics, ring.samples)
 
 
-def same(found: Mapping[str, Learnt], expected: Mapping[str, Learnt]) -> None:
+def same(found: Mapping[str, PooledUsage], expected: Mapping[str, PooledUsage]) -> None:
     assert found.keys() == expected.keys()
     for name, one in found.items():
         other = expected[name]
@@ -51,20 +58,20 @@ words = st.lists(st.tuples(st.sampled_from(["alpha", "beta", "gamma"]), containe
 def test_what_is_kept_between_passes_comes_to_what_a_first_pass_over_everything_finds(
     passes: list[list[tuple[str, list[tuple[str, dict[int, int], int]]]]],
 ) -> None:
-    kept = Running(RECKONING)
-    there: dict[str, list[Watched]] = {}
+    kept = RunningServices(RECKONING)
+    there: dict[str, list[ObservedContainer]] = {}
     for heard in passes:
         for node, told in heard:
             there[node] = [watched(node, service, bins, slot=slot) for service, bins, slot in told]
             kept.put(node, there[node])
-        afresh = Running(RECKONING)
+        afresh = RunningServices(RECKONING)
         for node, on_it in there.items():
             afresh.put(node, on_it)
         same(kept.learn(NOW), afresh.learn(NOW))
 
 
 def test_only_services_that_something_was_heard_of_are_reckoned_anew() -> None:
-    running = Running(RECKONING)
+    running = RunningServices(RECKONING)
     alpha = [watched("alpha", "web", {1: 5}), watched("alpha", "db", {2: 5})]
     running.put("alpha", alpha)
     running.put("beta", [watched("beta", "web", {1: 7}), watched("beta", "db", {2: 7})])
@@ -78,7 +85,7 @@ def test_only_services_that_something_was_heard_of_are_reckoned_anew() -> None:
 
 
 def test_a_service_goes_with_its_last_container_and_is_named_after_the_image_of_most() -> None:
-    running = Running(RECKONING)
+    running = RunningServices(RECKONING)
     running.put("alpha", [watched("alpha", "web", {}, image="old"), watched("alpha", "web", {}, image="new")])
     running.put("beta", [watched("beta", "web", {}, image="new")])
     web = running.learn(NOW)["web"]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from collector.analysis.envelopes import PLAIN_NEED, Statistic
 from collector.analysis.histograms import pack, with_usage
-from collector.analysis.services import Part, pool
+from collector.analysis.services import ContainerSlot, pool
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.sketch import RELATIVE_ERROR, Sketch
@@ -31,7 +31,7 @@ def test_a_service_is_what_all_its_containers_samples_say_by_the_time_they_stand
     told: list[tuple[int, list[float], float, float]],
 ) -> None:
     told.sort(key=lambda each: each[0])
-    parts = [Part(service, packed(load), seconds, weight) for service, load, seconds, weight in told]
+    parts = [ContainerSlot(service, packed(load), seconds, weight) for service, load, seconds, weight in told]
     seen = []
     for pooled in pool(parts, 7, PLAIN_NEED):
         for service, table, watched in zip(

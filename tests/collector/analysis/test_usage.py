@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.envelopes import Need, Statistic
+from collector.analysis.envelopes import EnvelopeRule, Statistic
 from collector.analysis.histograms import MOST_COUNTED, sketches
-from collector.analysis.usage import SLOT_SECONDS, SLOTS, Reckoning, Ring, count, settle, slot_of
+from collector.analysis.usage import SLOT_SECONDS, SLOTS, UsageRing, UsageWeights, count, settle, slot_of
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities
@@ -15,7 +15,7 @@ from wire.sketch import RELATIVE_ERROR, Sketch
 
 NOW = 1_000 * SLOT_SECONDS + 60
 HOUR = 3600.0
-ALL_ALIKE = Reckoning(half_life_seconds=math.inf)
+ALL_ALIKE = UsageWeights(half_life_seconds=math.inf)
 
 values = st.floats(1e-3, 1e12)
 heartbeats = st.lists(
@@ -30,8 +30,8 @@ def sketch(*numbers: float) -> Sketch:
     return made
 
 
-def ring_of(*told: tuple[int, ContainerUsage], reckoning: Reckoning = ALL_ALIKE) -> Ring:
-    rings: dict[str, Ring] = {}
+def ring_of(*told: tuple[int, ContainerUsage], reckoning: UsageWeights = ALL_ALIKE) -> UsageRing:
+    rings: dict[str, UsageRing] = {}
     for slot, usage in told:
         count(rings, slot, [usage], reckoning)
     return rings["web"]
@@ -62,7 +62,7 @@ def test_the_order_in_which_heartbeats_come_does_not_matter_nor_whether_a_restar
 ) -> None:
     said = [(slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in told]
     ring, other = ring_of(*said), ring_of(*data.draw(st.permutations(said)))
-    restored = Ring(dict(ring.slots))
+    restored = UsageRing(dict(ring.slots))
     settle([restored], ALL_ALIKE)
     for each in (other, restored):
         assert each.slots == ring.slots
@@ -75,7 +75,7 @@ def test_the_order_in_which_heartbeats_come_does_not_matter_nor_whether_a_restar
 def test_load_fades_by_half_per_half_life(
     told: list[tuple[int, list[float]]], half_life_hours: float
 ) -> None:
-    reckoning = Reckoning(half_life_seconds=half_life_hours * HOUR)
+    reckoning = UsageWeights(half_life_seconds=half_life_hours * HOUR)
     ring = ring_of(
         *((slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in told), reckoning=reckoning
     )
@@ -99,7 +99,7 @@ def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
         ContainerUsage("web", cpu=sketch(*[4.0] * 100)),
         ContainerUsage("web", cpu=sketch(*[1.0] * 100)),
     )
-    quick = Reckoning(half_life_seconds=SLOT_SECONDS, need=Need(percentile=(0.6, 0.9, 0.9, 0.9)))
+    quick = UsageWeights(half_life_seconds=SLOT_SECONDS, need=EnvelopeRule(percentile=(0.6, 0.9, 0.9, 0.9)))
     assert ring_of((1, busy), (3, calm), reckoning=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
         1.0, rel=0.01
     )
@@ -114,7 +114,7 @@ def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
 def test_what_is_not_measured_has_no_p90_and_an_empty_histogram_neither() -> None:
     ring = ring_of((1, ContainerUsage("web", cpu=sketch(0.0, 0.0), memory=Sketch(), disk=Sketch({7: 0}))))
     assert (ring.p90, ring.samples) == (Quantities(cpu_cores=0.0), 2)
-    assert Ring().p90 == Quantities()
+    assert UsageRing().p90 == Quantities()
 
 
 def test_a_heartbeat_without_any_sample_leaves_nothing_known() -> None:
@@ -133,11 +133,11 @@ def test_numbers_beyond_reason_stay_within_what_can_be_stored_and_sent() -> None
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(values, max_size=20)), min_size=1, max_size=8))
 def test_many_at_once_are_the_same_as_one_by_one(told: list[tuple[str, list[float]]]) -> None:
     usages = [ContainerUsage(name, *(sketch(*each) for _ in RESOURCES)) for name, each in told]
-    together: dict[str, Ring] = {}
-    apart: dict[str, Ring] = {}
-    assert set(count(together, 5, usages, Reckoning())) == {name for name, _ in told}
+    together: dict[str, UsageRing] = {}
+    apart: dict[str, UsageRing] = {}
+    assert set(count(together, 5, usages, UsageWeights())) == {name for name, _ in told}
     for usage in usages:
-        count(apart, 5, [usage], Reckoning())
+        count(apart, 5, [usage], UsageWeights())
     for name, ring in together.items():
         assert ring.slots == apart[name].slots
         np.testing.assert_allclose(ring.statistics, apart[name].statistics)

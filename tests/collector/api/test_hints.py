@@ -6,7 +6,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from collector.config import CollectorConfig, Placement
+from collector.config import CollectorConfig, PlacementConfig
 from collector.core.parts import Core
 from collector.main import running
 from collector.policies.table import POLICIES
@@ -52,7 +52,9 @@ class Asker(Client):
         return dict(answer)
 
 
-ALWAYS_NEW = msgspec.structs.replace(settings(), placement=Placement(snapshot_seconds=0, oldest_seconds=0))
+ALWAYS_NEW = msgspec.structs.replace(
+    settings(), placement=PlacementConfig(snapshot_seconds=0, oldest_seconds=0)
+)
 
 
 @asynccontextmanager
@@ -139,7 +141,7 @@ async def test_what_was_learnt_of_a_service_or_image_is_used_and_said(asker: Ask
         mean=Quantities(1.0, 2_000_000_000, 1.0, 2.0),
         image="example/web:1",
     )
-    asker.core.registry.board.put_services([facts])
+    asker.core.registry.tables.put_services([facts])
     await asker.send(heard("alpha"))
     answer = await asker.hint(service="shop", policy="draps")
     assert answer["assumed"]["basis"] == "service"
@@ -216,7 +218,7 @@ async def test_a_place_can_be_let_go_once(asker: Asker) -> None:
 
 async def test_nothing_is_sent_back_to_where_it_was_moved_away_from(asker: Asker) -> None:
     await asker.send(heard("a", 0.5), heard("b", 3.0))
-    asker.core.ledger.leave("shop", "a", until=START + 300)
+    asker.core.reservations.leave("shop", "a", until=START + 300)
     answer = await asker.hint(service="shop", demand=NEED, policy="draps")
     assert names(answer) == ["b"]
     assert answer["refused"] == [{"node": "a", "why": "the container was moved away from it lately"}]

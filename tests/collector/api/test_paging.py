@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.api.paging import Paged, Pager, has_label
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from tests.collector.builders import Client, container, report
 
 Entry = tuple[str, float]
@@ -44,7 +44,7 @@ def test_what_comes_or_goes_meanwhile_moves_nothing_else(
 
 @pytest.mark.parametrize("cursor", ["", "?", "é", "bm8", "WzFd", "WyJhIiwiYiJd", "x" * 5000])
 def test_a_cursor_that_nobody_gave_is_refused(cursor: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         PAGER.page([], Paged(cursor=cursor))
     assert refused.value.problem.status == HTTPStatus.BAD_REQUEST
     assert refused.value.problem.field == "cursor"

@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from collector.common.quantities import parse_quantity
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_quantities_are_read_as_kubernetes_writes_them(text: str, expected: str 
     "text", ["", "m", "1Q", "1 Gi", "1gi", "0x1", "1e", "1mm", "\u0661", "1e999", "9" * 10_000]
 )
 def test_what_is_no_quantity_is_named(text: str) -> None:
-    with pytest.raises(Complaint, match="no quantity"):
+    with pytest.raises(UserError, match="no quantity"):
         parse_quantity(text)

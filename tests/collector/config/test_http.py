@@ -1,7 +1,7 @@
 import pytest
 
-from collector.config import Http, Tls
-from wire.errors import Complaint
+from collector.config import HttpConfig, TlsConfig
+from wire.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -13,15 +13,15 @@ from wire.errors import Complaint
     ],
 )
 def test_half_of_what_tls_needs_is_refused(tls: dict[str, str], sentence: str) -> None:
-    with pytest.raises(Complaint, match=sentence):
-        Tls(**tls)
+    with pytest.raises(UserError, match=sentence):
+        TlsConfig(**tls)
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(Complaint, match="nowhere"):
-        Http(listen="nowhere")
+    with pytest.raises(UserError, match="nowhere"):
+        HttpConfig(listen="nowhere")
 
 
 def test_names_are_told_apart_and_written_small() -> None:
-    assert Http(names=" Power.example, ,watts").other_names == {"power.example", "watts"}
-    assert Http().other_names == frozenset()
+    assert HttpConfig(names=" Power.example, ,watts").other_names == {"power.example", "watts"}
+    assert HttpConfig().other_names == frozenset()

@@ -8,25 +8,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from collector.common.outages import Troubles
-from collector.config import Acting, CollectorConfig, History, Placement
+from collector.common.outages import Outages
+from collector.config import CollectorConfig, ControlConfig, HistoryConfig, PlacementConfig
 from collector.control.actor import Actor
 from collector.control.journal import Journal
 from collector.control.lease import Lease
 from collector.core.parts import Core
 from collector.drivers.interface import (
-    CannotAct,
-    Done,
+    ActionResult,
+    DriverError,
     NodeView,
+    OrchestratorState,
     ServiceView,
     TaskView,
-    View,
 )
 from collector.history.table import open_history
 from collector.live.registry import Registry
 from collector.policies.draps import DRAPS
 from collector.policies.interface import Action, Move, Stability
-from collector.policies.resolve import Chosen
+from collector.policies.resolve import PolicyChoice
 from tests.collector.builders import HEARTBEAT, START, Clock, container, said, state, take_in
 from wire.messages import Alert
 from wire.resources import Quantities, Resource
@@ -51,7 +51,7 @@ class FakeDriver:
 
     name: str = "fake"
     dry: bool = False
-    view_now: View = field(default_factory=View)
+    view_now: OrchestratorState = field(default_factory=OrchestratorState)
     orders: list[Action] = field(default_factory=list)
     undone: list[Action] = field(default_factory=list)
     fails: str | None = None
@@ -59,24 +59,24 @@ class FakeDriver:
     hangs: bool = False
     show: Callable[[Move], None] | None = None
 
-    async def view(self) -> View:
+    async def view(self) -> OrchestratorState:
         if self.is_away:
-            raise CannotAct("the manager does not answer")
+            raise DriverError("the manager does not answer")
         return self.view_now
 
-    async def carry_out(self, action: Action) -> Done:
+    async def carry_out(self, action: Action) -> ActionResult:
         self.orders.append(action)
         if self.fails is not None:
-            raise CannotAct(self.fails)
+            raise DriverError(self.fails)
         if isinstance(action, Move):
             self.move(action)
             if self.show is not None:
                 self.show(action)
         if self.hangs:
             await asyncio.Event().wait()
-        return Done(what="told it so", before=b"as it was", containers=())
+        return ActionResult(what="told it so", before=b"as it was", containers=())
 
-    async def undo(self, action: Action, done: Done) -> None:
+    async def undo(self, action: Action, done: ActionResult) -> None:
         assert done.before == b"as it was"
         self.undone.append(action)
 
@@ -93,7 +93,7 @@ class FakeDriver:
         self.view_now = replace(self.view_now, tasks=tuple(tasks))
 
 
-def view(**changes: Any) -> View:
+def view(**changes: Any) -> OrchestratorState:
     """Three nodes, and two services on the first of them."""
     services = [ServiceView(name=name, replicas=1, **changes.get(name, {})) for name in (HOG, STEADY)]
     tasks = [
@@ -101,7 +101,7 @@ def view(**changes: Any) -> View:
         for name in (HOG, STEADY)
     ]
     nodes = [NodeView(name=name, **changes.get(name, {})) for name in NODES]
-    return View(nodes=tuple(nodes), services=tuple(services), tasks=tuple(tasks))
+    return OrchestratorState(nodes=tuple(nodes), services=tuple(services), tasks=tuple(tasks))
 
 
 class Stage:
@@ -201,13 +201,13 @@ async def staged(folder: Path, **settings: Any) -> AsyncIterator[Stage]:
     """A collector on a history of its own; the same folder is the same history."""
     clock = Clock()
     config = CollectorConfig(
-        history=History(path=str(folder / "history.db")),
-        acting=Acting(**{"verify_seconds": 3.0, "settle_seconds": 60.0, **settings}),
-        placement=Placement(snapshot_seconds=0),
+        history=HistoryConfig(path=str(folder / "history.db")),
+        acting=ControlConfig(**{"verify_seconds": 3.0, "settle_seconds": 60.0, **settings}),
+        placement=PlacementConfig(snapshot_seconds=0),
     )
-    troubles = Troubles()
+    troubles = Outages()
     async with open_history(config, troubles, clock) as history:
-        yield Stage(Core(config, Registry(config), history, clock, troubles=troubles), clock)
+        yield Stage(Core(config, Registry(config), history, clock, outages=troubles), clock)
 
 
 async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None) -> Actor:
@@ -225,4 +225,4 @@ async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None)
     return actor
 
 
-CHOSEN = Chosen(DRAPS, Stability(cool_down_seconds=0.0))
+CHOSEN = PolicyChoice(DRAPS, Stability(cool_down_seconds=0.0))

@@ -8,8 +8,8 @@ import pytest
 from collector.control.actor import Actor
 from collector.control.follow_up import follow_up
 from collector.control.lease import Lease
-from collector.control.loop import Loop
-from collector.control.records import Decision, Outcome, Pause, StepState, Trigger
+from collector.control.loop import ControlLoop
+from collector.control.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.control.recovery import recover
 from collector.drivers.interface import Mode
 from collector.policies.interface import Move, Plan
@@ -45,7 +45,7 @@ async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
-    assert decision.outcome is Outcome.DONE
+    assert decision.outcome is DecisionOutcome.DONE
     (order,) = driver.orders
     assert isinstance(order, Move)
     assert (order.task, order.source, order.target) == (hog_id(), "alpha", "gamma")
@@ -77,7 +77,7 @@ async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
     row = snapshot.tasks.index[hog_id(1)]
     assert snapshot.nodes.names[snapshot.tasks.came_from[row]] == "alpha"
     assert (snapshot.tasks.came_from != NOWHERE).sum() == 1
-    assert stage.core.ledger.left_by([HOG], stage.clock.now) == {"alpha"}
+    assert stage.core.reservations.left_by([HOG], stage.clock.now) == {"alpha"}
 
 
 async def test_while_something_is_moved_its_old_node_is_refused_already(stage: Stage) -> None:
@@ -85,7 +85,7 @@ async def test_while_something_is_moved_its_old_node_is_refused_already(stage: S
     refused: list[frozenset[str]] = []
 
     def show(move: Move) -> None:
-        refused.extend(stage.core.ledger.left_by([name], stage.clock.now) for name in (HOG, "shop/hog"))
+        refused.extend(stage.core.reservations.left_by([name], stage.clock.now) for name in (HOG, "shop/hog"))
         stage.show(move)
 
     seen = view()
@@ -102,7 +102,7 @@ async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_s
     await heal(actor)
     stage.speak("alpha", "steady", cpu_cores=3.9)
     second = await heal(actor)
-    assert second.outcome is Outcome.REFUSED
+    assert second.outcome is DecisionOutcome.REFUSED
     (step,) = second.steps
     assert step.guard == "settle"
     assert len(driver.orders) == 1
@@ -127,7 +127,7 @@ async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
     (step,) = decision.steps
     assert (step.state, step.why) == (StepState.UNDONE, "no agent showed it within 3 s")
     assert driver.undone == driver.orders
-    assert decision.outcome is Outcome.FAILED
+    assert decision.outcome is DecisionOutcome.FAILED
 
 
 async def test_what_the_driver_cannot_do_is_on_record_with_its_reason(stage: Stage) -> None:
@@ -148,7 +148,7 @@ async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_i
     stage.begin()
     assert not await actor.situation.see()
     decision = await heal(actor)
-    assert (decision.outcome, decision.steps) == (Outcome.NOTHING, ())
+    assert (decision.outcome, decision.steps) == (DecisionOutcome.NOTHING, ())
     assert decision.trouble == (
         "the driver fake cannot act: the manager does not answer; "
         "what it said of its nodes and services is 12 s old"
@@ -158,7 +158,7 @@ async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_i
     driver.is_away = False
     assert await actor.situation.see()
     decision = await heal(actor)
-    assert (decision.outcome, decision.trouble) == (Outcome.NOTHING, None), "now it is known for sure"
+    assert (decision.outcome, decision.trouble) == (DecisionOutcome.NOTHING, None), "now it is known for sure"
     driver.view_now = view()
     assert await actor.situation.see()
     (step,) = (await heal(actor)).steps
@@ -168,7 +168,7 @@ async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_i
     )
     stage.clock.now += 60
     stage.begin()
-    assert (await heal(actor)).outcome is Outcome.DONE
+    assert (await heal(actor)).outcome is DecisionOutcome.DONE
     assert len(driver.orders) == 1
 
 
@@ -184,7 +184,7 @@ async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None
     driver = FakeDriver(view_now=view(), dry=True)
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
-    assert decision.outcome is Outcome.DRY
+    assert decision.outcome is DecisionOutcome.DRY
     assert [step.act.target for step in decision.steps] == ["gamma"]
     assert driver.orders == []
     assert await actor.decider.answer_alerts(CHOSEN) is None
@@ -205,7 +205,7 @@ async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None
     for node in ("beta", "gamma"):
         stage.speak(node, cpu_cores=0.1)
     stage.speak("alpha", HOG, "steady")
-    assert (await heal(actor)).outcome is Outcome.DONE
+    assert (await heal(actor)).outcome is DecisionOutcome.DONE
 
 
 async def test_what_must_stay_is_not_even_planned(stage: Stage) -> None:
@@ -238,7 +238,7 @@ async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
         stage.clock.now += 30
         assert await actor.situation.hold()
     stage.begin()
-    assert (await heal(actor)).outcome is Outcome.DONE
+    assert (await heal(actor)).outcome is DecisionOutcome.DONE
 
 
 async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
@@ -270,7 +270,7 @@ async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision
 async def test_after_a_crash_what_was_carried_out_is_found_done_and_not_done_again(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     decision = await after_restart(stage, driver, await killed_in_the_middle(stage, driver))
-    assert decision.outcome is Outcome.DONE
+    assert decision.outcome is DecisionOutcome.DONE
     assert decision.steps[0].containers == (hog_id(1),)
     assert len(driver.orders) == 1
 
@@ -300,7 +300,7 @@ async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_mad
     await recovering
     decision = actor.situation.journal.get(name)
     assert decision is not None
-    assert decision.outcome is Outcome.DONE
+    assert decision.outcome is DecisionOutcome.DONE
 
 
 async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_and_forth(
@@ -309,7 +309,7 @@ async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_a
     """By the loop itself, on simulated time; at its busiest, the hog makes its new node short as well."""
     cluster = Breathing(stage)
     driver = FakeDriver(view_now=view(), show=cluster.move)
-    loop = Loop(stage.core, await actor_of(stage, driver))
+    loop = ControlLoop(stage.core, await actor_of(stage, driver))
     until = stage.clock.now + 600
     while stage.clock.now < until:
         cluster.speak()
@@ -318,6 +318,8 @@ async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_a
     assert len(driver.orders) == 1
     assert cluster.places == {HOG: "beta", STEADY: "alpha"}
     assert cluster.alerts.count("beta") > 5
-    (done,) = [each for each in loop.actor.situation.journal.decisions() if each.outcome is Outcome.DONE]
+    (done,) = [
+        each for each in loop.actor.situation.journal.decisions() if each.outcome is DecisionOutcome.DONE
+    ]
     assert done.healed_seconds is not None
     assert done.healed_seconds <= 60

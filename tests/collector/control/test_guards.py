@@ -5,35 +5,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config import Acting
-from collector.control.guards import GUARDS, Circumstances, refusal
+from collector.config import ControlConfig
+from collector.control.guards import GUARDS, GuardContext, refusal
 from collector.control.records import Pause, Step, StepState
-from collector.control.schedule import Timetable
-from collector.drivers.interface import Mode, NodeView, ServiceView, View
+from collector.control.schedule import Schedule
+from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.placement.answers import Act
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Liveness
 from wire.resources import Quantities
 
 NOW = 1_800_000_000.0
-ALWAYS = Timetable.of("", "", "UTC")
+ALWAYS = Schedule.of("", "", "UTC")
 NODE = NodeFacts(name="alpha", capacity=Quantities(4.0, 1000))
 
 
 def circumstances(
-    *, nodes: dict[str, Any] | None = None, settings: Acting | None = None, **changes: Any
-) -> Circumstances:
+    *, nodes: dict[str, Any] | None = None, settings: ControlConfig | None = None, **changes: Any
+) -> GuardContext:
     """Everything is well, but for what a test says."""
     nodes = nodes or {}
-    given = Circumstances(
+    given = GuardContext(
         now=NOW,
-        settings=settings or Acting(),
+        settings=settings or ControlConfig(),
         timetable=ALWAYS,
         snapshot=assemble(
             [replace(NODE, name=name, **nodes.get(name, {})) for name in ("alpha", "beta", "gamma")],
             [TaskFacts(id="web1", node="alpha", service="web")],
         ),
-        view=View(
+        view=OrchestratorState(
             nodes=tuple(NodeView(name=name) for name in ("alpha", "beta", "gamma")),
             services=(ServiceView(name="web", replicas=2),),
         ),
@@ -57,7 +57,7 @@ def moved(ago: float, *, state: StepState = StepState.VERIFIED, **changes: Any) 
     )
 
 
-def said(step: Step, given: Circumstances) -> tuple[str, str]:
+def said(step: Step, given: GuardContext) -> tuple[str, str]:
     no = refusal(step, given)
     assert no is not None
     return no
@@ -78,7 +78,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
         ),
         ({"holder": "the other"}, "lease", "another collector acts: the other"),
         (
-            {"timetable": Timetable.of("", "mon-sun", "UTC")},
+            {"timetable": Schedule.of("", "mon-sun", "UTC")},
             "window",
             "acting is forbidden now (mon-sun)",
         ),
@@ -94,27 +94,31 @@ def test_where_all_is_well_nothing_is_refused() -> None:
             "beta takes no tasks: drained, paused or opted out",
         ),
         (
-            {"view": View(nodes=(NodeView(name="beta", ready=False),))},
+            {"view": OrchestratorState(nodes=(NodeView(name="beta", ready=False),))},
             "plan",
             "the orchestrator says that beta is not ready",
         ),
         (
-            {"view": View(nodes=(NodeView(name="alpha", labels={"wattpack.act": "never"}),))},
+            {"view": OrchestratorState(nodes=(NodeView(name="alpha", labels={"wattpack.act": "never"}),))},
             "labels",
             "alpha has opted out by its label wattpack.act=never",
         ),
         (
-            {"view": View(services=(ServiceView(name="web", labels={"wattpack.act": "never"}),))},
+            {
+                "view": OrchestratorState(
+                    services=(ServiceView(name="web", labels={"wattpack.act": "never"}),)
+                )
+            },
             "labels",
             "web has opted out by its label wattpack.act=never",
         ),
         (
-            {"settings": Acting(opt_in=True)},
+            {"settings": ControlConfig(opt_in=True)},
             "labels",
             "web has not opted in: acting.opt_in asks for wattpack.act=allowed",
         ),
         (
-            {"view": View(services=(ServiceView(name="web", stays="it has a volume"),))},
+            {"view": OrchestratorState(services=(ServiceView(name="web", stays="it has a volume"),))},
             "stays",
             "web stays where it is: it has a volume",
         ),
@@ -124,7 +128,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
             "containers on their way: 1 of at most 1",
         ),
         (
-            {"settings": Acting(moves_per_hour=1), "earlier": (moved(3599),)},
+            {"settings": ControlConfig(moves_per_hour=1), "earlier": (moved(3599),)},
             "per_hour",
             "containers moved within the hour: 1 of at most 1",
         ),
@@ -151,7 +155,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
         ),
         (
             {
-                "settings": Acting(moves_at_once=5),
+                "settings": ControlConfig(moves_at_once=5),
                 "own": (moved(1, state=StepState.STARTED, service="web"),),
             },
             "risk",
@@ -159,7 +163,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
         ),
         (
             {
-                "settings": Acting(moves_at_once=5, motion_memory_bytes=100),
+                "settings": ControlConfig(moves_at_once=5, motion_memory_bytes=100),
                 "own": (moved(1, state=StepState.STARTED, memory_bytes=101),),
             },
             "risk",
@@ -178,7 +182,7 @@ def test_a_container_that_is_no_longer_there_is_not_moved() -> None:
 
 def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> None:
     assert said(power_off("alpha"), circumstances()) == ("empty", "alpha still runs web1, one of 1")
-    everywhere = View(services=(ServiceView(name="web", mode=Mode.GLOBAL),))
+    everywhere = OrchestratorState(services=(ServiceView(name="web", mode=Mode.GLOBAL),))
     assert refusal(power_off("alpha"), circumstances(view=everywhere)) is None
     assert refusal(power_off("beta"), circumstances()) is None
 
@@ -203,7 +207,7 @@ def test_steps_of_the_same_decision_do_not_wait_for_each_other() -> None:
 def test_time_lets_everything_pass_in_the_end(
     ago: int, settle_seconds: int, cool_down_seconds: int, per_hour: int
 ) -> None:
-    settings = Acting(
+    settings = ControlConfig(
         settle_seconds=settle_seconds, cool_down_seconds=cool_down_seconds, moves_per_hour=per_hour
     )
     no = refusal(move(), circumstances(settings=settings, earlier=(moved(ago, service="web"),)))
@@ -217,12 +221,14 @@ def test_every_guard_has_a_name_of_its_own() -> None:
 
 def test_what_runs_on_a_node_that_the_orchestrator_takes_for_down_is_left_to_the_orchestrator() -> None:
     nodes = (NodeView(name="alpha", ready=False), NodeView(name="beta"))
-    given = circumstances(view=View(nodes=nodes, services=(ServiceView(name="web", replicas=2),)))
+    given = circumstances(
+        view=OrchestratorState(nodes=nodes, services=(ServiceView(name="web", replicas=2),))
+    )
     assert said(move(), given) == ("plan", "the orchestrator says that alpha is not ready")
 
 
 def test_after_an_orchestrator_came_back_nothing_moves_until_what_it_does_by_itself_shows() -> None:
-    settings = Acting(settle_seconds=60)
+    settings = ControlConfig(settle_seconds=60)
     assert said(move(), circumstances(settings=settings, heard_again_at=NOW - 59)) == (
         "settle",
         "the orchestrator came back 59 s ago: what it does by itself must show first",

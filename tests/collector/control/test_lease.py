@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config import Acting, CollectorConfig, History
+from collector.config import CollectorConfig, ControlConfig, HistoryConfig
 from collector.control.lease import Lease, lease_path
 from tests.collector.builders import Clock
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 async def test_one_holds_it_until_it_expires_or_is_given_back(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ async def test_never_do_two_hold_it(
 
 
 def test_collectors_that_share_no_disk_must_be_told_where_the_lease_is(tmp_path: Path) -> None:
-    store = History(store="prometheus", path=str(tmp_path / "history.db"))
-    with pytest.raises(Complaint, match=r"set acting\.lease_file"):
+    store = HistoryConfig(store="prometheus", path=str(tmp_path / "history.db"))
+    with pytest.raises(UserError, match=r"set acting\.lease_file"):
         lease_path(CollectorConfig(history=store))
-    given_file = Acting(lease_file=str(tmp_path / "shared.db"))
+    given_file = ControlConfig(lease_file=str(tmp_path / "shared.db"))
     assert lease_path(CollectorConfig(history=store, acting=given_file)) == tmp_path / "shared.db"
-    with pytest.raises(Complaint, match=r"set history\.path to a file"):
-        lease_path(CollectorConfig(history=History(path=":memory:")))
+    with pytest.raises(UserError, match=r"set history\.path to a file"):
+        lease_path(CollectorConfig(history=HistoryConfig(path=":memory:")))

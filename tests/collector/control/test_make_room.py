@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.control.loop import Loop
+from collector.control.loop import ControlLoop
 from collector.control.make_room import kept_seconds
-from collector.control.records import Outcome, StepState
-from collector.drivers.interface import Done, NodeView, ServiceView, TaskView, View
+from collector.control.records import DecisionOutcome, StepState
+from collector.drivers.interface import ActionResult, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.placement.question import PlacementQuestion
 from collector.policies.interface import Action, Cut
 from tests.collector.builders import HEARTBEAT, START, container, state
@@ -42,9 +42,9 @@ class Lax:
             self._stage.say(node, state=state(used=used), containers=(lax,), heartbeat=HEARTBEAT)
 
     @staticmethod
-    def view() -> View:
+    def view() -> OrchestratorState:
         names = [f"lax-{node}" for node in NODES]
-        return View(
+        return OrchestratorState(
             nodes=tuple(NodeView(name=node) for node in NODES),
             services=tuple(ServiceView(name=name, reserve=_PROMISED) for name in names),
             tasks=tuple(
@@ -61,7 +61,7 @@ class Cutter(FakeDriver):
         super().__init__(view_now=lax.view())
         self._lax = lax
 
-    async def carry_out(self, action: Action) -> Done:
+    async def carry_out(self, action: Action) -> ActionResult:
         assert isinstance(action, Cut)
         self._lax.limits[action.node] = action.allocated
         self._lax.speak()
@@ -71,7 +71,7 @@ class Cutter(FakeDriver):
 class Scene:
     """The loop with a policy that gives back what was cut as soon as it may."""
 
-    def __init__(self, stage: Stage, lax: Lax, loop: Loop) -> None:
+    def __init__(self, stage: Stage, lax: Lax, loop: ControlLoop) -> None:
         self._stage, self.lax, self.loop = stage, lax, loop
 
     def is_cut(self) -> bool:
@@ -79,7 +79,7 @@ class Scene:
 
     @property
     def kept(self) -> list[str]:
-        ledger = self._stage.core.ledger
+        ledger = self._stage.core.reservations
         return [each.sent.node for each in ledger.placements(self._stage.clock.now)]
 
     async def pass_by(self, seconds: float) -> None:
@@ -96,14 +96,14 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     async with staged(tmp_path, room_seconds=_ROOM_SECONDS, **settings) as stage:
         lax = Lax(stage)
         lax.speak()
-        yield Scene(stage, lax, Loop(stage.core, await actor_of(stage, Cutter(lax))))
+        yield Scene(stage, lax, ControlLoop(stage.core, await actor_of(stage, Cutter(lax))))
 
 
 async def test_room_that_had_to_be_made_is_kept_a_while_without_a_word_and_then_given_back(
     scene: Scene,
 ) -> None:
     decision = await scene.loop.make_room(STRICT)
-    assert decision.outcome is Outcome.DONE
+    assert decision.outcome is DecisionOutcome.DONE
     assert [(step.act.kind, step.state) for step in decision.steps] == [("cut", StepState.VERIFIED)]
     assert scene.kept == [decision.steps[0].act.node]
     await scene.pass_by(_ROOM_SECONDS - 2 * _LOOK_SECONDS)
@@ -127,7 +127,7 @@ async def test_who_says_how_long_room_is_kept_has_it_for_so_long(scene: Scene) -
 async def test_what_fits_as_things_are_is_kept_only_if_that_was_asked_for(scene: Scene) -> None:
     small = Quantities(0.5, 100_000_000)
     decision = await scene.loop.make_room(PlacementQuestion(service="small", reserve=small, task_class=4))
-    assert (decision.outcome, decision.steps) == (Outcome.NOTHING, ())
+    assert (decision.outcome, decision.steps) == (DecisionOutcome.NOTHING, ())
     assert scene.kept == []
     await scene.loop.make_room(
         PlacementQuestion(service="small", reserve=small, task_class=4, reserve_seconds=60)
@@ -143,7 +143,9 @@ async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scen
     assert scene.kept == []
 
 
-@pytest.mark.parametrize("outcome", [Outcome.DRY, Outcome.REFUSED, Outcome.FAILED, Outcome.PARTLY])
-def test_room_that_was_not_made_is_not_kept(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome", [DecisionOutcome.DRY, DecisionOutcome.REFUSED, DecisionOutcome.FAILED, DecisionOutcome.PARTLY]
+)
+def test_room_that_was_not_made_is_not_kept(outcome: DecisionOutcome) -> None:
     asked = PlacementQuestion(reserve_seconds=60)
     assert kept_seconds(asked, outcome, room_seconds=600) == 0.0

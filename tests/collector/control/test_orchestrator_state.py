@@ -2,18 +2,20 @@ from typing import Any
 
 import pytest
 
-from collector.control.orchestrator_state import Deeds, allocations, hosts
+from collector.control.orchestrator_state import CompletedActions, allocations, hosts
 from collector.control.records import Step
-from collector.drivers.interface import Mode, NodeView, ServiceView, TaskView, View
+from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.live.changes import Allocation
 from collector.placement.answers import Act
 from wire.resources import Quantities
 
-_NOTHING_DONE = Deeds.of(())
+_NOTHING_DONE = CompletedActions.of(())
 
 
 def test_managers_are_never_switched_off_and_keep_their_own_labels() -> None:
-    seen = View(nodes=(NodeView(name="a", labels={"zone": "z"}, is_manager=True), NodeView(name="b")))
+    seen = OrchestratorState(
+        nodes=(NodeView(name="a", labels={"zone": "z"}, is_manager=True), NodeView(name="b"))
+    )
     labels = {host.node: dict(host.labels or ()) for host in hosts(seen, _NOTHING_DONE)}
     assert labels == {"a": {"zone": "z", "wattpack.power": "never"}, "b": {}}
 
@@ -24,15 +26,15 @@ def test_what_an_orchestrator_runs_on_every_node_is_told_as_such() -> None:
         TaskView(container=f"id-of-{each.name}", service=each.name, node="a", state="running")
         for each in services
     ]
-    told = allocations(View(services=services, tasks=tuple(tasks)), _NOTHING_DONE, opt_in=False)
+    told = allocations(OrchestratorState(services=services, tasks=tuple(tasks)), _NOTHING_DONE, opt_in=False)
     assert {each.container: each.everywhere for each in told} == {"id-of-agent": True, "id-of-web": False}
 
 
 def told_of(service: ServiceView, *steps: Step, opt_in: bool = False) -> Allocation:
     """What the board is told of the one container of a service."""
     task = TaskView(container="id-of-web", service=service.name, node="a", state="running")
-    seen = View(services=(service,), tasks=(task,))
-    (allocation,) = allocations(seen, Deeds.of(steps), opt_in=opt_in)
+    seen = OrchestratorState(services=(service,), tasks=(task,))
+    (allocation,) = allocations(seen, CompletedActions.of(steps), opt_in=opt_in)
     return allocation
 
 
@@ -69,7 +71,7 @@ def test_what_was_cut_asked_for_more_than_it_has() -> None:
 
 def test_a_cut_container_that_no_orchestrator_keeps_is_told_of_all_the_same() -> None:
     cut = done("cut", task="id-of-alone", node="b", allocated=Quantities(1.0, 500))
-    (found,) = allocations(View(), Deeds.of((cut,)), opt_in=False)
+    (found,) = allocations(OrchestratorState(), CompletedActions.of((cut,)), opt_in=False)
     assert (found.node, found.container, found.allocated[:2]) == ("b", "id-of-alone", (1.0, 500))
 
 
@@ -79,16 +81,16 @@ def test_who_stands_in_for_what_was_moved_came_from_there() -> None:
 
 
 def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to_who_wakes_it() -> None:
-    drained = View(nodes=(NodeView(name="a", accepts=False),))
+    drained = OrchestratorState(nodes=(NodeView(name="a", accepts=False),))
     off, on = done("power-off", node="a"), done("power-on", node="a")
     cases = {(): (True, False), (off,): (False, True), (off, on): (True, False)}
     for steps, expected in cases.items():
-        (host,) = hosts(drained, Deeds.of(steps))
+        (host,) = hosts(drained, CompletedActions.of(steps))
         assert (host.on, host.accepts) == expected
 
 
 def test_a_node_that_opted_out_is_open_to_nobody_not_even_when_it_is_off() -> None:
-    unwilling = View(nodes=(NodeView(name="a", labels={"wattpack.act": "never"}),))
+    unwilling = OrchestratorState(nodes=(NodeView(name="a", labels={"wattpack.act": "never"}),))
     for steps in ((), (done("power-off", node="a"),)):
-        (host,) = hosts(unwilling, Deeds.of(steps))
+        (host,) = hosts(unwilling, CompletedActions.of(steps))
         assert not host.accepts

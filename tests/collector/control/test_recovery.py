@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.control.actor import Actor
-from collector.control.records import Decision, Outcome, Step, StepState, Trigger
+from collector.control.records import Decision, DecisionOutcome, Step, StepState, Trigger
 from collector.control.recovery import recover
 from collector.policies.interface import Action, Cut, Move, Plan
 from tests.collector.builders import HEARTBEAT, container, state
@@ -61,7 +61,7 @@ async def test_what_was_not_begun_is_dropped(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     _, decision, step = await taken_up(stage, driver, await left(stage, driver, MOVE))
     assert (step.state, step.why) == (StepState.DROPPED, "the collector was stopped before it was begun")
-    assert decision.outcome is Outcome.REFUSED
+    assert decision.outcome is DecisionOutcome.REFUSED
     assert driver.orders == []
 
 
@@ -70,7 +70,7 @@ async def test_what_was_done_is_verified_and_not_ordered_again(stage: Stage) -> 
     name = await left(stage, driver, MOVE, state=StepState.DONE)
     stage.show(MOVE)
     _, decision, step = await taken_up(stage, driver, name)
-    assert (decision.outcome, step.containers) == (Outcome.DONE, (hog_id(1),))
+    assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(1),))
     assert driver.orders == []
 
 
@@ -78,7 +78,7 @@ async def test_what_was_done_and_does_not_show_is_put_back(stage: Stage) -> None
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, MOVE, state=StepState.DONE)
     _, decision, step = await taken_up(stage, driver, name)
-    assert (decision.outcome, step.state) == (Outcome.FAILED, StepState.UNDONE)
+    assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.UNDONE)
     assert driver.undone == [MOVE]
 
 
@@ -96,7 +96,7 @@ async def test_what_is_neither_there_nor_back_is_left_to_a_person(stage: Stage) 
     others = tuple(each for each in driver.view_now.tasks if each.service != HOG)
     driver.view_now = replace(driver.view_now, tasks=others)
     _, decision, step = await taken_up(stage, driver, name)
-    assert (decision.outcome, step.state) == (Outcome.FAILED, StepState.UNCLEAR)
+    assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.UNCLEAR)
     assert (step.why or "").endswith("within 3 s it was neither there nor back")
     assert driver.orders == []
 
@@ -114,7 +114,7 @@ async def test_a_cut_is_found_done_by_what_the_node_says(stage: Stage) -> None:
     name = await left(stage, driver, CUT, state=StepState.STARTED)
     speak_with_limit(stage, CUT.allocated)
     _, decision, step = await taken_up(stage, driver, name)
-    assert (decision.outcome, step.containers) == (Outcome.DONE, (hog_id(),))
+    assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(),))
 
 
 async def test_a_cut_that_the_node_does_not_show_was_not_made(stage: Stage) -> None:

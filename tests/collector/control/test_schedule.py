@@ -2,8 +2,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from collector.control.schedule import Timetable
-from wire.errors import Complaint
+from collector.control.schedule import Schedule
+from wire.errors import UserError
 
 
 def at(text: str) -> float:
@@ -28,7 +28,7 @@ def at(text: str) -> float:
     ],
 )
 def test_windows_mean_what_they_say(windows: str, inside: list[str], outside: list[str]) -> None:
-    allowed, forbidden = Timetable.of(windows, "", "UTC"), Timetable.of("", windows, "UTC")
+    allowed, forbidden = Schedule.of(windows, "", "UTC"), Schedule.of("", windows, "UTC")
     for moment in inside:
         assert allowed.why_not(at(moment)) is None
         assert forbidden.why_not(at(moment)) == f"acting is forbidden now ({windows})"
@@ -38,7 +38,7 @@ def test_windows_mean_what_they_say(windows: str, inside: list[str], outside: li
 
 
 def test_what_is_forbidden_counts_more_and_times_are_those_of_the_zone() -> None:
-    timetable = Timetable.of("mon", "mon 09:00-10:00", "Asia/Tokyo")
+    timetable = Schedule.of("mon", "mon 09:00-10:00", "Asia/Tokyo")
     assert timetable.why_not(at("mon 00:30")) == "acting is forbidden now (mon 09:00-10:00)"
     assert timetable.why_not(at("mon 01:30")) is None
     assert timetable.why_not(at("mon 15:30")) == "acting is allowed at other times only (mon)"
@@ -48,7 +48,7 @@ def test_what_is_forbidden_counts_more_and_times_are_those_of_the_zone() -> None
     "wrong", ["someday", "mon 25:00-26:00", "mon-xyz", "10:00", "10:00-10:00", "9:75-10:00"]
 )
 def test_what_cannot_be_read_is_said(wrong: str) -> None:
-    with pytest.raises(Complaint, match=r"acting\.allowed: .* is no time: write it as"):
-        Timetable.of(wrong, "", "UTC")
-    with pytest.raises(Complaint, match="there is no 'Moon'"):
-        Timetable.of("", "", "Moon")
+    with pytest.raises(UserError, match=r"acting\.allowed: .* is no time: write it as"):
+        Schedule.of(wrong, "", "UTC")
+    with pytest.raises(UserError, match="there is no 'Moon'"):
+        Schedule.of("", "", "Moon")

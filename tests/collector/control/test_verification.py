@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from collector.control.records import Step
-from collector.control.verification import Standing, load, new_containers, shown, standing
-from collector.drivers.interface import NodeView, TaskView, View
+from collector.control.verification import ActionStatus, load, new_containers, shown, standing
+from collector.drivers.interface import NodeView, OrchestratorState, TaskView
 from collector.placement.answers import Act
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Liveness, Snapshot
@@ -94,24 +94,26 @@ def test_a_node_that_was_switched_on_must_be_heard_and_one_that_was_switched_off
     assert shown(power("power-off", "nobody"), snapshot(), None) is None
 
 
-def view(*containers: tuple[str, str], **beta: Any) -> View:
+def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
     tasks = [TaskView(container=each, service="web", node=node, state="running") for each, node in containers]
-    return View(nodes=(NodeView(name="alpha"), NodeView(name="beta", **beta)), tasks=tuple(tasks))
+    return OrchestratorState(
+        nodes=(NodeView(name="alpha"), NodeView(name="beta", **beta)), tasks=tuple(tasks)
+    )
 
 
 @pytest.mark.parametrize("kind", ["move", "kill"])
 @pytest.mark.parametrize(
     ("containers", "expected"),
     [
-        ([(_OLD, "alpha")], Standing.NOT_DONE),
-        ([(_OLD, "alpha"), (_NEW, "beta")], Standing.UNDER_WAY),
-        ([(_NEW, "beta")], Standing.DONE),
-        ([(_SIBLING, "beta")], Standing.NEITHER),
-        ([], Standing.NEITHER),
+        ([(_OLD, "alpha")], ActionStatus.NOT_DONE),
+        ([(_OLD, "alpha"), (_NEW, "beta")], ActionStatus.UNDER_WAY),
+        ([(_NEW, "beta")], ActionStatus.DONE),
+        ([(_SIBLING, "beta")], ActionStatus.NEITHER),
+        ([], ActionStatus.NEITHER),
     ],
 )
 def test_how_a_move_stands_is_told_by_who_runs_where(
-    kind: str, containers: list[tuple[str, str]], expected: Standing
+    kind: str, containers: list[tuple[str, str]], expected: ActionStatus
 ) -> None:
     assert standing(step(kind, there_before=(_SIBLING,)), view(*containers)) is expected
 
@@ -119,21 +121,21 @@ def test_how_a_move_stands_is_told_by_who_runs_where(
 @pytest.mark.parametrize(
     ("kind", "beta", "expected"),
     [
-        ("power-off", {"ready": False}, Standing.DONE),
-        ("power-off", {"accepts": False}, Standing.UNDER_WAY),
-        ("power-off", {}, Standing.NOT_DONE),
-        ("power-on", {}, Standing.DONE),
-        ("power-on", {"accepts": False}, Standing.NOT_DONE),
-        ("power-on", {"ready": False}, Standing.NOT_DONE),
+        ("power-off", {"ready": False}, ActionStatus.DONE),
+        ("power-off", {"accepts": False}, ActionStatus.UNDER_WAY),
+        ("power-off", {}, ActionStatus.NOT_DONE),
+        ("power-on", {}, ActionStatus.DONE),
+        ("power-on", {"accepts": False}, ActionStatus.NOT_DONE),
+        ("power-on", {"ready": False}, ActionStatus.NOT_DONE),
     ],
 )
-def test_how_switching_stands_is_told_by_the_node(kind: str, beta: Any, expected: Standing) -> None:
+def test_how_switching_stands_is_told_by_the_node(kind: str, beta: Any, expected: ActionStatus) -> None:
     assert standing(power(kind), view(**beta)) is expected
 
 
 def test_a_node_that_the_orchestrator_forgot_is_off_and_was_not_switched_on() -> None:
-    assert standing(power("power-off", "gone"), view()) is Standing.DONE
-    assert standing(power("power-on", "gone"), view()) is Standing.NOT_DONE
+    assert standing(power("power-off", "gone"), view()) is ActionStatus.DONE
+    assert standing(power("power-on", "gone"), view()) is ActionStatus.NOT_DONE
 
 
 def test_the_new_containers_are_those_on_the_target_that_were_not_there() -> None:

@@ -1,8 +1,8 @@
 import threading
 from typing import cast
 
-from collector.core.snapshots import Sight
-from collector.live.board import Board
+from collector.core.snapshots import SnapshotCache
+from collector.live.board import LiveTables
 from collector.snapshot.assembly import assemble
 from collector.snapshot.tables import Snapshot
 
@@ -21,19 +21,19 @@ class SlowBoard:
         return assemble((), at=now)
 
 
-async def seen_at(sight: Sight, board: SlowBoard, now: float) -> float:
-    found = await sight.snapshot(cast("Board", board), now, fresh_seconds=1.0, oldest_seconds=5.0)
+async def seen_at(sight: SnapshotCache, board: SlowBoard, now: float) -> float:
+    found = await sight.snapshot(cast("LiveTables", board), now, fresh_seconds=1.0, oldest_seconds=5.0)
     return found.at
 
 
 async def test_a_fresh_picture_is_not_taken_again() -> None:
-    sight, board = Sight(), SlowBoard()
+    sight, board = SnapshotCache(), SlowBoard()
     assert [await seen_at(sight, board, now) for now in (0.0, 0.5, 0.9)] == [0.0] * 3
     assert board.looks == 1
 
 
 async def test_while_a_picture_is_taken_the_last_one_will_do_for_a_while() -> None:
-    sight, board = Sight(), SlowBoard()
+    sight, board = SnapshotCache(), SlowBoard()
     assert await seen_at(sight, board, 0.0) == 0.0
     board.may_look.clear()
     assert [await seen_at(sight, board, now) for now in (2.0, 3.0, 4.0)] == [0.0] * 3
@@ -44,13 +44,13 @@ async def test_while_a_picture_is_taken_the_last_one_will_do_for_a_while() -> No
 
 
 async def test_a_picture_that_went_back_in_time_is_not_believed() -> None:
-    sight, board = Sight(), SlowBoard()
+    sight, board = SnapshotCache(), SlowBoard()
     assert await seen_at(sight, board, 100.0) == 100.0
     assert await seen_at(sight, board, 50.0) == 50.0
 
 
 async def test_what_was_asked_last_is_tried_on_every_new_picture_before_it_is_shown() -> None:
-    sight, board = Sight(), SlowBoard()
+    sight, board = SnapshotCache(), SlowBoard()
     tried: list[float] = []
     sight.rehearse = lambda snapshot: tried.append(snapshot.at)
     for now in (0.0, 0.5, 10.0):

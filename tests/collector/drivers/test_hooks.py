@@ -4,7 +4,7 @@ import psutil
 import pytest
 
 from collector.drivers.hooks import run_hook
-from collector.drivers.interface import CannotAct
+from collector.drivers.interface import DriverError
 
 
 async def test_the_node_is_the_last_argument(tmp_path: Path) -> None:
@@ -21,12 +21,12 @@ async def test_the_node_is_the_last_argument(tmp_path: Path) -> None:
     ],
 )
 async def test_a_command_that_fails_is_told_with_what_it_said(command: str, why: str) -> None:
-    with pytest.raises(CannotAct, match=why):
+    with pytest.raises(DriverError, match=why):
         await run_hook(command, "web1", 10.0)
 
 
 async def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(CannotAct, match=r"took longer than 1 s and was ended"):
+    with pytest.raises(DriverError, match=r"took longer than 1 s and was ended"):
         await run_hook(f"sh -c 'echo $$ >{tmp_path}/pid; exec sleep 1000'", "web1", 1.0)
     pid = (tmp_path / "pid").read_text(encoding="utf-8").strip()
     assert not psutil.pid_exists(int(pid))

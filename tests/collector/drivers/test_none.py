@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import Driver
-from collector.drivers.interface import Done, View
+from collector.config import DriverConfig
+from collector.drivers.interface import ActionResult, OrchestratorState
 from collector.drivers.table import DRIVERS, open_driver
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking
@@ -35,12 +35,12 @@ ID = "0123456789abcdef"
     ],
 )
 async def test_a_dry_run_says_what_it_would_do(action: Action, said: str) -> None:
-    async with open_driver(Driver()) as driver:
+    async with open_driver(DriverConfig()) as driver:
         assert driver.dry
         done = await driver.carry_out(action)
-        assert done == Done(what=said)
+        assert done == ActionResult(what=said)
         await driver.undo(action, done)
-        assert await driver.view() == View()
+        assert await driver.view() == OrchestratorState()
         assert await driver.release() == ()
 
 

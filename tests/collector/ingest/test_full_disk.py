@@ -10,7 +10,7 @@ import pytest
 from collector.main import running
 from tests.collector.builders import collecting, container, report, settings
 from tests.lab.reaper import Reaper
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import encode
 
 pytestmark = pytest.mark.lab
@@ -38,7 +38,7 @@ def fill(disk: Path) -> Path:
 
 async def test_a_full_disk_is_said_at_the_start(small_disk: Path) -> None:
     fill(small_disk)
-    with pytest.raises(Complaint, match="no space left on device"):
+    with pytest.raises(UserError, match="no space left on device"):
         async with running(settings(small_disk / "history.db")):
             pass
 

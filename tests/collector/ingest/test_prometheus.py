@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.config import Pull
+from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.prometheus.reader import UNTOLD
 from collector.main import running
@@ -54,7 +54,7 @@ async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlive
         with prometheus({"agents": target}, data=tmp_path / "data") as first:
             config = msgspec.structs.replace(
                 settings(tmp_path / "db"),
-                pull=Pull(url=first.url, every_seconds=1.0, settle_seconds=1.0, back_hours=1.0),
+                pull=PullConfig(url=first.url, every_seconds=1.0, settle_seconds=1.0, back_hours=1.0),
             )
             collector = await stack.enter_async_context(running(config, clock=time.time))
             core, registry = collector.core, collector.core.registry
@@ -68,13 +68,13 @@ async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlive
             assert UNTOLD in node.gaps
             assert node.power is not None
             assert node.capacity.memory_bytes
-            assert not core.troubles.listed
-        await until(lambda: bool(core.troubles.listed))
-        assert "cannot read nodes from" in core.troubles.listed[0]
+            assert not core.outages.listed
+        await until(lambda: bool(core.outages.listed))
+        assert "cannot read nodes from" in core.outages.listed[0]
         assert registry.containers(time.time(), name="burner"), "what was known is still told"
         before = samples(core, "burner")
         await asyncio.to_thread(
             stack.enter_context,
             prometheus({"agents": target}, data=tmp_path / "data", address=first.host),
         )
-        await until(lambda: not core.troubles.listed and samples(core, "burner") > before)
+        await until(lambda: not core.outages.listed and samples(core, "burner") > before)

@@ -9,12 +9,12 @@ import pytest
 from collector.analysis.histograms import sketches
 from collector.analysis.usage import SLOT_SECONDS, slot_at
 from collector.api.answers import AlertState, Container
-from collector.config import Pull
+from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.reader import PULLED, UNTOLD
 from collector.history.prometheus.schema import ALERT, INFO, LEVEL_OF, SAMPLED_AT
-from collector.history.prometheus.writer import Scribe
+from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite
 from collector.ingest.pull import Puller
 from collector.ingest.push import keep
@@ -34,7 +34,7 @@ class Reading:
 
     def __init__(self, core: Core, clock: Clock, store: TinyStore, **pull: Any) -> None:
         self.core, self.clock, self.store = core, clock, store
-        self.settings = Pull(every_seconds=EVERY_SECONDS, settle_seconds=0.0, **pull)
+        self.settings = PullConfig(every_seconds=EVERY_SECONDS, settle_seconds=0.0, **pull)
         self.puller = Puller(core, store, self.settings)
 
     async def look(self, at: float) -> None:
@@ -97,7 +97,7 @@ async def test_what_was_missed_while_the_store_was_away_is_read_later(reading: R
         scrape(reading.store, START + number * 15)
     await reading.look(START + MINUTE)
     reading.store.away = True
-    with pytest.raises(Unavailable):
+    with pytest.raises(HistoryUnavailable):
         await reading.look(START + HOUR)
     reading.store.away = False
     await reading.look(START + 2 * HOUR)
@@ -143,7 +143,7 @@ async def test_reading_the_past_does_not_change_the_present(reading: Reading) ->
     [web] = reading.containers()
     assert (web.used.cpu_cores, web.p90_samples) == (0.9, 2)
     assert [node.complete for node in reading.core.registry.nodes(START + HOUR)] == [True]
-    assert reading.core.tally.sequence_gaps == 0
+    assert reading.core.counters.sequence_gaps == 0
 
 
 async def test_a_node_that_is_scraped_no_longer_falls_silent(reading: Reading) -> None:
@@ -176,7 +176,7 @@ async def test_alerts_open_and_close_with_the_agents_metric(reading: Reading) ->
 
 
 async def test_what_another_collector_wrote_is_known_with_every_sample_it_was_told(reading: Reading) -> None:
-    scribe = Scribe()
+    scribe = SampleWriter()
     sketches = [Sketch({number: 3, number + 9: 1}, zeros=2) for number in range(-90, -70)]
     for number, sketch in enumerate(sketches):
         usage = (ContainerUsage("id-of-web", cpu=sketch),)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.ingest.push import parse_reports
 from tests.collector.builders import HEARTBEAT, START, Client, collecting, container, report, said
 from tests.collector.builders import settings as collector_settings
@@ -191,7 +191,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 def test_any_body_is_reports_or_a_refusal(body: bytes) -> None:
     try:
         outcome: object = bool(parse_reports(body))
-    except Refusal as refusal:
+    except ApiError as refusal:
         outcome = refusal.problem.status == 400 and bool(refusal.problem.field)
     assert outcome
 

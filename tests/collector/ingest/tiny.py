@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.client import Instant, Range
-from collector.history.prometheus.writer import Scribe
+from collector.history.prometheus.writer import SampleWriter
 from tests.collector.history.prometheus.decoding import decode
 from wire.messages import Report
 
@@ -29,7 +29,7 @@ class TinyStore:
     def put(self, at: float, value: float, **labels: str) -> None:
         self.samples[tuple(sorted(labels.items()))][at] = value
 
-    def write(self, scribe: Scribe, *reports: Report) -> None:
+    def write(self, scribe: SampleWriter, *reports: Report) -> None:
         """Take what a collector that got these reports writes."""
         for report in reports:
             for series in decode(scribe.write(report, report.at)):
@@ -56,7 +56,7 @@ class TinyStore:
 
     def _selected(self, selector: str) -> Iterator[tuple[Labels, dict[float, float]]]:
         if self.away:
-            raise Unavailable("connection refused")
+            raise HistoryUnavailable("connection refused")
         matchers = re.findall(r'(\w+)=~"((?:[^"\\]|\\.)*)"', selector)
         for labels, samples in self.samples.items():
             known = dict(labels)

@@ -9,14 +9,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.analysis.bottlenecks import Bottleneck, Kind
+from collector.analysis.bottlenecks import Bottleneck, BottleneckKind
 from collector.analysis.envelopes import Statistic
-from collector.analysis.running import Learnt, Running
-from collector.analysis.usage import Watched
+from collector.analysis.running import PooledUsage, RunningServices
+from collector.analysis.usage import ObservedContainer
 from collector.core.parts import Core
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import open_sqlite
-from collector.jobs.analysis import Understander, understanding
+from collector.jobs.analysis import AnalysisJob, understanding
 from collector.live.registry import Registry
 from collector.snapshot.tables import NOWHERE
 from tests.collector.builders import HEARTBEAT, START, Clock, container, report, settings, take_in
@@ -29,12 +29,12 @@ HUNGRY = Quantities(2.0, 100_000_000, 1000.0, 1000.0)
 
 
 @asynccontextmanager
-async def thinking(path: Path, clock: Clock) -> AsyncIterator[tuple[Core, Understander]]:
+async def thinking(path: Path, clock: Clock) -> AsyncIterator[tuple[Core, AnalysisJob]]:
     config = settings(path)
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, clock)
         with ThreadPoolExecutor(1) as threads:
-            understander = Understander(core, threads)
+            understander = AnalysisJob(core, threads)
             await understander.recollect()
             yield core, understander
 
@@ -83,7 +83,7 @@ async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path:
         take_in(core.registry, heartbeat("alpha", 1, START, loads, samples=300), START)
         take_in(core.registry, heartbeat("beta", 1, START, {"web-3": ("web", HUNGRY)}, samples=10), START)
         found = await understander.think()
-        assert core.understood.latest is found
+        assert core.analysis.latest is found
         web, db = found.services["web"], found.services["db"]
         assert (web.containers, web.nodes, web.image, web.known) == (3, 2, "web:1", True)
         assert web.watched_seconds == pytest.approx(610 * HEARTBEAT.sample_seconds)
@@ -95,7 +95,7 @@ async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path:
         assert 0 < db.dominant.confidence < web.dominant.confidence < 1
         assert {each.name for each in found.groups} == {"cpu", "memory"}
         # Those who decide see it too.
-        snapshot = core.registry.board.snapshot(START + MINUTE)
+        snapshot = core.registry.tables.snapshot(START + MINUTE)
         row = snapshot.services.index["db"]
         assert snapshot.services.known[row]
         assert RESOURCES[snapshot.services.dominant[row]] is Resource.MEMORY
@@ -111,7 +111,7 @@ async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_t
         before = (await understander.think()).services["web"]
     clock.now += 3600
     async with thinking(path, clock) as (core, understander):
-        remembered = core.understood.latest.services["web"]
+        remembered = core.analysis.latest.services["web"]
         assert (remembered.known, remembered.containers) == (True, 0)
         assert remembered.dominant is not None
         assert before.dominant is not None
@@ -122,7 +122,7 @@ async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_t
         take_in(core.registry, heartbeat("beta", 1, clock.now, {"web-9": ("web", idle)}), clock.now)
         found = await understander.think()
         assert found.services["web"].known
-        snapshot = core.registry.board.snapshot(clock.now + MINUTE)
+        snapshot = core.registry.tables.snapshot(clock.now + MINUTE)
         assert snapshot.tasks.envelope[0] == pytest.approx(before.statistics[:, Statistic.ENVELOPE])
         assert snapshot.tasks.samples[0] == 0
 
@@ -155,7 +155,7 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
     looked: list[str] = []
     watched = Registry.watched
 
-    def noting(self: Registry, node: str) -> list[Watched]:
+    def noting(self: Registry, node: str) -> list[ObservedContainer]:
         looked.append(node)
         return watched(self, node)
 
@@ -175,15 +175,15 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
         assert await looks() == ["alpha", "beta"]
         clock.now += MINUTE
         assert not await looks()
-        assert core.understood.latest.services["web"].containers == 2
+        assert core.analysis.latest.services["web"].containers == 2
         # More samples; a container that went; and nothing that a service is learnt from.
         hear("alpha", 2, {"web-1": ("web", HUNGRY)}, 5)
         assert await looks() == ["alpha"]
-        assert core.understood.latest.services["web"].watched_seconds == 25 * HEARTBEAT.sample_seconds
+        assert core.analysis.latest.services["web"].watched_seconds == 25 * HEARTBEAT.sample_seconds
         hear("beta", 2, {}, 0)
         hear("alpha", 3, {"web-1": ("web", HUNGRY)}, 0)
         assert await looks() == ["beta"]
-        assert core.understood.latest.services["web"].nodes == 1
+        assert core.analysis.latest.services["web"].nodes == 1
         clock.now += core.config.understanding.anew_seconds
         assert await looks() == ["alpha", "beta"]
 
@@ -196,13 +196,13 @@ async def test_after_a_pass_that_failed_everything_is_looked_at_anew(
         await understander.think()
         take_in(core.registry, heartbeat("beta", 1, START, {"web-2": ("web", HUNGRY)}, samples=10), START)
         with monkeypatch.context() as patched:
-            patched.setattr(Running, "learn", _no_room)
+            patched.setattr(RunningServices, "learn", _no_room)
             with pytest.raises(MemoryError):
                 await understander.think()
         assert (await understander.think()).services["web"].containers == 2
 
 
-def _no_room(_running: Running, _at: float) -> Mapping[str, Learnt]:
+def _no_room(_running: RunningServices, _at: float) -> Mapping[str, PooledUsage]:
     raise MemoryError
 
 
@@ -214,13 +214,13 @@ async def test_a_node_that_goes_quiet_is_told_of_over_a_restart_and_until_it_is_
         assert not await understander.look()
         clock.now += 10 * MINUTE
         (opened,) = await understander.look()
-        assert (opened.kind, opened.subject) == (Kind.QUIET, "alpha")
-        assert core.understood.bottlenecks == (opened,)
+        assert (opened.kind, opened.subject) == (BottleneckKind.QUIET, "alpha")
+        assert core.analysis.bottlenecks == (opened,)
     async with thinking(path, clock) as (core, understander):
         take_in(core.registry, first, START)
-        assert core.understood.bottlenecks == (opened,)
+        assert core.analysis.bottlenecks == (opened,)
         assert not await understander.look()
-        assert [each.id for each in core.understood.bottlenecks] == [opened.id]
+        assert [each.id for each in core.analysis.bottlenecks] == [opened.id]
         back = heartbeat("alpha", 2, clock.now, {"web-1": ("web", HUNGRY)})
         take_in(core.registry, back, clock.now)
         closed: tuple[Bottleneck, ...] = ()
@@ -239,7 +239,7 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START)
 
         async def full(_kind: str, _entries: Mapping[str, bytes | None]) -> None:
-            raise Unavailable("the disk is full")
+            raise HistoryUnavailable("the disk is full")
 
         with monkeypatch.context() as patched:
             patched.setattr(type(core.history), "remember", staticmethod(full))
@@ -256,9 +256,9 @@ async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
 ) -> None:
     config = settings(tmp_path / "history.db")
     tries: asyncio.Queue[str] = asyncio.Queue()
-    think = Understander.think
+    think = AnalysisJob.think
 
-    async def failing_at_first(self: Understander) -> object:
+    async def failing_at_first(self: AnalysisJob) -> object:
         tries.put_nowait("think")
         if tries.qsize() == 1:
             raise ValueError("no idea")
@@ -268,7 +268,7 @@ async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
         await sleep(0)
 
     sleep = asyncio.sleep
-    monkeypatch.setattr(Understander, "think", failing_at_first)
+    monkeypatch.setattr(AnalysisJob, "think", failing_at_first)
     monkeypatch.setattr("collector.jobs.analysis.asyncio.sleep", at_once)
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
@@ -276,7 +276,7 @@ async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
         async with understanding(core):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(10):
-                    while "web" not in core.understood.latest.services:
+                    while "web" not in core.analysis.latest.services:
                         await sleep(0)
-            assert "web" in core.understood.latest.services
+            assert "web" in core.analysis.latest.services
     assert "no idea" in caplog.text

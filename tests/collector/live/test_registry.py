@@ -2,10 +2,10 @@ import msgspec
 import pytest
 
 from collector.api.answers import AlertState, State
-from collector.config import CollectorConfig, Liveness
+from collector.config import CollectorConfig, LivenessConfig
 from collector.live.changes import Host
 from collector.live.registry import Registry
-from collector.reports.alerts import AlertSaid
+from collector.reports.alerts import ReportedAlert
 from tests.collector.builders import HEARTBEAT, START, container, report, said, take_in
 from wire.messages import Alert, ContainerUsage, Report
 from wire.resources import Quantities, Resource
@@ -13,7 +13,7 @@ from wire.sketch import Sketch
 
 
 def registry() -> Registry:
-    patience = Liveness(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=1.0)
+    patience = LivenessConfig(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=1.0)
     return Registry(CollectorConfig(liveness=patience))
 
 
@@ -96,9 +96,9 @@ def test_a_machine_under_a_new_name_is_known_by_its_containers() -> None:
     known.apply(said("omega", boot="second", sequence=2, at=START + 40), START + 40)
     assert known.tidy(START + 40) == {"alpha": "omega"}
     assert [node.name for node in known.nodes(START + 40)] == ["omega"]
-    assert known.board.snapshot(START + 40).tasks.ids == ("id-of-b", "id-of-web")
+    assert known.tables.snapshot(START + 40).tasks.ids == ("id-of-b", "id-of-web")
     assert {each.name: each.p90_samples for each in known.containers(START + 40)} == {"b": 0, "web": 1}
-    assert known.board.snapshot(START + 41).tasks.samples.tolist() == [0, 1]
+    assert known.tables.snapshot(START + 41).tasks.samples.tolist() == [0, 1]
 
 
 def test_a_container_that_comes_back_starts_with_what_is_known_of_it() -> None:
@@ -106,7 +106,7 @@ def test_a_container_that_comes_back_starts_with_what_is_known_of_it() -> None:
     take_in(known, heartbeat_with(1.0, 1.0), START)
     known.apply(said(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
     known.apply(said(sequence=3, at=START + 6, containers=(container(),)), START + 6)
-    assert known.board.snapshot(START + 6).tasks.samples.tolist() == [2]
+    assert known.tables.snapshot(START + 6).tasks.samples.tolist() == [2]
 
 
 def test_a_node_that_is_down_is_no_renamed_one_where_another_ran_the_same_before() -> None:
@@ -121,7 +121,7 @@ def test_a_node_that_was_switched_off_is_not_forgotten() -> None:
     known = registry()
     known.apply(report("asleep"), START)
     known.apply(report("lost"), START)
-    known.board.put_host(Host(node="asleep", on=False))
+    known.tables.put_host(Host(node="asleep", on=False))
     known.tidy(START + 4000)
     assert [node.name for node in known.nodes(START + 4000)] == ["asleep"]
 
@@ -138,8 +138,8 @@ def test_a_node_that_comes_back_is_up_again_with_what_it_says_now() -> None:
 def test_alerts_that_are_restored_are_bottlenecks_again() -> None:
     known = registry()
     known.apply(report(), START)
-    known.restore([AlertSaid("alpha", "first", 1, Alert(Resource.DISK, START, "busy"))], [])
-    assert known.board.snapshot(START).nodes.bottleneck[0].tolist() == [False, False, True, False]
+    known.restore([ReportedAlert("alpha", "first", 1, Alert(Resource.DISK, START, "busy"))], [])
+    assert known.tables.snapshot(START).nodes.bottleneck[0].tolist() == [False, False, True, False]
 
 
 def test_a_beacon_proves_life_and_leaves_all_else_as_it_was() -> None:
@@ -194,7 +194,7 @@ def test_usage_adds_up_over_heartbeats_and_runs() -> None:
 
 
 def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_its_end() -> None:
-    known = Registry(CollectorConfig(liveness=Liveness(forget_after_hours=24.0)))
+    known = Registry(CollectorConfig(liveness=LivenessConfig(forget_after_hours=24.0)))
     take_in(known, heartbeat_with(1.0), START)
     known.apply(said(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
     known.tidy(START + 60)

@@ -2,7 +2,7 @@ import pytest
 
 from collector.config import NodeRule
 from collector.live.traits import node_traits, task_traits
-from collector.snapshot.tables import Generation, Kind
+from collector.snapshot.tables import Generation, TaskKind
 
 RULES = {
     "web-*": NodeRule(labels={"zone": "a", "disk": "ssd"}, generation="young"),
@@ -11,14 +11,14 @@ RULES = {
 
 
 def test_without_labels_nothing_may_be_taken_and_all_may_be_moved() -> None:
-    assert task_traits({}, 1) == (1, Kind.SERVICE, True)
+    assert task_traits({}, 1) == (1, TaskKind.SERVICE, True)
 
 
 @pytest.mark.parametrize("bad", ["0", "5", "one", "", " 2"])
 def test_a_class_that_there_is_not_is_the_default(bad: str) -> None:
     assert task_traits({"wattpack.class": bad, "wattpack.kind": bad, "wattpack.move": bad}, 3) == (
         3,
-        Kind.SERVICE,
+        TaskKind.SERVICE,
         True,
     )
 

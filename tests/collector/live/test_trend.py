@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config import CollectorConfig, Placement
+from collector.config import CollectorConfig, PlacementConfig
 from collector.live.registry import Registry
 from collector.live.trend import SLOT_SECONDS, SLOTS, Trend
 from tests.collector.builders import HEARTBEAT, said, state
@@ -83,14 +83,14 @@ def test_a_row_that_was_another_s_starts_empty() -> None:
 
 
 def test_the_snapshot_tells_each_node_s_last_hours_the_newest_last() -> None:
-    known = Registry(CollectorConfig(placement=Placement(snapshot_seconds=0.0)))
+    known = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
     capacity, seldom = Quantities(4.0, 100), msgspec.structs.replace(HEARTBEAT, beacon_seconds=SLOT_SECONDS)
     for number in range(4):
         for name, cores in (("beta", 1.0), ("alpha", float(number))):
             moved = state(used=Quantities(cores, 50), capacity=capacity)
             at = BEGIN + number * SLOT_SECONDS
             known.apply(said(name, sequence=number + 1, at=at, state=moved, heartbeat=seldom), at)
-    history = known.board.snapshot(BEGIN + 3 * SLOT_SECONDS + 1).nodes.history
+    history = known.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + 1).nodes.history
     assert history.shape == (2, SLOTS, 4)
     assert history[0, -3:, 0].tolist() == [0.0, 0.25, 0.5]
     assert history[1, -3:, 1].tolist() == [0.5, 0.5, 0.5]

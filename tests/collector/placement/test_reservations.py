@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.placement import reservations as ledgers
-from collector.placement.reservations import Ledger
+from collector.placement.reservations import Reservations
 from collector.policies.interface import Request
 from collector.policies.table import POLICIES
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
-from wire.errors import Complaint
+from wire.errors import UserError
 
 NEED = amount(1.0, 1.0)
 WEB = Request(demand=NEED, reserve=NEED, known=True, service="web")
@@ -30,7 +30,7 @@ def tasks_on(snapshot: Snapshot) -> dict[str, int]:
 
 @pytest.mark.parametrize("policy", ["spread", "draps", "least-allocated", "target-load"])
 def test_requests_in_a_row_do_not_all_go_to_the_node_that_looked_idle(policy: str) -> None:
-    ledger, base, chosen = Ledger(), cluster(), Counter[str]()
+    ledger, base, chosen = Reservations(), cluster(), Counter[str]()
     place, settings = POLICIES[policy].place, POLICIES[policy].settings()
     assert place is not None
     for now in range(9):
@@ -47,7 +47,7 @@ def test_requests_in_a_row_do_not_all_go_to_the_node_that_looked_idle(policy: st
 
 
 def test_a_placement_counts_until_its_container_is_seen() -> None:
-    ledger, before = Ledger(), cluster(("old", "a"))
+    ledger, before = Reservations(), cluster(("old", "a"))
     ledger.place(ledger.fold(before, 0.0), WEB, "a", now=0.0, seconds=60.0)
     ledger.place(ledger.fold(before, 1.0), WEB, "a", now=1.0, seconds=60.0)
     assert tasks_on(ledger.fold(before, 2.0)) == {"a": 3, "b": 0, "c": 0}
@@ -63,7 +63,7 @@ def test_a_placement_counts_until_its_container_is_seen() -> None:
 
 
 def test_containers_elsewhere_or_of_another_service_end_nothing() -> None:
-    ledger, before = Ledger(), cluster()
+    ledger, before = Reservations(), cluster()
     ledger.place(before, WEB, "a", now=0.0, seconds=60.0)
     ledger.place(before, Request(demand=NEED), "b", now=0.0, seconds=60.0)
     ledger.fold(cluster(("new", "b"), ("newer", "c")), 1.0)
@@ -71,7 +71,7 @@ def test_containers_elsewhere_or_of_another_service_end_nothing() -> None:
 
 
 def test_a_placement_ends_with_its_time_or_when_it_is_released() -> None:
-    ledger, base = Ledger(), cluster()
+    ledger, base = Reservations(), cluster()
     first = ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
     second = ledger.place(base, WEB, "b", now=0.0, seconds=20.0)
     assert ledger.release(second.id) is second
@@ -83,7 +83,7 @@ def test_a_placement_ends_with_its_time_or_when_it_is_released() -> None:
 
 
 def test_of_the_same_name_only_the_last_counts() -> None:
-    ledger, base = Ledger(), cluster()
+    ledger, base = Reservations(), cluster()
     for node in "abc":
         ledger.place(base, WEB, node, now=0.0, seconds=10.0, name="pod")
     assert tasks_on(ledger.fold(base, 1.0)) == {"a": 0, "b": 0, "c": 1}
@@ -91,15 +91,15 @@ def test_of_the_same_name_only_the_last_counts() -> None:
 
 def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "MOST", 2)
-    ledger, base = Ledger(), cluster()
+    ledger, base = Reservations(), cluster()
     ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
     ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
-    with pytest.raises(Complaint, match="release some"):
+    with pytest.raises(UserError, match="release some"):
         ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
 
 
 def test_what_was_left_is_left_alone_for_its_time() -> None:
-    ledger = Ledger()
+    ledger = Reservations()
     ledger.leave("web", "a", until=100.0)
     ledger.leave("web", "a", until=50.0)
     ledger.leave("db", "b", until=100.0)
@@ -120,7 +120,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_folding_step_by_step_is_the_same_as_all_at_once(steps: list[tuple[str, str]]) -> None:
-    ledger, base = Ledger(), cluster(("old", "a"))
+    ledger, base = Reservations(), cluster(("old", "a"))
     for step, node in steps:
         match step:
             case "place":

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from collector.policies.interface import Policy, Refused, Request
+from collector.policies.interface import Policy, Rejection, Request
 from collector.policies.kubernetes import balanced_allocation, least_allocated, most_allocated
 from collector.policies.nomad import points
 from collector.policies.spread import SpreadSettings
@@ -129,4 +129,4 @@ def test_where_the_reservation_does_not_fit_is_refused_with_what_lacks(name: str
     policy = POLICIES[name]
     assert policy.place is not None
     ranking = policy.place(snapshot, Request(reserve=amount(1, 2)), policy.settings())
-    assert ranking.refused.tolist() == [Refused.MEMORY, Refused.NOT]
+    assert ranking.refused.tolist() == [Rejection.MEMORY, Rejection.NOT]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from collector.policies.draps import place, rebalance
-from collector.policies.interface import Move, Plan, Power, Refused, Request, Stability
+from collector.policies.interface import Move, Plan, Power, Rejection, Request, Stability
 from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
@@ -65,7 +65,7 @@ def test_nodes_that_fail_a_filter_are_no_candidates() -> None:
     nodes = [node("a", 7.5), node("b", 1), node("c", accepts=False), node("d", bottleneck=MEMORY_IS_SHORT)]
     snapshot = assemble(nodes, [TaskFacts(id="1", node="b", requested=amount(9, 9))])
     ranking = place(snapshot, Request(demand=amount(1, 1), reserve=amount(2, 2)), SETTINGS)
-    assert ranking.refused.tolist() == [Refused.CPU, Refused.CPU, Refused.CLOSED, Refused.BOTTLENECK]
+    assert ranking.refused.tolist() == [Rejection.CPU, Rejection.CPU, Rejection.CLOSED, Rejection.BOTTLENECK]
 
 
 def test_what_is_not_known_of_a_node_is_never_the_best() -> None:

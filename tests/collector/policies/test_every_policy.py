@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.policies.filters import why
-from collector.policies.interface import Cut, Kill, Move, Plan, Policy, Power, Refused, Stability, Start
+from collector.policies.interface import Cut, Kill, Move, Plan, Policy, Power, Rejection, Stability, Start
 from collector.policies.overbooking import LIMITS
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
@@ -36,12 +36,12 @@ def test_every_node_is_ranked_or_refused_with_a_reason(policy: Policy, seed: int
     assert policy.place is not None
     snapshot = random_cluster(seed, calm=False).snapshot()
     ranking = policy.place(snapshot, random_request(seed), policy.settings())
-    assert sorted(ranking.rows) == np.flatnonzero(ranking.refused == Refused.NOT).tolist()
+    assert sorted(ranking.rows) == np.flatnonzero(ranking.refused == Rejection.NOT).tolist()
     assert (np.diff(ranking.scores) <= 0).all()
     assert ranking.scores.size == ranking.rows.size
     assert ranking.score_is
     assert all(ranking.explain(row) and all(ranking.explain(row)) for row in ranking.rows)
-    assert all(why(code) for code in ranking.refused if code != Refused.NOT)
+    assert all(why(code) for code in ranking.refused if code != Rejection.NOT)
 
 
 @placing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from collector.policies.filters import eligible, free_of_load, why, without_room
-from collector.policies.interface import Constraint, Operator, Refused, Request
+from collector.policies.interface import Constraint, Operator, Rejection, Request
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Liveness
 from tests.collector.policies.clusters import amount
@@ -20,17 +20,17 @@ def node(name: str = "a", **facts: Any) -> NodeFacts:
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        ({}, Refused.NOT),
-        ({"liveness": Liveness.SUSPECT}, Refused.NOT),
-        ({"liveness": Liveness.DOWN}, Refused.DOWN),
-        ({"on": False, "liveness": Liveness.DOWN}, Refused.OFF),
-        ({"accepts": False}, Refused.CLOSED),
-        ({"heard_seconds_ago": 121.0}, Refused.STALE),
-        ({"capacity": Quantities(cpu_cores=4.0)}, Refused.UNKNOWN_CAPACITY),
-        ({"capacity": Quantities()}, Refused.UNKNOWN_CAPACITY),
+        ({}, Rejection.NOT),
+        ({"liveness": Liveness.SUSPECT}, Rejection.NOT),
+        ({"liveness": Liveness.DOWN}, Rejection.DOWN),
+        ({"on": False, "liveness": Liveness.DOWN}, Rejection.OFF),
+        ({"accepts": False}, Rejection.CLOSED),
+        ({"heard_seconds_ago": 121.0}, Rejection.STALE),
+        ({"capacity": Quantities(cpu_cores=4.0)}, Rejection.UNKNOWN_CAPACITY),
+        ({"capacity": Quantities()}, Rejection.UNKNOWN_CAPACITY),
     ],
 )
-def test_what_is_known_of_a_node_may_rule_it_out(facts: dict[str, Any], expected: Refused) -> None:
+def test_what_is_known_of_a_node_may_rule_it_out(facts: dict[str, Any], expected: Rejection) -> None:
     assert eligible(assemble([node(**facts)]), Request()).tolist() == [expected]
 
 
@@ -38,21 +38,21 @@ def test_one_that_is_off_may_be_woken_and_need_not_be_heard_of() -> None:
     asleep = node(on=False, liveness=Liveness.DOWN, heard_seconds_ago=1e6)
     closed = node("b", on=False, accepts=False)
     assert eligible(assemble([asleep, closed]), Request(), wake=True).tolist() == [
-        Refused.NOT,
-        Refused.CLOSED,
+        Rejection.NOT,
+        Rejection.CLOSED,
     ]
 
 
 def test_the_patience_is_the_askers() -> None:
     snapshot = assemble([node(heard_seconds_ago=300.0)])
-    assert eligible(snapshot, Request(), stale_seconds=600.0).tolist() == [Refused.NOT]
+    assert eligible(snapshot, Request(), stale_seconds=600.0).tolist() == [Rejection.NOT]
 
 
 def test_what_one_request_rules_out_is_open_to_the_next() -> None:
     snapshot = assemble([node("a"), node("b", accepts=False)])
     first = eligible(snapshot, Request(exclude=frozenset({"a"})))
-    assert first.tolist() == [Refused.EXCLUDED, Refused.CLOSED]
-    assert eligible(snapshot, Request()).tolist() == [Refused.NOT, Refused.CLOSED]
+    assert first.tolist() == [Rejection.EXCLUDED, Rejection.CLOSED]
+    assert eligible(snapshot, Request()).tolist() == [Rejection.NOT, Rejection.CLOSED]
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_constraints_look_at_labels_and_at_the_name(constraint: Constraint, fulf
     for _ in range(2):  # The second time, from the column that the first one made.
         refused = eligible(snapshot, Request(constraints=(constraint,)))
         found = [
-            name for name, code in zip(snapshot.nodes.names, refused, strict=True) if code == Refused.NOT
+            name for name, code in zip(snapshot.nodes.names, refused, strict=True) if code == Rejection.NOT
         ]
         assert found == fulfilled_by
-        assert set(refused.tolist()) <= {Refused.NOT, Refused.CONSTRAINT}
+        assert set(refused.tolist()) <= {Rejection.NOT, Rejection.CONSTRAINT}
 
 
 def test_services_can_be_avoided_and_nodes_excluded() -> None:
     tasks = [TaskFacts(id="1", node="a", service="db"), TaskFacts(id="2", node=None, service="db")]
     snapshot = assemble([node("a"), node("b"), node("c")], tasks)
     request = Request(avoid=("db", "nobody"), exclude=frozenset({"b", "elsewhere"}))
-    assert eligible(snapshot, request).tolist() == [Refused.AVOIDED, Refused.EXCLUDED, Refused.NOT]
+    assert eligible(snapshot, request).tolist() == [Rejection.AVOIDED, Rejection.EXCLUDED, Rejection.NOT]
 
 
 def test_the_first_resource_that_lacks_is_named_and_unknown_room_is_no_hindrance() -> None:
@@ -92,12 +92,12 @@ def test_the_first_resource_that_lacks_is_named_and_unknown_room_is_no_hindrance
         [[1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 1.0, 1.0], [2.0, 2.0, np.nan, np.nan], [2.0, 2.0, 1.0, 9.0]]
     )
     refused = without_room(np.zeros(4, dtype=np.int8), free, Quantities(2.0, 2, 2.0, 2.0))
-    assert refused.tolist() == [Refused.CPU, Refused.MEMORY, Refused.NOT, Refused.DISK]
+    assert refused.tolist() == [Rejection.CPU, Rejection.MEMORY, Rejection.NOT, Rejection.DISK]
 
 
 def test_a_rounding_error_is_not_a_lack() -> None:
     free = np.array([[0.1 + 0.2 - 0.3 + 0.3] * 4])
-    assert without_room(np.zeros(1, dtype=np.int8), free - 1e-12, Quantities(0.3)).tolist() == [Refused.NOT]
+    assert without_room(np.zeros(1, dtype=np.int8), free - 1e-12, Quantities(0.3)).tolist() == [Rejection.NOT]
 
 
 def test_the_load_is_what_was_told_or_what_the_tasks_come_to() -> None:
@@ -108,4 +108,4 @@ def test_the_load_is_what_was_told_or_what_the_tasks_come_to() -> None:
 
 
 def test_every_refusal_can_be_said() -> None:
-    assert len({why(code) for code in Refused if code != Refused.NOT}) == len(Refused) - 1
+    assert len({why(code) for code in Rejection if code != Rejection.NOT}) == len(Rejection) - 1

@@ -20,7 +20,7 @@ from collector.policies.stability import (
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import NOWHERE, Liveness
 from tests.collector.policies.clusters import CURVE, amount
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 RULES = Stability()
@@ -104,9 +104,9 @@ def test_a_move_must_earn_its_cost_in_time() -> None:
 
 
 def test_a_node_just_filled_is_not_relieved_at_once() -> None:
-    with pytest.raises(Complaint, match="go round in circles"):
+    with pytest.raises(UserError, match="go round in circles"):
         Stability(fill_ratio=0.9, relieve_ratio=0.9)
-    with pytest.raises((Complaint, msgspec.ValidationError), match="go round in circles"):
+    with pytest.raises((UserError, msgspec.ValidationError), match="go round in circles"):
         msgspec.convert({"fill_ratio": 0.95}, Stability)
 
 

@@ -1,26 +1,28 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.reports.alerts import KEPT, Alerts, AlertSaid
+from collector.reports.alerts import KEPT, NodeAlerts, ReportedAlert
 from tests.collector.builders import START
 from tests.collector.speaking import Run, patient, runs
 from wire.messages import Alert, Report
 from wire.resources import Resource
 
 
-def book(*reports: Report) -> Alerts:
-    alerts = Alerts()
+def book(*reports: Report) -> NodeAlerts:
+    alerts = NodeAlerts()
     for report in reports:
         for alert in report.alerts:
-            alerts.take(AlertSaid(report.node, report.boot, report.sequence, alert))
+            alerts.take(ReportedAlert(report.node, report.boot, report.sequence, alert))
     return alerts
 
 
-def word(sequence: int, opened_at: float, closed_at: float | None = None, boot: str = "first") -> AlertSaid:
-    return AlertSaid("alpha", boot, sequence, Alert(Resource.CPU, opened_at, "busy", closed_at=closed_at))
+def word(
+    sequence: int, opened_at: float, closed_at: float | None = None, boot: str = "first"
+) -> ReportedAlert:
+    return ReportedAlert("alpha", boot, sequence, Alert(Resource.CPU, opened_at, "busy", closed_at=closed_at))
 
 
-def open_ones(alerts: Alerts, boot: str = "first") -> list[float]:
+def open_ones(alerts: NodeAlerts, boot: str = "first") -> list[float]:
     return [said.alert.opened_at for said, is_open in alerts.listed(boot) if is_open]
 
 
@@ -35,28 +37,28 @@ def test_any_order_and_repetition_leaves_the_same_open(run: Run, data: st.DataOb
 
 
 def test_one_whose_end_was_lost_ends_when_the_next_opens() -> None:
-    alerts = Alerts()
+    alerts = NodeAlerts()
     alerts.take(word(1, START))
     alerts.take(word(5, START + 60))
     assert open_ones(alerts) == [START + 60]
 
 
 def test_one_whose_end_was_lost_ends_with_the_heartbeat_that_does_not_tell_of_it() -> None:
-    alerts = Alerts()
+    alerts = NodeAlerts()
     alerts.take(word(3, START))
     assert list(alerts.open_resources("first", complete_until=3)) == [Resource.CPU]
     assert list(alerts.open_resources("first", complete_until=4)) == []
 
 
 def test_a_new_run_knows_nothing_of_the_alerts_of_the_one_before() -> None:
-    alerts = Alerts()
+    alerts = NodeAlerts()
     alerts.take(word(1, START))
     assert open_ones(alerts) == [START]
     assert open_ones(alerts, boot="second") == []
 
 
 def test_only_the_latest_are_kept_and_the_open_one_is_among_them() -> None:
-    alerts = Alerts()
+    alerts = NodeAlerts()
     for number in reversed(range(100)):
         alerts.take(word(number + 1, START + number, closed_at=None if number == 99 else START + number))
     assert len(list(alerts.listed("first"))) == KEPT

@@ -1,20 +1,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.reports.run import Picture
+from collector.reports.run import AgentRun
 from tests.collector.builders import HEARTBEAT, START, container, report, said, state
 from tests.collector.speaking import Run, patient, runs
 from wire.messages import ContainerState, Report
 
 
-def picture(*reports: Report) -> Picture:
-    whole = Picture("first", START)
+def picture(*reports: Report) -> AgentRun:
+    whole = AgentRun("first", START)
     for each in reports:
         whole.merge(each, START)
     return whole
 
 
-def running(whole: Picture) -> dict[str, ContainerState]:
+def running(whole: AgentRun) -> dict[str, ContainerState]:
     return {name: each.what for name, each in whole.containers.items()}
 
 
@@ -111,6 +111,6 @@ def test_before_its_first_heartbeat_a_run_is_not_complete() -> None:
 
 
 def test_a_report_ahead_of_its_time_is_noticed_once() -> None:
-    whole = Picture("first", START)
+    whole = AgentRun("first", START)
     ahead = [whole.merge(said(sequence=number), START).ahead for number in (7, 8, 11, 9, 10, 12)]
     assert ahead == [False, False, True, False, False, False]

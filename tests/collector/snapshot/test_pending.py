@@ -3,7 +3,7 @@ from math import nan
 import numpy as np
 
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.pending import Sent, with_sent
+from collector.snapshot.pending import PendingTask, with_sent
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 
@@ -21,9 +21,9 @@ def cluster() -> Snapshot:
     return assemble(nodes, [task])
 
 
-def sent(node: str = "b", service: str | None = "web", task_class: int = 2) -> Sent:
+def sent(node: str = "b", service: str | None = "web", task_class: int = 2) -> PendingTask:
     variance = (0.5, 0.0, 0.0, 0.0)
-    return Sent(
+    return PendingTask(
         node=node,
         service=service,
         allocated=ONE,

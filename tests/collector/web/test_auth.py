@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from collector.api.table import ROUTES
-from collector.config import CollectorConfig, Tls
+from collector.config import CollectorConfig, TlsConfig
 from collector.web.auth import names_in
 from collector.web.scopes import Scope
 from collector.web.token_file import changing
@@ -174,7 +174,9 @@ async def test_tls_and_certificates_instead_of_tokens(tmp_path: Path) -> None:
     server, alpha = authority.issue("server"), authority.issue("alpha")
     (tmp_path / "elsewhere").mkdir()
     stranger = Authority(tmp_path / "elsewhere", "other").issue("alpha")
-    tls = Tls(certificate=str(server.certificate), key=str(server.key), client_ca=str(authority.certificate))
+    tls = TlsConfig(
+        certificate=str(server.certificate), key=str(server.key), client_ca=str(authority.certificate)
+    )
     config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), tls=tls)
     async with guarding(tmp_path, config) as guarded:
         assert guarded.client.url.startswith("https://")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.common.errors import Refusal
-from collector.config import Ingest
+from collector.common.errors import ApiError
+from collector.config import IngestConfig
 from collector.history.sqlite.history import SqliteHistory
-from collector.web.backpressure import Waiting
+from collector.web.backpressure import Backpressure
 from collector.web.scopes import ANYBODY, Caller, Scope
 from tests.collector.builders import JSON, Client, collecting, said, settings
 from wire.messages import Report, encode
@@ -24,13 +24,13 @@ def batch(node: str, count: int, first: int = 1) -> list[Report]:
 
 
 def test_reports_have_room_up_to_the_bounds_and_give_it_back() -> None:
-    waiting = Waiting(Ingest(max_waiting_reports=250, max_waiting_reports_per_node=100))
+    waiting = Backpressure(IngestConfig(max_waiting_reports=250, max_waiting_reports_per_node=100))
     with ExitStack() as held:
         held.enter_context(waiting.room_for(batch("alpha", 100)))
-        with pytest.raises(Refusal, match="of alpha"), waiting.room_for(batch("alpha", 1)):
+        with pytest.raises(ApiError, match="of alpha"), waiting.room_for(batch("alpha", 1)):
             pass
         held.enter_context(waiting.room_for(batch("beta", 100)))
-        with pytest.raises(Refusal, match="as many reports to keep"), waiting.room_for(batch("gamma", 51)):
+        with pytest.raises(ApiError, match="as many reports to keep"), waiting.room_for(batch("gamma", 51)):
             pass
         with waiting.room_for(batch("gamma", 50)):
             assert waiting.reports == 250
@@ -40,12 +40,12 @@ def test_reports_have_room_up_to_the_bounds_and_give_it_back() -> None:
 
 
 def test_a_node_that_is_known_has_few_requests_at_once_and_leaves_others_theirs() -> None:
-    waiting = Waiting(Ingest())
+    waiting = Backpressure(IngestConfig())
     alpha, beta = (Caller(Scope.NODE, frozenset({name})) for name in ("alpha", "beta"))
     with ExitStack() as held:
         for _ in range(4):
             held.enter_context(waiting.request(alpha))
-        with pytest.raises(Refusal), waiting.request(alpha):
+        with pytest.raises(ApiError), waiting.request(alpha):
             pass
         with waiting.request(beta):
             pass
@@ -56,18 +56,18 @@ def test_a_node_that_is_known_has_few_requests_at_once_and_leaves_others_theirs(
 
 
 def test_bodies_have_room_together_and_one_alone_always() -> None:
-    waiting = Waiting(Ingest(max_waiting_bytes=1 << 20))
+    waiting = Backpressure(IngestConfig(max_waiting_bytes=1 << 20))
     with waiting.request(ANYBODY) as grow:
         grow(2 << 20)
-        with waiting.request(ANYBODY) as other, pytest.raises(Refusal, match="bodies to read"):
+        with waiting.request(ANYBODY) as other, pytest.raises(ApiError, match="bodies to read"):
             other(1)
     assert waiting.size_bytes == 0
 
 
 @given(chance=st.floats(0, 1))
 def test_who_is_put_off_is_told_for_how_long_and_not_all_the_same(chance: float) -> None:
-    waiting = Waiting(Ingest(max_waiting_reports=100), lambda: chance)
-    with pytest.raises(Refusal) as refusal, waiting.room_for(batch("alpha", 101)):
+    waiting = Backpressure(IngestConfig(max_waiting_reports=100), lambda: chance)
+    with pytest.raises(ApiError) as refusal, waiting.room_for(batch("alpha", 101)):
         pass
     answer = refusal.value.response()
     assert answer.status == 429
@@ -102,7 +102,7 @@ class Jam:
 
 async def test_a_jam_puts_off_who_comes_and_nothing_of_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     config = msgspec.structs.replace(
-        settings(), ingest=Ingest(max_waiting_reports=300, max_waiting_reports_per_node=200)
+        settings(), ingest=IngestConfig(max_waiting_reports=300, max_waiting_reports_per_node=200)
     )
     async with collecting(config) as collector:
         jam = Jam(monkeypatch)

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.common.errors import Refusal
+from collector.common.errors import ApiError
 from collector.ingest.push import parse_reports
 from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, unpack
 from tests.collector.builders import Client, collecting, settings
@@ -109,7 +109,7 @@ BOMBS = {
 def test_a_bomb_is_refused_and_never_unpacked(bomb: str) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(ApiError) as refusal:
             unpack(BOMBS[bomb], bomb.partition(" ")[0], LIMIT)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
@@ -131,7 +131,7 @@ def unpacked(packed: bytes, encoding: str, limit_bytes: int) -> bytes | int:
     """What comes to light, or the status of the refusal."""
     try:
         return unpack(packed, encoding, limit_bytes)
-    except Refusal as refusal:
+    except ApiError as refusal:
         return refusal.problem.status
 
 

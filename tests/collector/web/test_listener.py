@@ -4,17 +4,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.config import CollectorConfig, Http, Tls
+from collector.config import CollectorConfig, HttpConfig, TlsConfig
 from collector.web.listener import opening
 from collector.web.scopes import Scope
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
 from tests.collector.web.test_auth import add
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def wide(tokens: Path | str, listen: str = "0.0.0.0:8640", **http: Any) -> CollectorConfig:
-    return msgspec.structs.replace(settings(tokens=tokens), http=Http(listen=listen, **http))
+    return msgspec.structs.replace(settings(tokens=tokens), http=HttpConfig(listen=listen, **http))
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:8640", "[::]:8640", "192.0.2.1:8640", "example.org:80"])
@@ -24,13 +24,13 @@ def test_it_refuses_to_be_reached_by_other_machines_without_tokens(
 ) -> None:
     (tmp_path / "empty.jsonl").touch()
     for tokens in ("", tmp_path / "missing.jsonl", tmp_path / "empty.jsonl"):
-        with pytest.raises(Complaint, match=r"without tokens .* make some with wattpack token add"):
+        with pytest.raises(UserError, match=r"without tokens .* make some with wattpack token add"):
             opening(wide(tokens, listen, insecure_plaintext=insecure))
 
 
 def test_it_refuses_to_be_reached_by_other_machines_in_plain_text(tmp_path: Path) -> None:
     add(tmp_path / "tokens.jsonl", Scope.NODE, "alpha")
-    with pytest.raises(Complaint, match=r"without TLS.*tls\.certificate"):
+    with pytest.raises(UserError, match=r"without TLS.*tls\.certificate"):
         opening(wide(tmp_path / "tokens.jsonl"))
     assert opening(wide(tmp_path / "tokens.jsonl", insecure_plaintext=True)).tls is None
 
@@ -43,7 +43,7 @@ def test_on_loopback_no_file_asks_for_no_token_and_any_file_does(tmp_path: Path)
 
 
 def test_tokens_that_cannot_be_read_do_not_open_the_door(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="cannot read the tokens"):
+    with pytest.raises(UserError, match="cannot read the tokens"):
         opening(settings(tokens=tmp_path))
 
 
@@ -51,7 +51,7 @@ def test_tokens_that_cannot_be_read_do_not_open_the_door(tmp_path: Path) -> None
 def test_with_tokens_and_tls_it_may_be_reached(tmp_path: Path) -> None:
     add(tmp_path / "tokens.jsonl", Scope.NODE, "alpha")
     server = Authority(tmp_path).issue("server")
-    tls = Tls(certificate=str(server.certificate), key=str(server.key))
+    tls = TlsConfig(certificate=str(server.certificate), key=str(server.key))
     opened = opening(msgspec.structs.replace(wide(tmp_path / "tokens.jsonl"), tls=tls))
     assert opened.tls is not None
 

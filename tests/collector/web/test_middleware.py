@@ -1,6 +1,6 @@
 import pytest
 
-from collector.history.interface import Unavailable
+from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import SqliteHistory
 from collector.live.registry import Registry
 from tests.collector.builders import Client, report
@@ -77,7 +77,7 @@ async def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
     collector: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def full(*_: object) -> None:
-        raise Unavailable("the disk is full")
+        raise HistoryUnavailable("the disk is full")
 
     with monkeypatch.context() as failing:
         failing.setattr(SqliteHistory, "add", full)

@@ -10,7 +10,7 @@ from collector.web.scopes import Caller, Scope
 from collector.web.token_file import TokenFile, changing, parse_tokens, read_tokens
 from collector.web.tokens import KINDS, Token, Tokens, make_token
 from tests.collector.builders import START, Clock
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def add(path: Path, kind: Scope, name: str, expires_at: float | None = None) -> tuple[Token, str]:
@@ -85,7 +85,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
     add(path, Scope.NODE, "alpha")
     path.chmod(0o620)
-    with pytest.raises(Complaint, match="chmod 600"):
+    with pytest.raises(UserError, match="chmod 600"):
         read_tokens(path)
 
 
@@ -102,14 +102,14 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_wrong_is_named(line: str, sentence: str) -> None:
-    with pytest.raises(Complaint, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         parse_tokens(f"\n{line}\n".encode(), "t")
 
 
 def test_no_token_stands_twice(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
     add(path, Scope.NODE, "alpha")
-    with pytest.raises(Complaint, match=r"line 2: the token .* stands twice"):
+    with pytest.raises(UserError, match=r"line 2: the token .* stands twice"):
         parse_tokens(path.read_bytes() * 2, "t")
 
 

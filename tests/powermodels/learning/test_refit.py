@@ -9,7 +9,7 @@ from powermodels.common.interface import Load
 from powermodels.learning.refit import Refit, fit_and_wait
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import FitRequest, Sample
-from wire.errors import Complaint
+from wire.errors import UserError
 
 LIMITS = """
 import json, os, resource, sys
@@ -127,5 +127,5 @@ def test_no_descriptor_and_no_child_is_left() -> None:
 
 
 def test_too_few_samples_are_a_complaint() -> None:
-    with pytest.raises(Complaint, match="2 samples are too few"):
+    with pytest.raises(UserError, match="2 samples are too few"):
         fit_and_wait(FitRequest(samples=samples(2), host=""))

@@ -13,7 +13,7 @@ from replay.simulation.compare import fitted
 from replay.simulation.contenders import contenders
 from replay.simulation.run import Contender
 from tests.replay.setups import PLAIN, workload
-from wire.errors import Complaint
+from wire.errors import UserError
 
 HOSTS = '[[hosts]]\nname = "n"\ncpu_cores = 2\nmemory_mb = 64\nwatts = [10, 20]\n'
 
@@ -33,7 +33,7 @@ HOSTS = '[[hosts]]\nname = "n"\ncpu_cores = 2\nmemory_mb = 64\nwatts = [10, 20]\
     ],
 )
 def test_mistakes_are_named(text: str, why: str) -> None:
-    with pytest.raises(Complaint, match=why):
+    with pytest.raises(UserError, match=why):
         parse_scenario(text, "s.toml")
 
 
@@ -53,9 +53,9 @@ def test_hosts_can_stand_in_another_file_and_policies_add_up(tmp_path: Path) -> 
 
 def test_scenario_without_hosts_is_complained_of(tmp_path: Path) -> None:
     (tmp_path / "none.toml").write_text('title = "x"\n')
-    with pytest.raises(Complaint, match="no hosts"):
+    with pytest.raises(UserError, match="no hosts"):
         read_scenario(tmp_path / "none.toml")
-    with pytest.raises(Complaint, match="cannot read"):
+    with pytest.raises(UserError, match="cannot read"):
         read_scenario(tmp_path / "absent.toml")
 
 
@@ -103,7 +103,7 @@ class TestChoosing:
         ],
     )
     def test_mistakes_are_named(self, name: str, why: str) -> None:
-        with pytest.raises(Complaint, match=why):
+        with pytest.raises(UserError, match=why):
             contenders([name], self.scenario)
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.envelopes import Need
+from collector.analysis.envelopes import EnvelopeRule
 from replay.simulation.learner import SLOT_SECONDS, SLOTS, Learner, Learnt
 
 ONE = np.array([0])
-PLAIN = Need((0.9, 0.99, 0.5, 0.9), (False, False, False, True))
+PLAIN = EnvelopeRule((0.9, 0.99, 0.5, 0.9), (False, False, False, True))
 
 
 def learnt(samples: Sequence[float]) -> Learnt:

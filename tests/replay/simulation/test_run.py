@@ -16,12 +16,12 @@ from collector.policies.interface import (
     Move,
     Plan,
     Policy,
+    PolicySettings,
     Power,
     Ranking,
     Request,
-    Settings,
 )
-from collector.snapshot.tables import Kind, Snapshot
+from collector.snapshot.tables import Snapshot, TaskKind
 from replay.setup.scenario import Host, Simulation
 from replay.simulation.results import result_of
 from tests.replay.setups import CALM, GIGABYTE, PLAIN, scripted, simulate, workload
@@ -121,7 +121,7 @@ def test_move_to_a_node_without_power_waits_for_its_boot() -> None:
 
 
 def test_jobs_on_a_host_that_is_asked_for_too_much_take_longer() -> None:
-    containers = workload((1.0, 0.0), (1.0, 0.0), lifetimes=[100.0, 100.0], kind=Kind.JOB)
+    containers = workload((1.0, 0.0), (1.0, 0.0), lifetimes=[100.0, 100.0], kind=TaskKind.JOB)
     hosts = [PLAIN]
     outcome = simulate(scripted({"a": "node", "b": "node"}), hosts, containers)
     result = result_of(outcome)
@@ -131,7 +131,7 @@ def test_jobs_on_a_host_that_is_asked_for_too_much_take_longer() -> None:
 
 
 def test_services_end_at_their_time_however_slow_they_are() -> None:
-    containers = workload((1.0, 0.0), (1.0, 0.0), lifetimes=[100.0, 100.0], kind=Kind.SERVICE)
+    containers = workload((1.0, 0.0), (1.0, 0.0), lifetimes=[100.0, 100.0], kind=TaskKind.SERVICE)
     result = result_of(simulate(scripted({"a": "node", "b": "node"}), [PLAIN], containers))
     assert result.overloaded_node_time_ratio[Resource.CPU] == pytest.approx(100 / 600)
 
@@ -165,7 +165,7 @@ def test_cut_container_uses_no_more_than_it_is_promised() -> None:
 
 def test_killed_job_starts_over_where_it_is_sent() -> None:
     plans, _ = once(300.0, Kill(task="a", node="one", target="two", reasons=()))
-    containers = workload((1.0, 0.0), seconds=900.0, lifetimes=[400.0], kind=Kind.JOB)
+    containers = workload((1.0, 0.0), seconds=900.0, lifetimes=[400.0], kind=TaskKind.JOB)
     result = result_of(simulate(scripted({"a": "one"}, plans), two_nodes(), containers))
     assert (result.kills, result.killed_placed_again, result.finished) == (1, 1, 1)
     assert result.job_lateness_ratio == pytest.approx(700 / 400 - 1)
@@ -231,7 +231,7 @@ def test_who_waits_longer_than_it_has_patience_for_is_refused() -> None:
     assert hasty.account.counts["refused"] == 1
 
 
-def killing(snapshot: Snapshot, request: Request, settings: Settings) -> Ranking:
+def killing(snapshot: Snapshot, request: Request, settings: PolicySettings) -> Ranking:
     """Ends whatever runs for whoever comes, except for `a`, which waits for an empty node."""
     del settings
     running = [name for name, on in zip(snapshot.tasks.ids, snapshot.tasks.node, strict=True) if on == 0]

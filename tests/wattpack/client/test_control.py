@@ -7,7 +7,7 @@ import pytest
 from wattpack.client.control import told
 from wattpack.commands.history import lines
 from wattpack.commands.pause import seconds
-from wire.errors import Complaint
+from wire.errors import UserError
 
 _MEANWHILE = "nothing is begun, what is under way is brought to its end"
 ACTING = {"driver": "swarm", "dry": False, "holder": None, "pause": None}
@@ -20,7 +20,7 @@ def test_times_are_read_as_people_write_them(span: str, meant: float) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "1", "h", "0s", "-1h", "1 week"])
 def test_what_is_no_time_is_said(wrong: str) -> None:
-    with pytest.raises(Complaint, match="is no time: write it as 90s, 30m, 1h or 2d"):
+    with pytest.raises(UserError, match="is no time: write it as 90s, 30m, 1h or 2d"):
         seconds(wrong)
 
 

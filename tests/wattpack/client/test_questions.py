@@ -4,13 +4,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from collector.config import Tls
+from collector.config import TlsConfig
 from collector.web.scopes import Scope
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
 from tests.collector.web.test_auth import add
 from wattpack.client.questions import about, asking
-from wire.errors import Complaint
+from wire.errors import UserError
 
 PATIENCE = aiohttp.ClientTimeout(total=10)
 
@@ -39,7 +39,7 @@ async def test_the_token_of_the_environment_is_shown(tmp_path: Path) -> None:
 async def test_the_authority_of_the_environment_is_trusted(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server = authority.issue("server")
-    tls = Tls(certificate=str(server.certificate), key=str(server.key))
+    tls = TlsConfig(certificate=str(server.certificate), key=str(server.key))
     async with collecting(msgspec.structs.replace(settings(), tls=tls)) as client:
         assert await status_of(client.url, {"WATTPACK_CA_FILE": str(authority.certificate)}) == 200
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
@@ -58,5 +58,5 @@ async def test_the_authority_of_the_environment_is_trusted(tmp_path: Path) -> No
 async def test_what_the_environment_says_wrong_is_one_clear_sentence(
     environment: dict[str, str], sentence: str
 ) -> None:
-    with pytest.raises(Complaint, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         asking(PATIENCE, environment)

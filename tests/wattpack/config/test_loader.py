@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.config import AgentConfig
 from collector.config import CollectorConfig, NodeRule
 from wattpack.config.loader import Given, keys, load
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 def complaint(text: str = "", tmp_path: Path | None = None, **more: object) -> str:
@@ -16,7 +16,7 @@ def complaint(text: str = "", tmp_path: Path | None = None, **more: object) -> s
     if tmp_path is not None:
         file = tmp_path / "agent.toml"
         file.write_text(text)
-    with pytest.raises(Complaint) as caught:
+    with pytest.raises(UserError) as caught:
         load(AgentConfig, "agent", Given(file=file, **more))  # type: ignore[arg-type]
     return str(caught.value).replace(str(file), "agent.toml")
 
@@ -98,9 +98,9 @@ def test_tables_by_pattern_are_read_and_what_is_wrong_in_one_is_said(tmp_path: P
     config = load(CollectorConfig, "collector", Given(file=file))
     assert config.nodes == {"rack1-*": NodeRule(labels={"zone": "a"}, generation="old")}
     file.write_text('[nodes."rack1-*"]\ngeneration = "ancient"\n')
-    with pytest.raises(Complaint, match=r"nodes\[\.\.\.\]\.generation: invalid enum value 'ancient'"):
+    with pytest.raises(UserError, match=r"nodes\[\.\.\.\]\.generation: invalid enum value 'ancient'"):
         load(CollectorConfig, "collector", Given(file=file))
-    with pytest.raises(Complaint, match="WATTPACK_COLLECTOR_NODES: nodes must be tables"):
+    with pytest.raises(UserError, match="WATTPACK_COLLECTOR_NODES: nodes must be tables"):
         load(CollectorConfig, "collector", Given(environment={"WATTPACK_COLLECTOR_NODES": "rack1"}))
 
 
@@ -110,16 +110,16 @@ def test_other_roles_variables_are_none_of_our_business() -> None:
 
 
 def test_an_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="no such file or directory"):
+    with pytest.raises(UserError, match="no such file or directory"):
         load(AgentConfig, "agent", Given(file=tmp_path / "absent.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(Complaint, match="not UTF-8"):
+    with pytest.raises(UserError, match="not UTF-8"):
         load(AgentConfig, "agent", Given(file=tmp_path / "binary.toml"))
 
 
 @given(st.text())
 def test_any_text_is_a_configuration_or_a_complaint(text: str) -> None:
-    with suppress(Complaint):
+    with suppress(UserError):
         assert isinstance(load(AgentConfig, "agent", Given(assignments=[text])), AgentConfig)
 
 

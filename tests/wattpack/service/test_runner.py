@@ -12,7 +12,7 @@ import pytest
 from tests.waiting import until
 from tests.wattpack.listening import Listener, listening
 from wattpack.service.runner import Work, keep_running
-from wire.errors import Complaint
+from wire.errors import UserError
 
 
 class Service:
@@ -26,13 +26,13 @@ class Service:
 
     def load(self) -> str:
         if self.file == "unreadable":
-            raise Complaint("line 1 is wrong")
+            raise UserError("line 1 is wrong")
         return self.file
 
     @asynccontextmanager
     async def start(self, settings: str) -> AsyncIterator[Work]:
         if settings in self.refused:
-            raise Complaint(f"{settings} cannot be")
+            raise UserError(f"{settings} cannot be")
         self.log.append(f"+{settings}")
         work = asyncio.create_task(self._work())
         try:
@@ -128,7 +128,7 @@ async def test_settings_that_it_cannot_start_with_give_way_to_those_before(
 async def test_what_it_cannot_start_with_at_first_is_its_end() -> None:
     service = Service()
     service.file = "impossible"
-    with pytest.raises(Complaint, match="impossible cannot be"):
+    with pytest.raises(UserError, match="impossible cannot be"):
         await keep_running(service.load, service.start)
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import AgentConfig, Docker
+from agent.config import AgentConfig, DockerConfig
 from agent.sampling.node_sample import ContainerPicture, Picture
 from agent.sampling.rates import ContainerSample, Sample
 from agent.sources.docker import ContainerInfo
@@ -47,7 +47,7 @@ def test_a_picture_becomes_a_scene_of_one_node() -> None:
 async def test_this_host_is_seen_without_an_agent_or_an_engine(
     tmp_path: Path, *, asks_for_names: bool
 ) -> None:
-    docker = Docker(enabled=asks_for_names, socket=str(tmp_path / "absent.sock"))
+    docker = DockerConfig(enabled=asks_for_names, socket=str(tmp_path / "absent.sock"))
     config = AgentConfig(node="here", docker=docker)
     async with aclosing(scenes_here(config, 0.2)) as scenes:
         earlier, later = await anext(scenes), await anext(scenes)

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from tests.wattpack.top.scenes import alert, container, node
 from wattpack.top.scene import Scene
 from wattpack.top.there import scenes_there
-from wire.errors import Complaint
+from wire.errors import UserError
 
 OFTEN = 0.01
 
@@ -62,7 +62,7 @@ async def test_a_field_of_a_newer_collector_is_passed_over() -> None:
 async def test_a_collector_that_is_not_there_is_one_sentence() -> None:
     async with answering(Collector()) as url:
         pass
-    with pytest.raises(Complaint, match=r"the collector at http://\S+ does not answer .*is it running"):
+    with pytest.raises(UserError, match=r"the collector at http://\S+ does not answer .*is it running"):
         await first(scenes_there(url, OFTEN))
 
 
@@ -70,7 +70,7 @@ async def test_something_else_at_that_address_is_one_sentence() -> None:
     collector = Collector()
     collector.nodes = b"<html>"
     async with answering(collector) as url:
-        with pytest.raises(Complaint, match="answers something else to /v1/nodes"):
+        with pytest.raises(UserError, match="answers something else to /v1/nodes"):
             await first(scenes_there(url, OFTEN))
 
 

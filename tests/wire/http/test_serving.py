@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from tests.certificates import Authority, trusting
 from tests.lab.prometheus import prometheus, promtool_check_web_config
 from wire.address import parse_address
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.http.serving import metrics_handler, serving
 
 pytestmark = pytest.mark.lab
@@ -178,7 +178,7 @@ async def test_files_that_do_not_serve_are_one_sentence(
     tmp_path: Path, authority: Authority, tls: dict[str, str], complaint: str
 ) -> None:
     authority.lock("server", "locked")
-    with pytest.raises(Complaint, match=complaint):
+    with pytest.raises(UserError, match=complaint):
         async with served(tmp_path, {"tls_server_config": tls}):
             pass
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.certificates import Authority
 from tests.lab.prometheus import promtool_check_web_config
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.http.webconfig_file import Cipher, ClientAuth, TlsVersion, parse_web_config, read_web_config
 
 HASH = "$2y$04$Qu5XEbFdVTQkzFnsdcpNCeXqB21LPmAKMnjhQ9bp29Oezn22kJrnC"
@@ -79,7 +79,7 @@ def test_an_empty_file_asks_for_nothing() -> None:
     ],
 )
 def test_what_is_wrong_or_not_supported_is_named_with_its_key(text: str, complaint: str) -> None:
-    with pytest.raises(Complaint) as caught:
+    with pytest.raises(UserError) as caught:
         parse_web_config(text, "web.yml")
     assert str(caught.value).startswith(f"web.yml: {complaint}")
 
@@ -105,33 +105,33 @@ def test_what_is_wrong_or_not_supported_is_named_with_its_key(text: str, complai
     ],
 )
 def test_so_is_what_is_wrong_about_tls(line: str, complaint: str) -> None:
-    with pytest.raises(Complaint) as caught:
+    with pytest.raises(UserError) as caught:
         parse_web_config(f"tls_server_config:\n  cert_file: a\n  key_file: b\n  {line}\n", "web.yml")
     assert str(caught.value).startswith(f"web.yml: tls_server_config{complaint}")
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
-    with pytest.raises(Complaint, match="line 3: not YAML that can be used: 'alice' stands twice"):
+    with pytest.raises(UserError, match="line 3: not YAML that can be used: 'alice' stands twice"):
         parse_web_config(f"basic_auth_users:\n  alice: {HASH}\n  alice: {HASH}\n", "web.yml")
 
 
 def test_a_complaint_never_shows_a_hash() -> None:
-    with pytest.raises(Complaint) as caught:
+    with pytest.raises(UserError) as caught:
         parse_web_config(f"basic_auth_users: {{alice: {HASH[:-1]}}}", "web.yml")
     assert HASH[7:20] not in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match="no such file or directory"):
+    with pytest.raises(UserError, match="no such file or directory"):
         read_web_config(tmp_path / "absent.yml")
     (tmp_path / "binary.yml").write_bytes(b"\xff\xfe")
-    with pytest.raises(Complaint, match="not UTF-8"):
+    with pytest.raises(UserError, match="not UTF-8"):
         read_web_config(tmp_path / "binary.yml")
 
 
 @given(st.text() | st.text(alphabet=":-{}[]&*!|>'\"%@ \n\tab1"))
 def test_any_text_is_a_web_configuration_or_a_complaint(text: str) -> None:
-    with suppress(Complaint):
+    with suppress(UserError):
         parse_web_config(text, "web.yml")
 
 
@@ -177,6 +177,6 @@ def test_whatever_we_accept_promtool_accepts(folder: Path, content: dict[str, An
     file.write_text(json.dumps(content, ensure_ascii=False))
     try:
         read_web_config(file)
-    except Complaint:
+    except UserError:
         return
     assert promtool_check_web_config(file) == ""

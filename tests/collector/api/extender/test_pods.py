@@ -3,20 +3,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.api.extender.models import Pod
+from collector.api.extender.models import SchedulerPod
 from collector.api.extender.pods import asking, requested
-from collector.drivers.kubernetes.models import Pod as DriversPod
+from collector.drivers.kubernetes.models import KubePod
 from collector.snapshot.assembly import NodeFacts, ServiceFacts, assemble
-from collector.snapshot.tables import Kind
+from collector.snapshot.tables import TaskKind
 from tests.collector.drivers.kubernetes.fake import pod as described_pod
 from wire.resources import Quantities
 
 NEED = Quantities(2.0, 3, 4.0, 5.0)
 
 
-def pod(*containers: dict[str, Any], **parts: Any) -> Pod:
+def pod(*containers: dict[str, Any], **parts: Any) -> SchedulerPod:
     metadata = {"name": "web-5d4f8c7b9-x2x4z", "namespace": "shop"} | parts.pop("metadata", {})
-    return msgspec.convert({"metadata": metadata, "spec": {"containers": containers, **parts}}, Pod)
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": containers, **parts}}, SchedulerPod)
 
 
 def container(cpu: str | None = None, memory: str | None = None, image: str = "x") -> dict[str, Any]:
@@ -62,14 +62,14 @@ def test_labels_and_owners_say_what_may_be_done_with_it() -> None:
     snapshot = assemble([NodeFacts(name="a", capacity=NEED)])
     owners = {"ownerReferences": [{"kind": "Job", "name": "nightly"}]}
     request = asking(pod(metadata={"labels": {"wattpack.class": "3"}} | owners), snapshot, 1).request
-    assert (request.task_class, request.kind) == (3, Kind.JOB)
+    assert (request.task_class, request.kind) == (3, TaskKind.JOB)
     request = asking(pod(), snapshot, 2).request
-    assert (request.task_class, request.kind) == (2, Kind.SERVICE)
+    assert (request.task_class, request.kind) == (2, TaskKind.SERVICE)
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job", None])
 def test_a_pod_is_called_here_as_its_driver_calls_it(kind: str | None) -> None:
     """What the driver evicts is refused by its workload's name: both must make the same of a pod."""
     described = described_pod("web-x2x4z", "a", kind=kind)
-    asked = asking(msgspec.convert(described, Pod), assemble([]), 1)
-    assert msgspec.convert(described, DriversPod).workload == asked.workload
+    asked = asking(msgspec.convert(described, SchedulerPod), assemble([]), 1)
+    assert msgspec.convert(described, KubePod).workload == asked.workload

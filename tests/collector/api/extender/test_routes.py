@@ -137,7 +137,7 @@ async def test_a_pod_does_not_come_straight_back_to_where_it_was_evicted_from(as
     await asker.send(heard("a", 1.0), heard("b", 3.0))
     owned = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
     pod = POD | {"metadata": POD["metadata"] | owned}
-    asker.core.ledger.leave("default/web", "a", until=START + 300)
+    asker.core.reservations.leave("default/web", "a", until=START + 300)
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["a", "b"]}).encode()
     answer = await filtered(asker, body)
     assert answer["NodeNames"] == ["b"]
@@ -149,7 +149,7 @@ async def test_a_pod_does_not_come_straight_back_to_where_it_was_evicted_from(as
 
 async def test_preemption_is_kept_from_nodes_where_it_would_not_help(asker: Asker) -> None:
     await asker.send(heard("full", 7.9), heard("left", 1.0))
-    asker.core.ledger.leave("default/p0", "left", until=START + 300)
+    asker.core.reservations.leave("default/p0", "left", until=START + 300)
     victims = {"Pods": [{"metadata": {"name": "v", "uid": "u1"}}], "NumPDBViolations": 1}
     by_id = {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}
     for question in (

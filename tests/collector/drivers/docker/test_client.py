@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from collector.config import Driver as Settings
-from collector.drivers.docker.client import Refused, connect
-from collector.drivers.interface import CannotAct
+from collector.config import DriverConfig as Settings
+from collector.drivers.docker.client import EngineError, connect
+from collector.drivers.interface import DriverError
 from collector.drivers.swarm.client import Manager
 from tests.certificates import Authority
 from wire.address import Address
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.http.serving import serving
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -67,7 +67,8 @@ async def test_when_nobody_answers_each_is_named(tmp_path: Path) -> None:
         connect([f"unix://{tmp_path}/nowhere", worker], Settings()) as engine,
     ):
         with pytest.raises(
-            CannotAct, match=r"nowhere: no such file or directory; .*worker: This node is not a swarm manager"
+            DriverError,
+            match=r"nowhere: no such file or directory; .*worker: This node is not a swarm manager",
         ):
             await engine.get("/info", dict[str, str])
 
@@ -86,7 +87,7 @@ async def test_an_order_that_may_have_been_heard_is_not_given_to_another(tmp_pat
         listening(tmp_path / "two", order=lost) as two,
         connect([one, two], Settings()) as engine,
     ):
-        with pytest.raises(CannotAct, match=r"the Docker engine at unix:.*one was lost"):
+        with pytest.raises(DriverError, match=r"the Docker engine at unix:.*one was lost"):
             await engine.post("/order")
     assert asked == ["/order"]
 
@@ -96,9 +97,9 @@ async def test_what_the_engine_refuses_is_said_in_its_own_words(tmp_path: Path) 
         return web.json_response({"message": "no such thing"}, status=404)
 
     async with listening(tmp_path / "it", thing=refused) as address, connect([address], Settings()) as engine:
-        with pytest.raises(Refused, match="no such thing"):
+        with pytest.raises(EngineError, match="no such thing"):
             await engine.get("/thing", dict[str, str])
-        with pytest.raises(CannotAct, match="is not a Docker engine's"):
+        with pytest.raises(DriverError, match="is not a Docker engine's"):
             async with (
                 listening(tmp_path / "other", thing=well) as other,
                 connect([other], Settings()) as odd,
@@ -147,18 +148,18 @@ async def test_an_engine_is_spoken_to_over_tls(tmp_path: Path) -> None:
         async with connect([f"tcp://{at}"], settings) as engine:
             assert await engine.get("/info", dict[str, str]) == {"said": "yes"}
         async with connect([f"tcp://{at}"], Settings()) as plain:
-            with pytest.raises(CannotAct):
+            with pytest.raises(DriverError):
                 await plain.get("/info", dict[str, str])
 
 
 @pytest.mark.parametrize("address", ["", "/var/run/docker.sock", "unix://", "tcp://host", "http://host:1"])
 async def test_what_is_no_address_is_said_at_once(address: str) -> None:
-    with pytest.raises(Complaint, match="is no address of a Docker engine"):
+    with pytest.raises(UserError, match="is no address of a Docker engine"):
         async with connect([address], Settings()):
             pass
 
 
 async def test_certificates_that_cannot_be_used_are_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match=r"check ca_file, cert_file and key_file in \[driver\]"):
+    with pytest.raises(UserError, match=r"check ca_file, cert_file and key_file in \[driver\]"):
         async with connect(["tcp://127.0.0.1:1"], Settings(ca_file=str(tmp_path / "none"))):
             pass

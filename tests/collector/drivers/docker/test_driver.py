@@ -2,11 +2,11 @@
 
 import pytest
 
-from collector.config import Driver as Settings
-from collector.drivers.interface import CannotAct, NodeView, View
+from collector.config import DriverConfig as Settings
+from collector.drivers.interface import DriverError, NodeView, OrchestratorState
 from collector.drivers.table import open_driver
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 WHY = ("because",)
@@ -15,7 +15,7 @@ AWAY = Settings(name="docker", engines={"a": "unix:///nowhere/docker.sock"})
 
 async def test_a_host_that_does_not_answer_is_not_ready() -> None:
     async with open_driver(AWAY) as driver:
-        assert await driver.view() == View(nodes=(NodeView(name="a", ready=False),))
+        assert await driver.view() == OrchestratorState(nodes=(NodeView(name="a", ready=False),))
         assert await driver.release() == ()
 
 
@@ -32,18 +32,18 @@ async def test_a_host_that_does_not_answer_is_not_ready() -> None:
 )
 async def test_what_cannot_be_done_says_why(action: Action, why: str) -> None:
     async with open_driver(AWAY) as driver:
-        with pytest.raises(CannotAct, match=why):
+        with pytest.raises(DriverError, match=why):
             await driver.carry_out(action)
 
 
 async def test_without_any_host_it_does_not_open() -> None:
-    with pytest.raises(Complaint, match=r"\[driver\.engines\] names no host"):
+    with pytest.raises(UserError, match=r"\[driver\.engines\] names no host"):
         async with open_driver(Settings(name="docker")):
             pass
 
 
 async def test_a_swarm_without_managers_does_not_open_and_leaves_to_swarm_what_is_its_own() -> None:
-    with pytest.raises(Complaint, match=r"driver\.managers names none"):
+    with pytest.raises(UserError, match=r"driver\.managers names none"):
         async with open_driver(Settings(name="swarm", managers=" , ")):
             pass
     async with open_driver(Settings(name="swarm", managers="unix:///nowhere/docker.sock")) as driver:
@@ -55,5 +55,5 @@ async def test_a_swarm_without_managers_does_not_open_and_leaves_to_swarm_what_i
                 r"nobody said where the Docker engine of a listens: add it to \[driver\.engines\]",
             ),
         ):
-            with pytest.raises(CannotAct, match=why):
+            with pytest.raises(DriverError, match=why):
                 await driver.carry_out(action)

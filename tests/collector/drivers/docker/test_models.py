@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.docker.models import Container, Stats, service_view
+from collector.drivers.docker.models import DockerContainer, Stats, service_view
 from collector.drivers.docker.recipe import recipe
 from collector.drivers.interface import Mode
 
@@ -11,7 +11,7 @@ ID = "0123456789abcdef"
 LABELS = {"wattpack.move": "allowed"}
 
 
-def container(labels: dict[str, str] | None = None, **changes: Any) -> Container:
+def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerContainer:
     told = {
         "Id": ID,
         "Name": "/web",
@@ -23,7 +23,7 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> Container
             "Networks": {"shop": {"Aliases": ["www", ID[:12]], "IPAddress": "10.0.0.7", "NetworkID": "x"}}
         },
     }
-    return msgspec.convert({**told, **changes}, Container)
+    return msgspec.convert({**told, **changes}, DockerContainer)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> Container
         ),
     ],
 )
-def test_what_stays_and_why(described: Container, stays: str | None) -> None:
+def test_what_stays_and_why(described: DockerContainer, stays: str | None) -> None:
     view = service_view(described)
     assert (view.name, view.mode, view.stays) == ("web", Mode.ALONE, stays)
 

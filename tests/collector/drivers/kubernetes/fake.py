@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from collector.config import Driver as Settings
+from collector.config import DriverConfig as Settings
 from wire.address import Address
 from wire.http.serving import serving
 

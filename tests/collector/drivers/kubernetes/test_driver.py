@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from collector.config import Driver as Settings
-from collector.drivers.interface import CannotAct, Mode
+from collector.config import DriverConfig as Settings
+from collector.drivers.interface import DriverError, Mode
 from collector.drivers.table import open_driver
 from collector.policies.interface import Cut, Kill, Move, Power, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking, node, pod
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.resources import Quantities
 
 WHY = ("because",)
@@ -41,19 +41,19 @@ async def test_an_evicted_pod_runs_elsewhere(tmp_path: Path) -> None:
             "web-a",
         )
         assert (await driver.carry_out(MOVE)).nothing_to_do
-        with pytest.raises(CannotAct, match="an eviction cannot be undone"):
+        with pytest.raises(DriverError, match="an eviction cannot be undone"):
             await driver.undo(MOVE, done)
 
 
 async def test_a_disruption_budget_is_an_answer(tmp_path: Path) -> None:
     async with faking(cluster(budget=0), tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(CannotAct, match=r"^a disruption budget says not now$"):
+        with pytest.raises(DriverError, match=r"^a disruption budget says not now$"):
             await driver.carry_out(MOVE)
 
 
 async def test_a_pod_that_comes_straight_back_is_no_success(tmp_path: Path) -> None:
     async with faking(cluster(place="a"), tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(CannotAct, match="started it there again: let its scheduler ask the extender"):
+        with pytest.raises(DriverError, match="started it there again: let its scheduler ask the extender"):
             await driver.carry_out(MOVE)
 
 
@@ -62,7 +62,7 @@ async def test_a_pod_that_does_not_come_back_is_said(tmp_path: Path) -> None:
         faking(cluster(place=""), tmp_path, healthy_seconds=0.1) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(CannotAct, match=r"shop/web was not whole again within 0\.1 s"):
+        with pytest.raises(DriverError, match=r"shop/web was not whole again within 0\.1 s"):
             await driver.carry_out(MOVE)
 
 
@@ -125,7 +125,7 @@ async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> 
         faking(fake, tmp_path, power_off_command="false", empty_seconds=0.3) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(CannotAct, match=r"a stays on: .* not empty \(shop/web-a: a disruption budget"):
+        with pytest.raises(DriverError, match=r"a stays on: .* not empty \(shop/web-a: a disruption budget"):
             await driver.carry_out(Power(node="a", on=False, reasons=WHY))
         assert fake.nodes["a"]["spec"]["unschedulable"] is False
         fake.nodes["a"]["metadata"]["annotations"]["wattpack.drained"] = "true"
@@ -142,7 +142,7 @@ async def test_what_kubernetes_does_itself_is_left_to_it(tmp_path: Path) -> None
             Start(task="id-of-web-a", target="a", reasons=WHY),
             Power(node="a", on=False, reasons=WHY),
         ):
-            with pytest.raises(CannotAct):
+            with pytest.raises(DriverError):
                 await driver.carry_out(action)
 
 
@@ -150,15 +150,15 @@ async def test_a_server_that_is_away_is_said(tmp_path: Path) -> None:
     async with faking(cluster(), tmp_path) as settings:
         pass
     async with open_driver(settings) as driver:
-        with pytest.raises(CannotAct, match="Kubernetes' API server does not answer"):
+        with pytest.raises(DriverError, match="Kubernetes' API server does not answer"):
             await driver.view()
 
 
 async def test_without_the_client_or_a_file_it_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Complaint, match=r"set driver\.kubeconfig"):
+    with pytest.raises(UserError, match=r"set driver\.kubeconfig"):
         async with open_driver(Settings(name="kubernetes", kubeconfig="/nowhere")):
             pass
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    with pytest.raises(Complaint, match=r"pip install 'wattpack\[kubernetes\]'"):
+    with pytest.raises(UserError, match=r"pip install 'wattpack\[kubernetes\]'"):
         async with open_driver(Settings(name="kubernetes")):
             pass

@@ -3,13 +3,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.kubernetes.models import Pod, service_view
+from collector.drivers.kubernetes.models import KubePod, service_view
 from tests.collector.drivers.kubernetes.fake import pod
 
 
-def read(described: dict[str, Any], **labels: str) -> Pod:
+def read(described: dict[str, Any], **labels: str) -> KubePod:
     described["metadata"]["labels"] |= labels
-    return msgspec.convert(described, Pod)
+    return msgspec.convert(described, KubePod)
 
 
 NEVER, ALLOWED = {"wattpack.move": "never"}, {"wattpack.move": "allowed"}

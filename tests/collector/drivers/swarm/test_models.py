@@ -3,8 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.interface import CannotAct, Mode
-from collector.drivers.swarm.models import Cluster, Node, Service, Task, service_view
+from collector.drivers.interface import DriverError, Mode
+from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask, service_view
 from collector.drivers.swarm.moves import way_of
 from collector.drivers.swarm.specs import Order, steered
 from wire.resources import Quantities
@@ -20,7 +20,7 @@ def service(
     constraints: tuple[str, ...] = (),
     update: str = "",
     **container: Any,
-) -> Service:
+) -> SwarmService:
     spec = {
         "Name": "web",
         "Labels": labels or {},
@@ -35,7 +35,7 @@ def service(
         },
     }
     told = {"ID": "s", "Version": {"Index": 3}, "Spec": spec, "UpdateStatus": {"State": update}}
-    return msgspec.convert(told, Service)
+    return msgspec.convert(told, SwarmService)
 
 
 def mount(kind: str, source: str = "data", **more: Any) -> dict[str, Any]:
@@ -81,17 +81,17 @@ def test_a_service_is_told_as_its_user_wrote_it_also_while_it_moves() -> None:
         assert (view.limit, view.reserve) == (Quantities(0.5), Quantities(None, 64 << 20))
 
 
-def node(name: str, availability: str = "active", state: str = "ready") -> Node:
+def node(name: str, availability: str = "active", state: str = "ready") -> SwarmNode:
     told = {
         "ID": f"id-{name}",
         "Spec": {"Availability": availability},
         "Description": {"Hostname": name},
         "Status": {"State": state},
     }
-    return msgspec.convert(told, Node)
+    return msgspec.convert(told, SwarmNode)
 
 
-def task(number: int, on: str) -> Task:
+def task(number: int, on: str) -> SwarmTask:
     told = {
         "ID": f"t{number}",
         "ServiceID": "s",
@@ -99,12 +99,12 @@ def task(number: int, on: str) -> Task:
         "DesiredState": "running",
         "Status": {"State": "running", "ContainerStatus": {"ContainerID": f"c{number}"}},
     }
-    return msgspec.convert(told, Task)
+    return msgspec.convert(told, SwarmTask)
 
 
-def cluster(*on: str, described: Service | None = None, nodes: tuple[Node, ...] = ()) -> Cluster:
+def cluster(*on: str, described: SwarmService | None = None, nodes: tuple[SwarmNode, ...] = ()) -> SwarmState:
     there = nodes or tuple(node(name) for name in "abcd")
-    return Cluster(
+    return SwarmState(
         there, (described or service(),), tuple(task(number, each) for number, each in enumerate(on))
     )
 
@@ -150,24 +150,26 @@ def test_two_must_not_write_to_one_place_at_once() -> None:
         ((node("a"), node("c"), node("c")), "Swarm knows several nodes called c"),
     ],
 )
-def test_a_target_must_be_one_that_takes_tasks(nodes: tuple[Node, ...], why: str) -> None:
+def test_a_target_must_be_one_that_takes_tasks(nodes: tuple[SwarmNode, ...], why: str) -> None:
     seen = cluster("a", nodes=nodes)
-    with pytest.raises(CannotAct, match=why):
+    with pytest.raises(DriverError, match=why):
         way_of(seen, seen.tasks[0], "c")
 
 
 def test_what_is_being_updated_is_left_alone() -> None:
     seen = cluster("a", described=service(update="updating"))
-    with pytest.raises(CannotAct, match="is being updated"):
+    with pytest.raises(DriverError, match="is being updated"):
         way_of(seen, seen.tasks[0], "c")
 
 
 def test_tasks_that_have_no_container_or_end_are_not_told() -> None:
     ending = msgspec.structs.replace(task(1, "b"), desired_state="shutdown")
-    pending = msgspec.convert({"ID": "t2", "ServiceID": "s", "DesiredState": "running"}, Task)
+    pending = msgspec.convert({"ID": "t2", "ServiceID": "s", "DesiredState": "running"}, SwarmTask)
     unknown = msgspec.structs.replace(task(3, "a"), service_id="made since")
     nowhere = task(4, "removed since")
-    seen = Cluster.of((node("a"), node("b")), (service(),), (task(0, "a"), ending, pending, unknown, nowhere))
+    seen = SwarmState.of(
+        (node("a"), node("b")), (service(),), (task(0, "a"), ending, pending, unknown, nowhere)
+    )
     assert [each.id for each in seen.tasks] == ["t0", "t1", "t2"]
     view = seen.view()
     assert [(each.container, each.service, each.node) for each in view.tasks] == [("c0", "web", "a")]

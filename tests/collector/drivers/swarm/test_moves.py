@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from collector.config import Driver as Settings
-from collector.drivers.interface import CannotAct
+from collector.config import DriverConfig as Settings
+from collector.drivers.interface import DriverError
 from collector.drivers.swarm.specs import MARK, constraints_of
 from collector.drivers.table import open_driver
 from collector.policies.interface import Move
@@ -111,7 +111,7 @@ async def test_what_has_no_room_there_stays_without_waiting(tmp_path: Path) -> N
     fake = Fake([START, [*START, full], START])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         with pytest.raises(
-            CannotAct, match=r"insufficient resources on 1 node\)\); it was put back, and runs$"
+            DriverError, match=r"insufficient resources on 1 node\)\); it was put back, and runs$"
         ):
             await driver.carry_out(MOVE)
     _, back, lifted = fake.updates
@@ -125,7 +125,7 @@ async def test_a_move_that_cannot_be_finished_is_done_and_its_rest_is_lifted_lat
         done = await driver.carry_out(MOVE)
         assert done.containers == ("c1",)
         assert "still to be lifted" in done.what
-        with pytest.raises(CannotAct, match="does not have a leader"):
+        with pytest.raises(DriverError, match="does not have a leader"):
             await driver.release()
         assert MARK in fake.spec["Labels"]
         fake.breaks_after = 1000
@@ -143,7 +143,7 @@ async def test_what_cannot_be_put_back_yet_says_so(tmp_path: Path) -> None:
         open_driver(settings) as driver,
     ):
         with pytest.raises(
-            CannotAct,
+            DriverError,
             match=r"did not become healthy on b \(it is still starting, after 0\.3 s\); the constraints of "
             "the move are still to be lifted",
         ):

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.common.outages import Part, Troubles
-from collector.config import CollectorConfig, Store
-from collector.history.interface import Unavailable, Waiting
+from collector.common.outages import Dependency, Outages
+from collector.config import CollectorConfig, StoreConfig
+from collector.history.interface import HistoryUnavailable, OutboxStatus
 from collector.history.prometheus import shipper as shipping
 from collector.history.prometheus.client import connect
 from collector.history.prometheus.history import PrometheusHistory, open_prometheus
@@ -22,7 +22,7 @@ from collector.history.prometheus.reader import PULLED
 from tests.collector.builders import HEARTBEAT, START, collecting, container, report, said, settings
 from tests.collector.history.prometheus.fake import FakeStore, fake_store
 from tests.collector.history.prometheus.waiting import until
-from wire.errors import Complaint
+from wire.errors import UserError
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
@@ -32,7 +32,7 @@ KEPT = "they are kept, and tried again"
 @dataclass
 class Opened:
     history: PrometheusHistory
-    troubles: Troubles
+    troubles: Outages
 
 
 def config(path: Path | str, url: str, **store: Any) -> CollectorConfig:
@@ -40,18 +40,18 @@ def config(path: Path | str, url: str, **store: Any) -> CollectorConfig:
     return msgspec.structs.replace(
         plain,
         history=msgspec.structs.replace(plain.history, store="prometheus"),
-        store=Store(url=url, **store),
+        store=StoreConfig(url=url, **store),
     )
 
 
 @asynccontextmanager
 async def opened(path: Path | str, url: str, **store: Any) -> AsyncIterator[Opened]:
-    troubles = Troubles()
+    troubles = Outages()
     async with open_prometheus(config(path, url, **store), troubles, lambda: START) as history:
         yield Opened(history, troubles)
 
 
-def waiting(history: PrometheusHistory) -> Waiting:
+def waiting(history: PrometheusHistory) -> OutboxStatus:
     found = history.kept().waiting
     assert found is not None
     return found
@@ -72,7 +72,7 @@ async def test_reports_are_kept_here_and_arrive_there(store: FakeStore, tmp_path
     async with opened(tmp_path / "db", store.url) as it:
         assert await it.history.add([report(containers=[container()])], START) == [True]
         await until(lambda: store.sequences() == [START])
-        await until(lambda: waiting(it.history) == Waiting(0, 0, 0))
+        await until(lambda: waiting(it.history) == OutboxStatus(0, 0, 0))
         assert it.history.kept().reports == 1
         [received] = (await it.history.recall()).reports
         assert received.report.containers == (container(),)
@@ -93,7 +93,7 @@ async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_ba
     async with opened(tmp_path / "db", store.url) as it:
         for sequence in range(1, 6):
             assert await it.history.add([said(sequence=sequence, at=START + sequence)], START) == [True]
-        await until(lambda: bool(it.troubles.parts[Part.STORE]) and store.requests > 2)
+        await until(lambda: bool(it.troubles.parts[Dependency.STORE]) and store.requests > 2)
         [trouble] = it.troubles.listed
         assert trouble == f"the store at {store.url} takes no samples: it answers 503 not now; {KEPT}"
         assert waiting(it.history).reports == 5
@@ -163,7 +163,7 @@ async def test_a_wrong_password_drops_nothing(store: FakeStore, tmp_path: Path) 
     async with opened(tmp_path / "db", store.url) as it:
         await it.history.add([report()], START)
         await until(lambda: bool(it.troubles.listed))
-        assert waiting(it.history) == Waiting(1, waiting(it.history).size_bytes, 0)
+        assert waiting(it.history) == OutboxStatus(1, waiting(it.history).size_bytes, 0)
 
 
 async def test_what_was_read_from_a_store_is_not_written_to_it_again(
@@ -197,23 +197,23 @@ async def test_whoever_looks_sees_that_the_store_is_away(store: FakeStore, tmp_p
 async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cret\n")
     secret = str(tmp_path / "secret")
-    async with connect(Store(url=store.url, token_file=secret), "store") as client:
+    async with connect(StoreConfig(url=store.url, token_file=secret), "store") as client:
         await client.query("up", START)
     assert store.authorization == "Bearer s3cret"
-    async with connect(Store(url=store.url, username="me", password_file=secret), "store") as client:
+    async with connect(StoreConfig(url=store.url, username="me", password_file=secret), "store") as client:
         await client.query("up", START)
     assert store.authorization == "Basic " + base64.b64encode(b"me:s3cret").decode()
 
 
 async def test_settings_that_cannot_work_are_told_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Complaint, match=r"set store\.url"):
+    with pytest.raises(UserError, match=r"set store\.url"):
         async with opened(tmp_path / "db", ""):
             pass
     absent = str(tmp_path / "absent")
-    with pytest.raises(Complaint, match=r"no such file or directory\): check store\.token_file"):
+    with pytest.raises(UserError, match=r"no such file or directory\): check store\.token_file"):
         async with opened(tmp_path / "db", "http://127.0.0.1:1", token_file=absent):
             pass
-    with pytest.raises(Complaint, match=r"check ca_file, cert_file and key_file in \[store\]"):
+    with pytest.raises(UserError, match=r"check ca_file, cert_file and key_file in \[store\]"):
         async with opened(tmp_path / "db", "https://127.0.0.1:1", ca_file=absent):
             pass
 
@@ -221,6 +221,6 @@ async def test_settings_that_cannot_work_are_told_in_one_sentence(tmp_path: Path
 @pytest.mark.parametrize("answer", ["<html>", "{}", '{"data":{"resultType":"scalar","result":[1,"2"]}}'])
 async def test_what_does_not_answer_as_prometheus_does_is_named(store: FakeStore, answer: str) -> None:
     store.answer = answer
-    async with connect(Store(url=store.url), "store") as client:
-        with pytest.raises(Unavailable, match="does not answer as Prometheus does"):
+    async with connect(StoreConfig(url=store.url), "store") as client:
+        with pytest.raises(HistoryUnavailable, match="does not answer as Prometheus does"):
             await client.query("up", START)

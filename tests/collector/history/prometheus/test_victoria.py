@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from collector.analysis.usage import SLOT_SECONDS
-from collector.config import CollectorConfig, Pull, Store
+from collector.config import CollectorConfig, PullConfig, StoreConfig
 from collector.core.parts import Core
 from collector.history.interface import SubjectKind
 from collector.ingest.push import keep
@@ -77,8 +77,8 @@ def on_store(path: Path, url: str) -> CollectorConfig:
     return msgspec.structs.replace(
         plain,
         history=msgspec.structs.replace(plain.history, store="prometheus"),
-        store=Store(url=url),
-        pull=Pull(every_seconds=1.0, settle_seconds=0.0, back_hours=3.0),
+        store=StoreConfig(url=url),
+        pull=PullConfig(every_seconds=1.0, settle_seconds=0.0, back_hours=3.0),
     )
 
 
@@ -142,13 +142,13 @@ async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_
         for reports in rounds[6:9]:
             await keep(plain, reports)
             await keep(one, reports)
-        await until(lambda: bool(one.troubles.listed))
-        assert "connection refused" in one.troubles.listed[0]
+        await until(lambda: bool(one.outages.listed))
+        assert "connection refused" in one.outages.listed[0]
         again = await asyncio.to_thread(started, first.host)
         for reports in rounds[9:]:
             await keep(plain, reports)
             await keep(one, reports)
-        await until(lambda: unsent(one) == 0 and not one.troubles.listed)
+        await until(lambda: unsent(one) == 0 and not one.outages.listed)
 
         await asyncio.to_thread(again.show_all)
         two = await stack.enter_async_context(collector(on_store(tmp_path / "two.db", again.url), clock))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from collector.history.prometheus.client import Instant, Range
 from collector.history.prometheus.reader import UNTOLD, nodes_seen, told, usage_between
 from collector.history.prometheus.schema import COUNTED_UNTIL, INFO, SAMPLED, SAMPLED_AT
-from collector.history.prometheus.writer import MOST_SAMPLES, REPEAT_SECONDS, Scribe, believed, spread
+from collector.history.prometheus.writer import MOST_SAMPLES, REPEAT_SECONDS, SampleWriter, believed, spread
 from tests.collector.builders import HEARTBEAT, START, container, report, said, state
 from tests.collector.history.prometheus.decoding import Written, decode
 from wire.messages import Alert, ContainerUsage, PowerSource, Report
@@ -26,7 +26,7 @@ def counted(sketch: Sketch) -> Sketch | None:
     return sketch if sketch.count else None
 
 
-def written(scribe: Scribe, *reports: Report) -> list[Written]:
+def written(scribe: SampleWriter, *reports: Report) -> list[Written]:
     return [each for one in reports for each in decode(scribe.write(one, one.at))]
 
 
@@ -53,7 +53,7 @@ def test_what_is_written_of_a_node_is_read_back() -> None:
         swap_used_bytes=77,
     )
     spoken = said(state=node, containers=(web,), heartbeat=HEARTBEAT)
-    store = store_of(written(Scribe(), spoken))
+    store = store_of(written(SampleWriter(), spoken))
     assert nodes_seen(store, "instance")["alpha"].sampled_at == START
     read = told(store, "instance")["alpha"]
     assert read.state == msgspec.structs.replace(node, gaps=(*node.gaps, UNTOLD))
@@ -64,7 +64,7 @@ def test_what_is_written_of_a_node_is_read_back() -> None:
 
 
 def test_a_container_that_is_gone_ends_in_the_store() -> None:
-    scribe = Scribe()
+    scribe = SampleWriter()
     before = written(scribe, report(containers=[container("web"), container("job")]))
     after = written(scribe, said(sequence=2, at=START + 3, gone=("id-of-job",)))
     assert {each.name for each in after if ("id", "id-of-job") in each.labels} == names(before, "id-of-job")
@@ -73,7 +73,7 @@ def test_a_container_that_is_gone_ends_in_the_store() -> None:
 
 
 def test_one_that_a_heartbeat_does_not_name_any_more_ends_too() -> None:
-    scribe = Scribe()
+    scribe = SampleWriter()
     series = written(
         scribe, report(containers=[container("web"), container("job")]), report(sequence=2, at=START + 300)
     )
@@ -81,7 +81,7 @@ def test_one_that_a_heartbeat_does_not_name_any_more_ends_too() -> None:
 
 
 def test_a_limit_that_is_lifted_and_a_meter_that_takes_over_end_their_series() -> None:
-    scribe = Scribe()
+    scribe = SampleWriter()
     limited, free = container("web"), container("web", limit=Quantities())
     power = state().power
     assert power is not None
@@ -99,7 +99,7 @@ def test_a_limit_that_is_lifted_and_a_meter_that_takes_over_end_their_series() -
 
 
 def test_all_that_holds_is_repeated_now_and_then() -> None:
-    scribe = Scribe()
+    scribe = SampleWriter()
     whole = {each.labels for each in written(scribe, report(containers=[container("web")]))}
     soon = written(scribe, said(sequence=2, at=START + 30))
     assert [each.name for each in soon] == [SAMPLED_AT]
@@ -109,7 +109,7 @@ def test_all_that_holds_is_repeated_now_and_then() -> None:
 
 
 def test_what_was_known_before_a_restart_is_repeated_after_it() -> None:
-    scribe = Scribe()
+    scribe = SampleWriter()
     scribe.hold(report(containers=[container("web")]), START)
     assert INFO in names(written(scribe, said(sequence=2, at=START + 100)), "id-of-web")
     scribe.forget(START + 101)
@@ -123,12 +123,12 @@ def test_a_report_that_comes_twice_gives_the_same_samples() -> None:
         containers=(container("web"),),
         heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage),
     )
-    scribe = Scribe()
+    scribe = SampleWriter()
     assert scribe.write(spoken, START) == scribe.write(spoken, START + 5)
 
 
 def test_alerts_are_told_while_they_last() -> None:
-    scribe = Scribe()
+    scribe = SampleWriter()
     alert = Alert(Resource.CPU, START, "too busy")
     series = written(scribe, report(), said(sequence=2, at=START + 3, alerts=(alert,)))
     assert told(store_of(series), "instance")["alpha"].short_of[Resource.CPU]
@@ -144,7 +144,7 @@ def test_a_time_that_cannot_be_is_replaced_by_that_of_receipt(at: float) -> None
     assert believed(at, START) == START
     assert all(
         sample[0] == START * 1000
-        for each in decode(Scribe().write(said(at=at), START))
+        for each in decode(SampleWriter().write(said(at=at), START))
         for sample in each.samples
     )
 
@@ -152,7 +152,7 @@ def test_a_time_that_cannot_be_is_replaced_by_that_of_receipt(at: float) -> None
 @given(sketches, sketches)
 def test_histograms_come_back_from_the_store_as_they_were(cpu: Sketch, disk: Sketch) -> None:
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=cpu, disk=disk),))
-    series = written(Scribe(), said(containers=(container("web"),), heartbeat=heartbeat))
+    series = written(SampleWriter(), said(containers=(container("web"),), heartbeat=heartbeat))
     ranges = [
         Range(dict(each.labels), [(at / 1000, repr(value)) for at, value in each.samples])
         for each in series
@@ -168,7 +168,7 @@ def test_histograms_come_back_from_the_store_as_they_were(cpu: Sketch, disk: Ske
 def test_samples_stand_as_far_apart_as_they_were_taken() -> None:
     sketch = Sketch({10: 2}, zeros=1)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=sketch),))
-    series = written(Scribe(), said(containers=(container("web"),), heartbeat=heartbeat))
+    series = written(SampleWriter(), said(containers=(container("web"),), heartbeat=heartbeat))
     [sampled] = [each for each in series if each.name == SAMPLED[Resource.CPU]]
     assert [at for at, _ in sampled.samples] == [round((START + after) * 1000) for after in (-6, -3, 0)]
     assert ("name", "web") in sampled.labels

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from collector import config
 from collector.history.interface import Account, GroupBy
 from collector.history.sqlite.connection import open_for_writing
-from collector.history.sqlite.energy import Accountant, parts
+from collector.history.sqlite.energy import EnergyReader, parts
 from collector.history.sqlite.history import open_sqlite
 from collector.history.sqlite.rollup_store import Condenser, Rollups
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.writer import Submission, Writer
+from collector.history.sqlite.writer import SqliteWriter, Submission
 from tests.collector.builders import START, container, report, said, state
 from wire.messages import ContainerPower, ContainerState, Event, EventKind, NodePower, PowerSource, Report
 
@@ -45,9 +45,9 @@ class Book:
     """A history in memory, at the level below its threads."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._writer = Writer(connection, retention_seconds=6 * HOUR)
+        self._writer = SqliteWriter(connection, retention_seconds=6 * HOUR)
         self._condenser, self._rollups = Condenser(connection), Rollups(connection, self._writer)
-        self._accountant = Accountant(connection)
+        self._accountant = EnergyReader(connection)
 
     def take(self, *reports: Report) -> None:
         for each in reports:
@@ -188,7 +188,7 @@ def test_a_period_is_whole_hours_and_finer_edges_where_there_are_any() -> None:
 
 
 async def test_accounts_survive_a_restart_and_the_samples(tmp_path: Path) -> None:
-    settings = config.History(path=str(tmp_path / "history.db"), retention_hours=1.0)
+    settings = config.HistoryConfig(path=str(tmp_path / "history.db"), retention_hours=1.0)
     async with open_sqlite(settings) as history:
         await history.add([heartbeat(START, 1, 0.0), heartbeat(START + 300, 2, 600.0)], START + 300)
         await history.forget_old(START + 301)

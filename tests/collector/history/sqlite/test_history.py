@@ -17,10 +17,10 @@ from collector.history.interface import UsageWord
 from collector.history.sqlite import history as sqlite
 from collector.history.sqlite.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
-from collector.history.sqlite.reader import Reader
-from collector.history.sqlite.retention import Forgetter, Retention
+from collector.history.sqlite.reader import SqliteReader
+from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.writer import Submission, Writer
+from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.live.registry import Registry
 from tests.collector.builders import HEARTBEAT, START, container, report, said, take_in
 from tests.collector.speaking import clusters, deliveries, patient
@@ -53,7 +53,11 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
     """What is known after some requests; what a restart would know; and what is stored."""
     now = START + 1000
     with closing(open_for_writing(":memory:")) as connection:
-        writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(CollectorConfig())
+        writer, reader, registry = (
+            SqliteWriter(connection, HOUR),
+            SqliteReader(connection),
+            Registry(CollectorConfig()),
+        )
         for reports in requests:
             (new,) = writer.add([Submission(reports, now)])
             for each, is_new in zip(reports, new, strict=True):
@@ -95,10 +99,10 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def opened(connection: sqlite3.Connection) -> tuple[Writer, Forgetter]:
-    writer = Writer(connection, retention_seconds=HOUR)
+def opened(connection: sqlite3.Connection) -> tuple[SqliteWriter, RetentionJob]:
+    writer = SqliteWriter(connection, retention_seconds=HOUR)
     retention = Retention(HOUR, {FINE_SECONDS: 2 * HOUR, COARSE_SECONDS: 4 * HOUR}, 1 << 30)
-    return writer, Forgetter(connection, writer, retention)
+    return writer, RetentionJob(connection, writer, retention)
 
 
 def count(connection: sqlite3.Connection, table: str) -> int:
@@ -138,7 +142,7 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
     assert count(connection, "containers") <= 5 * (66 + 5) + 1
     assert count(connection, "facts") <= 5 * (66 + 5) + 2
     assert max(sizes[36:]) <= 1.1 * max(sizes[:36])
-    (last,) = Reader(connection).recall().reports
+    (last,) = SqliteReader(connection).recall().reports
     assert {each.name for each in last.report.containers} >= {"always", "job-359-0"}
 
 
@@ -161,7 +165,7 @@ def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Conne
     assert [count(connection, table) for table in ("nodes", "boots", "containers", "facts")] == [0, 0, 0, 0]
     again = report(sequence=2, at=later, containers=[container()])
     writer.add([Submission([again], later)])
-    (last,) = Reader(connection).recall().reports
+    (last,) = SqliteReader(connection).recall().reports
     assert last.report == again
 
 
@@ -173,7 +177,7 @@ def test_a_failed_write_leaves_no_trace_and_does_not_spoil_the_next(connection: 
         writer.add([Submission([good], START), Submission([broken], START)])
     assert [count(connection, table) for table in ("nodes", "facts", "reports")] == [0, 0, 0]
     assert writer.add([Submission([good], START)]) == [[True]]
-    (last,) = Reader(connection).recall().reports
+    (last,) = SqliteReader(connection).recall().reports
     assert last.report == good
 
 
@@ -192,7 +196,7 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
     writer.add([Submission([said(sequence=2)], later)])
     forgetter.forget_rest(later)
     # The one that opened last may well last; the one before it ended, though nobody said so.
-    assert [each.alert for each in Reader(connection).recall().alerts] == [alert(3, closed=False)]
+    assert [each.alert for each in SqliteReader(connection).recall().alerts] == [alert(3, closed=False)]
     forgetter.forget_rest(later + 2 * HOUR)
     assert count(connection, "alerts") == 0
 
@@ -208,7 +212,7 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
         while forgetter.forget_reports(now, at_most=200):
             pass
         forgetter.forget_rest(now)
-        if Reader(connection).recall().usage_words:
+        if SqliteReader(connection).recall().usage_words:
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
 
@@ -216,7 +220,11 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
 def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
     connection: sqlite3.Connection,
 ) -> None:
-    writer, reader, registry = Writer(connection, HOUR), Reader(connection), Registry(CollectorConfig())
+    writer, reader, registry = (
+        SqliteWriter(connection, HOUR),
+        SqliteReader(connection),
+        Registry(CollectorConfig()),
+    )
     left = []
     for sequence in range(1, 7):
         usage = (ContainerUsage("id-of-web", cpu=Sketch({sequence: 2}, zeros=1)),)
@@ -251,7 +259,7 @@ def test_a_word_that_is_counted_in_part_is_in_no_sum() -> None:
 
 
 def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqlite3.Connection) -> None:
-    (writer, forgetter), reader = opened(connection), Reader(connection)
+    (writer, forgetter), reader = opened(connection), SqliteReader(connection)
     for number, node in enumerate(["alpha", "beta", "alpha"]):
         events = (Event(EventKind.STARTED, START + number, exit_code=2**70),)
         writer.add([Submission([said(node, sequence=number + 1, events=events)], START)])
@@ -264,14 +272,14 @@ def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqli
 
 async def test_whoever_waits_shares_the_next_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[int] = []
-    add = Writer.add
+    add = SqliteWriter.add
 
-    def counted(self: Writer, submissions: Sequence[Submission]) -> list[list[bool]]:
+    def counted(self: SqliteWriter, submissions: Sequence[Submission]) -> list[list[bool]]:
         groups.append(len(submissions))
         return add(self, submissions)
 
-    monkeypatch.setattr(Writer, "add", counted)
-    async with open_sqlite(config.History(path=str(tmp_path / "history.db"))) as history:
+    monkeypatch.setattr(SqliteWriter, "add", counted)
+    async with open_sqlite(config.HistoryConfig(path=str(tmp_path / "history.db"))) as history:
         reports = [report(sequence=number) for number in range(1, 51)]
         new = await asyncio.gather(*(history.add([each], START) for each in reports))
         assert all(answer == [True] for answer in new)
@@ -285,14 +293,14 @@ async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
 ) -> None:
     monkeypatch.setattr(sqlite, "_COMMIT_SECONDS", 0.5)
     groups: list[int] = []
-    add = Writer.add
+    add = SqliteWriter.add
 
-    def counted(self: Writer, submissions: Sequence[Submission]) -> list[list[bool]]:
+    def counted(self: SqliteWriter, submissions: Sequence[Submission]) -> list[list[bool]]:
         groups.append(len(submissions))
         return add(self, submissions)
 
-    monkeypatch.setattr(Writer, "add", counted)
-    async with open_sqlite(config.History(path=":memory:")) as history:
+    monkeypatch.setattr(SqliteWriter, "add", counted)
+    async with open_sqlite(config.HistoryConfig(path=":memory:")) as history:
         await history.add([report(sequence=1)], START)
         early = asyncio.create_task(history.add([report(sequence=2)], START))
         for _ in range(5):
@@ -302,7 +310,7 @@ async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
 
 
 async def test_what_was_understood_is_there_after_a_restart_until_it_is_forgotten(tmp_path: Path) -> None:
-    settings = config.History(path=str(tmp_path / "history.db"))
+    settings = config.HistoryConfig(path=str(tmp_path / "history.db"))
     async with open_sqlite(settings) as history:
         await history.remember("service", {"shop": b"web", "mail": b"imap"})
         await history.remember("alert", {"shop": b"hot"})

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.history.interface import Mean, Standing
+from collector.history.interface import Mean, WindowEnd
 from collector.history.sqlite.connection import open_for_writing
-from collector.history.sqlite.reader import Reader
-from collector.history.sqlite.writer import Submission, Writer
+from collector.history.sqlite.reader import SqliteReader
+from collector.history.sqlite.writer import SqliteWriter, Submission
 from tests.collector.builders import HEARTBEAT, START, container, said, state
 from tests.collector.speaking import patient
 from wire.messages import ContainerPower, ContainerState, NodePower, PowerSource, Report
@@ -136,8 +136,8 @@ def means(words: list[Word], window: float, until: float) -> tuple[Mean, Mean]:
     with closing(open_for_writing(":memory:")) as connection:
         reports = [word.report(number) for number, word in enumerate(words, start=1)]
         beacon = said(sequence=len(words) + 1, at=START + until)
-        Writer(connection, 3600.0).add([Submission([*reports, beacon], START)])
-        reader, standings = Reader(connection), [Standing("alpha", "first", START + until)]
+        SqliteWriter(connection, 3600.0).add([Submission([*reports, beacon], START)])
+        reader, standings = SqliteReader(connection), [WindowEnd("alpha", "first", START + until)]
         (node,) = reader.node_means(window, standings).values()
         (one,) = reader.container_means(window, standings).values()
     return node, one
@@ -212,8 +212,8 @@ def test_of_many_nodes_each_has_its_own_mean() -> None:
             msgspec.structs.replace(word(0, cores=float(number), is_heartbeat=True).report(1), node=name)
             for number, name in enumerate(names)
         ]
-        Writer(connection, 3600.0).add([Submission(reports, START)])
-        reader, standings = Reader(connection), [Standing(name, "first", START + 60) for name in names]
+        SqliteWriter(connection, 3600.0).add([Submission(reports, START)])
+        reader, standings = SqliteReader(connection), [WindowEnd(name, "first", START + 60) for name in names]
         of_nodes = reader.node_means(30.0, standings)
         of_containers = reader.container_means(30.0, standings)
     assert [of_nodes[name].cpu_cores for name in names] == list(range(45))

@@ -19,7 +19,7 @@ HOUR = 3600.0
 async def test_the_size_stays_in_its_bound_and_the_newest_are_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bounded = config.History(path=str(tmp_path / "history.db"), max_size_bytes=BOUND)
+    bounded = config.HistoryConfig(path=str(tmp_path / "history.db"), max_size_bytes=BOUND)
     caplog.set_level(logging.WARNING)
     sizes = []
     async with open_sqlite(bounded) as history:
@@ -50,7 +50,9 @@ def test_no_mix_of_reports_breaks_the_bound(
     folder = tmp_path_factory.mktemp("bounded")
 
     async def fill() -> None:
-        bounded = config.History(path=str(folder / "history.db"), max_size_bytes=BOUND, retention_hours=1.0)
+        bounded = config.HistoryConfig(
+            path=str(folder / "history.db"), max_size_bytes=BOUND, retention_hours=1.0
+        )
         sequence, at = 0, START
         async with open_sqlite(bounded) as history:
             for _ in range(data.draw(st.integers(5, 12))):
@@ -74,12 +76,12 @@ def test_no_mix_of_reports_breaks_the_bound(
 
 async def test_a_smaller_bound_shrinks_the_file_when_it_is_opened(tmp_path: Path) -> None:
     path = str(tmp_path / "history.db")
-    async with open_sqlite(config.History(path=path, max_size_bytes=1 << 30)) as history:
+    async with open_sqlite(config.HistoryConfig(path=path, max_size_bytes=1 << 30)) as history:
         containers = [container(f"c{place}") for place in range(200)]
         for number in range(1, 1001):
             await history.add([report(sequence=number, containers=containers)], START + number)
         before_bytes = history.kept().size_bytes
-    async with open_sqlite(config.History(path=path, max_size_bytes=BOUND)) as history:
+    async with open_sqlite(config.HistoryConfig(path=path, max_size_bytes=BOUND)) as history:
         assert before_bytes > BOUND
         assert history.kept().size_bytes <= BOUND
         await history.add([report(sequence=2000)], START + 2000)
@@ -87,7 +89,7 @@ async def test_a_smaller_bound_shrinks_the_file_when_it_is_opened(tmp_path: Path
 
 
 async def test_rollups_go_after_their_own_time(tmp_path: Path) -> None:
-    kept = config.History(
+    kept = config.HistoryConfig(
         path=str(tmp_path / "history.db"), retention_hours=0.5, detail_days=0.1, hourly_days=0.5
     )
     async with open_sqlite(kept) as history:

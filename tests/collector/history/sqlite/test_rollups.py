@@ -12,7 +12,7 @@ from collector.history.sqlite.rollups import (
     Word,
     roll_up,
 )
-from collector.history.sqlite.stretches import Look
+from collector.history.sqlite.stretches import Observation
 
 BEGIN = 1_800_000_000.0
 """The beginning of an hour."""
@@ -20,7 +20,7 @@ USED = (0.5, 1e6, 0.0, None, 3.0)
 
 
 def seen(container_id: int, at: float, joules_total: float | None) -> ContainerWord:
-    return ContainerWord(container_id, Look(at, 30.0, USED), joules_total)
+    return ContainerWord(container_id, Observation(at, 30.0, USED), joules_total)
 
 
 def ended(container_id: int, joules_total: float) -> ContainerWord:
@@ -34,7 +34,7 @@ def word(
     is_heartbeat: bool = True,
     idle_watts: float = 10.0,
 ) -> Word:
-    return Word(at, is_heartbeat, Look(at, 30.0, USED), joules_total, idle_watts, containers)
+    return Word(at, is_heartbeat, Observation(at, 30.0, USED), joules_total, idle_watts, containers)
 
 
 def of_node(gains: Gains, step: int) -> tuple[float, float, float]:

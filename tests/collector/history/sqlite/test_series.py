@@ -33,11 +33,11 @@ async def told(history: SqliteHistory, *reports: Report) -> None:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> config.History:
-    return config.History(path=str(tmp_path / "history.db"), retention_hours=1.0)
+def settings(tmp_path: Path) -> config.HistoryConfig:
+    return config.HistoryConfig(path=str(tmp_path / "history.db"), retention_hours=1.0)
 
 
-async def test_a_containers_history_is_told_minute_by_minute(settings: config.History) -> None:
+async def test_a_containers_history_is_told_minute_by_minute(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
         await told(
             history,
@@ -53,7 +53,7 @@ async def test_a_containers_history_is_told_minute_by_minute(settings: config.Hi
     assert [point.mean_watts for point in series.points] == pytest.approx([2.5] * 4)
 
 
-async def test_what_has_no_samples_any_more_is_told_by_its_rollups(settings: config.History) -> None:
+async def test_what_has_no_samples_any_more_is_told_by_its_rollups(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
         reports = [heartbeat(5 * number, number + 1, using(float(number % 3))) for number in range(61)]
         await told(history, *reports)
@@ -69,7 +69,9 @@ async def test_what_has_no_samples_any_more_is_told_by_its_rollups(settings: con
     assert late.step_seconds == 60.0
 
 
-async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(settings: config.History) -> None:
+async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(
+    settings: config.HistoryConfig,
+) -> None:
     async with open_sqlite(settings) as history:
         for node in ("alpha", "beta"):
             await told(
@@ -83,7 +85,7 @@ async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(settings
     assert point.most.memory_bytes == 4000
 
 
-async def test_nobody_of_that_name_has_no_history(settings: config.History) -> None:
+async def test_nobody_of_that_name_has_no_history(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
         for kind in SubjectKind:
             assert (await history.series(kind, "nobody", BEGIN, BEGIN + HOUR, 60.0)).points == ()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.history.sqlite.stretches import (
-    Look,
+    Observation,
     Stretch,
     Values,
     believed_at,
@@ -29,18 +29,25 @@ def values(cpu_cores: float) -> Values:
 
 
 @st.composite
-def lookings(draw: st.DrawFn) -> list[Look]:
+def lookings(draw: st.DrawFn) -> list[Observation]:
     """Looks in the order of time, some of which find nothing there."""
     at, looks = draw(times), []
     for _ in range(draw(st.integers(1, 8))):
         at += draw(lengths)
         there = draw(st.integers(0, 4)) > 0
-        looks.append(Look(at, draw(st.floats(0, 3_000)), values(draw(st.floats(0, 64))) if there else None))
+        looks.append(
+            Observation(at, draw(st.floats(0, 3_000)), values(draw(st.floats(0, 64))) if there else None)
+        )
     return looks
 
 
 def test_what_was_told_holds_until_the_window_of_the_next_look() -> None:
-    looks = [Look(100, 30, values(1)), Look(200, 40, values(3)), Look(250, 0, None), Look(300, 10, values(2))]
+    looks = [
+        Observation(100, 30, values(1)),
+        Observation(200, 40, values(3)),
+        Observation(250, 0, None),
+        Observation(300, 10, values(2)),
+    ]
     assert list(stretches(looks, from_at=0)) == [
         Stretch(70, 100, values(1)),
         Stretch(100, 160, values(1)),
@@ -51,17 +58,17 @@ def test_what_was_told_holds_until_the_window_of_the_next_look() -> None:
 
 
 def test_nothing_is_told_of_the_time_before_the_beginning() -> None:
-    assert list(stretches([Look(100, 30, values(1))], from_at=100)) == []
-    assert list(stretches([Look(100, 30, values(1))], from_at=90)) == [Stretch(90, 100, values(1))]
+    assert list(stretches([Observation(100, 30, values(1))], from_at=100)) == []
+    assert list(stretches([Observation(100, 30, values(1))], from_at=90)) == [Stretch(90, 100, values(1))]
 
 
 def test_a_clock_that_went_back_weighs_nothing() -> None:
-    looks = [Look(100, 0, values(1)), Look(50, 0, values(2)), Look(60, 0, values(3))]
+    looks = [Observation(100, 0, values(1)), Observation(50, 0, values(2)), Observation(60, 0, values(3))]
     assert list(stretches(looks, from_at=0)) == [Stretch(50, 60, values(2))]
 
 
 @given(lookings())
-def test_stretches_follow_each_other_without_overlap(looks: list[Look]) -> None:
+def test_stretches_follow_each_other_without_overlap(looks: list[Observation]) -> None:
     known = list(stretches(looks, from_at=0))
     for before, after in pairwise(known):
         assert before.ends_at <= after.begins_at
@@ -69,7 +76,7 @@ def test_stretches_follow_each_other_without_overlap(looks: list[Look]) -> None:
 
 
 @given(lookings(), st.sampled_from([7.0, 60.0, 300.0]))
-def test_slots_hold_exactly_what_the_stretches_do(looks: list[Look], step_seconds: float) -> None:
+def test_slots_hold_exactly_what_the_stretches_do(looks: list[Observation], step_seconds: float) -> None:
     known = list(stretches(looks, from_at=0))
     slots = in_slots(known, step_seconds)
     assert math.isclose(
@@ -87,7 +94,7 @@ def test_slots_hold_exactly_what_the_stretches_do(looks: list[Look], step_second
 
 
 @given(lookings())
-def test_coarser_slots_are_those_that_would_have_been_made(looks: list[Look]) -> None:
+def test_coarser_slots_are_those_that_would_have_been_made(looks: list[Observation]) -> None:
     known = list(stretches(looks, from_at=0))
     made, directly = coarser(in_slots(known, 300), 12), in_slots(known, 3600)
     assert made.keys() == directly.keys()

@@ -14,7 +14,7 @@ from collector.policies.consolidate.overload import (
 from collector.policies.consolidate.policy import REFERENCE, place, rebalance
 from collector.policies.interface import Move, Power, Request
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Kind
+from collector.snapshot.tables import TaskKind
 from tests.collector.policies.clusters import CURVE, GIB, amount
 
 _FIXED = msgspec.structs.replace(REFERENCE, overload=Overload.FIXED)
@@ -75,7 +75,7 @@ def test_the_least_used_host_is_emptied_and_switched_off() -> None:
 
 def test_what_runs_on_every_host_keeps_none_awake_and_a_manager_stays_on() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 3), _task("three", "b", 2)]
-    daemons = [replace(_task(f"d-{node}", node, 0.1), kind=Kind.DAEMON, movable=False) for node in "ab"]
+    daemons = [replace(_task(f"d-{node}", node, 0.1), kind=TaskKind.DAEMON, movable=False) for node in "ab"]
     plan = rebalance(assemble([_node("a"), _node("b")], [*tasks, *daemons]), _FIXED)
     assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
     nodes = [_node(name, labels={"wattpack.power": "never"}) for name in "abc"]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from collector.placement.reservations import sent
 from collector.policies.energy4cloud.policy import Energy4CloudSettings, place, rebalance
-from collector.policies.interface import Cut, Kill, Refused, Request, Start
+from collector.policies.interface import Cut, Kill, Rejection, Request, Start
 from collector.policies.overbooking import LIMITS, TOLERANCES, lenders
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.pending import with_sent
-from collector.snapshot.tables import Kind, Snapshot
+from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
 
 GB = 10**9
@@ -33,12 +33,17 @@ def node(name: str, use: float = 0.0, cores: float = 8.0, gigabytes: float = 8.0
 
 
 def task(  # noqa: PLR0913, PLR0917 - a row of a table
-    name: str, on: str | None, cores: float, gigabytes: float, task_class: int, kind: Kind = Kind.SERVICE
+    name: str,
+    on: str | None,
+    cores: float,
+    gigabytes: float,
+    task_class: int,
+    kind: TaskKind = TaskKind.SERVICE,
 ) -> TaskFacts:
     return TaskFacts(id=name, node=on, requested=promise(cores, gigabytes), task_class=task_class, kind=kind)
 
 
-def request(cores: float, gigabytes: float, task_class: int, kind: Kind = Kind.SERVICE) -> Request:
+def request(cores: float, gigabytes: float, task_class: int, kind: TaskKind = TaskKind.SERVICE) -> Request:
     return Request(reserve=promise(cores, gigabytes), task_class=task_class, kind=kind)
 
 
@@ -75,16 +80,16 @@ def test_a_node_without_tasks_takes_any_class_and_comes_last() -> None:
 
 
 def test_nothing_is_put_where_work_suffers_already() -> None:
-    snapshot = assemble([node("hot", 0.9)], [task("a", "hot", 1, 1, 4, Kind.JOB)])
+    snapshot = assemble([node("hot", 0.9)], [task("a", "hot", 1, 1, 4, TaskKind.JOB)])
     ranking = place(snapshot, request(1, 1, 4), SETTINGS)
     assert ranking.rows.size == 0
-    assert ranking.refused[0] == Refused.OVERBOOKED
+    assert ranking.refused[0] == Rejection.OVERBOOKED
 
 
 def crowded(beyond: float, gigabytes: float = 1.0) -> tuple[NodeFacts, TaskFacts]:
     """A node with 95 % of its CPU in use, of which a task takes so many cores beyond its promise."""
     hot = NodeFacts(name="hot", capacity=promise(8, 8), used=promise(7.6, gigabytes))
-    busy = task("busy", "hot", 1, 1, 3, Kind.JOB)
+    busy = task("busy", "hot", 1, 1, 3, TaskKind.JOB)
     return hot, replace(busy, used=promise(1 + beyond, 1))
 
 
@@ -211,12 +216,12 @@ def test_a_task_may_be_made_to_wait_in_sight() -> None:
 
 
 def test_of_the_laxest_class_only_services_give_way_and_only_to_jobs() -> None:
-    tasks = [task("job", "hot", 8, 8, 4, Kind.JOB), task("service", "hot", 8, 8, 4)]
+    tasks = [task("job", "hot", 8, 8, 4, TaskKind.JOB), task("service", "hot", 8, 8, 4)]
     snapshot = assemble([node("hot", 0.9), node("spare", 0.2)], [*tasks, task("b", "spare", 8, 8, 3)])
     assert place(snapshot, request(4, 4, 4), SETTINGS).rows.size == 1  # on the spare one, without a kill
     crowded = assemble([node("hot", 0.9), node("spare", 0.86)], [*tasks, task("b", "spare", 7, 7, 4)])
     assert place(crowded, request(8, 8, 4), SETTINGS).rows.size == 0
-    by_job = place(crowded, request(8, 8, 4, Kind.JOB), Energy4CloudSettings(may_wait=True))
+    by_job = place(crowded, request(8, 8, 4, TaskKind.JOB), Energy4CloudSettings(may_wait=True))
     kills = [each.task for each in by_job.needs(int(by_job.rows[0])) if isinstance(each, Kill)]
     assert kills == ["b"]
 
@@ -256,7 +261,7 @@ def clusters(draw: st.DrawFn) -> Snapshot:
 
 def _some_request(draw: st.DrawFn) -> Request:
     cores, gigabytes = draw(st.floats(0.1, 6)), draw(st.floats(0.1, 6))
-    return request(cores, gigabytes, draw(_classes), draw(st.sampled_from(Kind)))
+    return request(cores, gigabytes, draw(_classes), draw(st.sampled_from(TaskKind)))
 
 
 def after(snapshot: Snapshot, tasks: list[TaskFacts], wanted: Request, name: str) -> list[TaskFacts]:
@@ -334,7 +339,7 @@ def _facts(snapshot: Snapshot) -> list[TaskFacts]:
             requested=_quantities(tasks.requested[row]),
             allocated=_quantities(tasks.allocated[row]),
             task_class=int(tasks.task_class[row]),
-            kind=Kind(tasks.kind[row]),
+            kind=TaskKind(tasks.kind[row]),
         )
         for row, name in enumerate(tasks.ids)
     ]

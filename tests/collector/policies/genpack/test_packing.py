@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.genpack.packing import Room, blend, dominant, empty, pack, scores
+from collector.policies.genpack.packing import FreeCapacity, blend, dominant, empty, pack, scores
 from collector.snapshot.tables import NOWHERE
 
 CPU_HEAVY, MEMORY_HEAVY = (2.0, 1.0, 0.0, 0.0), (1.0, 2.0, 0.0, 0.0)
@@ -13,12 +13,12 @@ OF_SIX = (6.0, 6.0, np.nan, np.nan)
 """Holds three that are heavy on CPU, or three that are heavy on memory, or two and two."""
 
 
-def room(*left: float, is_open: list[bool] | None = None, fill: float = 1.0) -> Room:
+def room(*left: float, is_open: list[bool] | None = None, fill: float = 1.0) -> FreeCapacity:
     """Nodes of ten cores with so much left."""
     capacity = np.array([[10.0, np.nan, np.nan, np.nan]] * len(left)).reshape(-1, 4)
     taken = np.array([[10.0 - each, 0.0, 0.0, 0.0] for each in left]).reshape(-1, 4)
     opened = np.array([True] * len(left) if is_open is None else is_open, dtype=np.bool_)
-    return Room(np.arange(len(left)) + 100, capacity, taken, fill=fill, is_open=opened)
+    return FreeCapacity(np.arange(len(left)) + 100, capacity, taken, fill=fill, is_open=opened)
 
 
 def cores(amount: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -7,7 +7,7 @@ import pytest
 
 from collector.policies.genpack.generations import GenPackSettings, generations
 from collector.policies.genpack.policy import place, rebalance
-from collector.policies.interface import Move, Plan, Power, Refused, Request
+from collector.policies.interface import Move, Plan, Power, Rejection, Request
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Generation, Liveness, Snapshot
 from tests.collector.policies.clusters import CURVE, amount
@@ -58,13 +58,17 @@ def test_the_young_are_packed_and_the_nursery_is_spread() -> None:
 
 def test_where_an_envelope_has_no_room_is_refused() -> None:
     snapshot = assemble([node("y", YOUNG)], [task("a", "y", amount(5, 1))])
-    assert place(snapshot, Request(demand=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [Refused.CPU]
+    assert place(snapshot, Request(demand=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [
+        Rejection.CPU
+    ]
 
 
 def test_what_is_asked_for_stands_for_what_is_not_known() -> None:
     snapshot = assemble([node("n", NURSERY)], [task("a", "n", amount(5, 1))])
-    assert place(snapshot, Request(reserve=CPU_HEAVY), SETTINGS).refused.tolist() == [Refused.CPU]
-    assert place(snapshot, Request(reserve=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [Refused.NOT]
+    assert place(snapshot, Request(reserve=CPU_HEAVY), SETTINGS).refused.tolist() == [Rejection.CPU]
+    assert place(snapshot, Request(reserve=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [
+        Rejection.NOT
+    ]
 
 
 def test_one_that_is_off_is_woken_before_a_foreign_generation_is_used() -> None:

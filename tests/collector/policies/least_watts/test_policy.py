@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.policies.interface import Move, Power, Request
-from collector.policies.least_watts.cost import Settings
+from collector.policies.least_watts.cost import LeastWattsSettings
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.policy import place
 from collector.policies.outlook import deviations, forecast, sway
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Kind, Snapshot
+from collector.snapshot.tables import Snapshot, TaskKind
 from tests.collector.policies.clusters import CURVE, amount
 from wire.messages import PowerCurve
 from wire.resources import Quantities
 
-_ANY = Settings()
+_ANY = LeastWattsSettings()
 
 
 def _node(name: str, *, curve: PowerCurve | None = CURVE, cores: float = 10, **facts: object) -> NodeFacts:
@@ -49,7 +49,7 @@ def _task(  # noqa: PLR0913 - a task's facts
     )
 
 
-def _best(snapshot: Snapshot, request: Request, settings: Settings = _ANY) -> str | None:
+def _best(snapshot: Snapshot, request: Request, settings: LeastWattsSettings = _ANY) -> str | None:
     best = place(snapshot, request, settings).best
     return None if best is None else snapshot.nodes.names[best]
 
@@ -60,7 +60,7 @@ def _request(cores: float, gibibytes: float = 0.1, deviation: float = 0.0, **fac
     return Request(demand=demand, mean=demand, variance=variance, known=True, **facts)  # type: ignore[arg-type]
 
 
-def _moves(snapshot: Snapshot, settings: Settings = _ANY) -> list[tuple[str, str]]:
+def _moves(snapshot: Snapshot, settings: LeastWattsSettings = _ANY) -> list[tuple[str, str]]:
     actions = rebalance(snapshot, settings).actions
     return [(each.task, each.target) for each in actions if isinstance(each, Move)]
 
@@ -88,14 +88,14 @@ def test_of_those_asleep_the_one_with_the_fewest_idle_watts_for_its_room_is_woke
 
 def test_the_more_certain_it_must_be_the_less_fits() -> None:
     snapshot = assemble([_node("a")], [_task("one", "a", 5, deviation=2.0)])
-    assert _best(snapshot, _request(1), Settings(confidence=0.85)) == "a"
-    assert _best(snapshot, _request(1), Settings(confidence=0.99)) is None
+    assert _best(snapshot, _request(1), LeastWattsSettings(confidence=0.85)) == "a"
+    assert _best(snapshot, _request(1), LeastWattsSettings(confidence=0.99)) is None
 
 
 def test_the_more_tasks_stray_together_the_less_fits() -> None:
     snapshot = assemble([_node("a")], [_task(f"task-{each}", "a", 0.4, deviation=0.4) for each in range(9)])
-    assert _best(snapshot, _request(1), Settings(correlation=0.0)) == "a"
-    assert _best(snapshot, _request(1), Settings(correlation=0.5)) is None
+    assert _best(snapshot, _request(1), LeastWattsSettings(correlation=0.0)) == "a"
+    assert _best(snapshot, _request(1), LeastWattsSettings(correlation=0.5)) is None
 
 
 @given(count=st.integers(1, 50), correlation=st.floats(0, 1))
@@ -137,15 +137,15 @@ def test_what_nobody_knows_counts_with_a_part_of_what_it_asks_for() -> None:
     asked = TaskFacts(id="new", node="a", requested=amount(7, 1))
     snapshot = assemble([_node("a")], [asked])
     request, all_of_it = Request(reserve=amount(7, 1)), (1.0, 1.0, 1.0, 1.0)
-    assert _best(snapshot, request, Settings(overbooks=True)) == "a"
-    assert _best(snapshot, request, Settings(overbooks=True, unknown_ratio=all_of_it)) is None
+    assert _best(snapshot, request, LeastWattsSettings(overbooks=True)) == "a"
+    assert _best(snapshot, request, LeastWattsSettings(overbooks=True, unknown_ratio=all_of_it)) is None
 
 
 def test_promises_are_kept_unless_it_may_overbook() -> None:
     snapshot = assemble([_node("a")], [TaskFacts(id="one", node="a", requested=amount(9, 1))])
     request = Request(demand=amount(1, 1), reserve=amount(2, 1), known=True)
     assert _best(snapshot, request) is None
-    assert _best(snapshot, request, Settings(overbooks=True)) == "a"
+    assert _best(snapshot, request, LeastWattsSettings(overbooks=True)) == "a"
 
 
 def test_reasons_tell_watts_room_and_confidence() -> None:
@@ -208,7 +208,7 @@ def test_a_node_that_stays_full_is_relieved_although_no_more_can_be_seen_of_it()
 
 def test_a_node_is_emptied_where_others_have_room_and_then_switched_off() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
-    plan = rebalance(assemble([_node("a"), _node("b")], tasks), Settings(moves_per_day=1))
+    plan = rebalance(assemble([_node("a"), _node("b")], tasks), LeastWattsSettings(moves_per_day=1))
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("one", "b")]
     assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
     assert plan.watts_before is not None
@@ -219,10 +219,12 @@ def test_a_node_is_emptied_where_others_have_room_and_then_switched_off() -> Non
 def test_what_runs_on_every_node_keeps_none_awake() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
     daemons = [
-        replace(_task(f"daemon-{node}", node, 0.1, service="agent"), kind=Kind.DAEMON, movable=False)
+        replace(_task(f"daemon-{node}", node, 0.1, service="agent"), kind=TaskKind.DAEMON, movable=False)
         for node in "ab"
     ]
-    plan = rebalance(assemble([_node("a"), _node("b")], [*tasks, *daemons]), Settings(moves_per_day=1))
+    plan = rebalance(
+        assemble([_node("a"), _node("b")], [*tasks, *daemons]), LeastWattsSettings(moves_per_day=1)
+    )
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("one", "b")]
     assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
 
@@ -231,24 +233,24 @@ def test_a_node_that_must_stay_on_is_neither_emptied_nor_switched_off() -> None:
     manager = {"wattpack.power": "never"}
     tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
     nodes = [_node("a", labels=manager), _node("b", labels=manager), _node("c", labels=manager)]
-    assert rebalance(assemble(nodes, tasks), Settings(moves_per_day=1)).actions == ()
+    assert rebalance(assemble(nodes, tasks), LeastWattsSettings(moves_per_day=1)).actions == ()
 
 
 def test_nothing_is_emptied_that_does_not_pay() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
     snapshot = assemble([_node("a"), _node("b")], tasks)
-    assert _moves(snapshot, Settings(moves_per_day=1, disturbance_joules=1e6)) == []
+    assert _moves(snapshot, LeastWattsSettings(moves_per_day=1, disturbance_joules=1e6)) == []
 
 
 def test_nothing_is_emptied_once_the_day_has_had_its_moves() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
-    assert _moves(assemble([_node("a"), _node("b")], tasks), Settings(moves_per_day=0.1)) == []
+    assert _moves(assemble([_node("a"), _node("b")], tasks), LeastWattsSettings(moves_per_day=0.1)) == []
 
 
 def test_load_that_came_together_of_late_is_not_put_together() -> None:
     wave = [1.0, 9.0] * 15
     tasks = [_task("one", "a", 5, history=wave), _task("two", "b", 5, history=wave)]
-    together = [msgspec.structs.replace(Settings(), moves_per_day=1.0)]
+    together = [msgspec.structs.replace(LeastWattsSettings(), moves_per_day=1.0)]
     snapshot = assemble([_node("a", cores=20), _node("b", cores=15)], tasks)
     assert _moves(snapshot, together[0]) == [("two", "a")]
     snapshot = assemble([_node("a", cores=18), _node("b", cores=15)], tasks)
@@ -258,7 +260,7 @@ def test_load_that_came_together_of_late_is_not_put_together() -> None:
 def test_instances_of_a_service_are_not_brought_together() -> None:
     tasks = [_task("one", "a", 1, service="web"), _task("two", "b", 2, service="web"), _task("three", "b", 2)]
     snapshot = assemble([_node("a"), _node("b")], tasks)
-    assert _moves(snapshot, Settings(moves_per_day=1)) == []
+    assert _moves(snapshot, LeastWattsSettings(moves_per_day=1)) == []
 
 
 def test_unknown_capacities_do_not_stand_in_the_way() -> None:

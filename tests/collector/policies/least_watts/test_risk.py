@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.policies.interface import Move
-from collector.policies.least_watts.cost import Settings
+from collector.policies.least_watts.cost import LeastWattsSettings
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.risk import bounds, overload_risk, overloaded_ratio
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import CURVE, amount
 
-_ANY = Settings()
+_ANY = LeastWattsSettings()
 _LIMIT = np.array([10.0])
 _AMOUNTS = st.floats(0, 20)
 _CALM, _OVER = 0.5, 1.2
@@ -45,7 +45,7 @@ def _risk(expected: float, variance: float, windows: Sequence[float], **how: boo
     )
 
 
-def _moves(snapshot: Snapshot, settings: Settings = _ANY) -> list[tuple[str, str]]:
+def _moves(snapshot: Snapshot, settings: LeastWattsSettings = _ANY) -> list[tuple[str, str]]:
     actions = rebalance(snapshot, settings).actions
     return [(each.task, each.target) for each in actions if isinstance(each, Move)]
 
@@ -121,7 +121,7 @@ def test_the_more_was_overloaded_the_sooner_it_is_relieved_and_the_less_is_packe
 
 def test_no_node_is_emptied_while_too_much_is_overloaded() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
-    settings = Settings(moves_per_day=1)
+    settings = LeastWattsSettings(moves_per_day=1)
     assert _moves(assemble([_node("a", _CALM), _node("b", _CALM)], tasks), settings) == [("one", "b")]
     assert _moves(assemble([_node("a", _CALM), _node("b", _OVER)], tasks), settings) == []
 
