@@ -129,9 +129,9 @@ def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
     config, log = folder / "collector.toml", folder / "collector.log"
     config.write_text(
         f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{folder / "collector.db"}"\n'
-        f'[access]\ntokens = ""\n[understanding]\nperiod_seconds = {PERIOD_SECONDS}\n'
+        f'[access]\ntokens = ""\n[analysis]\ninterval_seconds = {PERIOD_SECONDS}\n'
         # Every pass goes over everything, and not only over what was heard since the last.
-        "anew_seconds = 0\n"
+        "full_pass_seconds = 0\n"
     )
     with log.open("w") as output:
         process = psutil.Popen(

@@ -1,7 +1,12 @@
-"""Writes the pages of `docs/` that are made from code; run by `./dev docs`, checked by the tests."""
+"""Writes the pages of `docs/` and the settings files that are made from code.
+
+Run by `./dev docs`, checked by the tests.
+"""
 
 import json
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,10 +20,12 @@ from collector.config import CollectorConfig
 from collector.core.parts import INGEST_DURATION
 from collector.web.reference import api_markdown
 from wattpack.config.loader import Key, keys
-from wattpack.config.options import ETC
+from wattpack.config.options import CREDENTIALS, ETC
 from wire.catalogue import MetricSpec
 
 _MADE = "<!-- Made from code by ./dev docs: change the code instead. -->"
+_ROLES: dict[str, type[msgspec.Struct]] = {"agent": AgentConfig, "collector": CollectorConfig}
+_COMMENT_WIDTH = 110
 
 
 def configuration_markdown() -> str:
@@ -34,7 +41,7 @@ def _configuration() -> Iterator[str]:
     yield "Later wins: the default, the file, the environment variable, `--set KEY=VALUE`."
     yield "An unknown or impossible key is an error that names its line and the nearest key there is;"
     yield "`wattpack check-config ROLE FILE` looks without starting anything."
-    for role, config in (("agent", AgentConfig), ("collector", CollectorConfig)):
+    for role, config in _ROLES.items():
         yield ""
         yield f"## The {role}: `{ETC / role}.toml`"
         table: tuple[str, ...] | None = None
@@ -68,6 +75,40 @@ def _table_heading(config: type[msgspec.Struct], table: tuple[str, ...]) -> Iter
 
 def _toml(value: object) -> str:
     return json.dumps(value)
+
+
+def settings_file(role: str) -> str:
+    """The file that is installed: every key as a comment with its default."""
+    return "\n".join(_settings_file(role))
+
+
+def _settings_file(role: str) -> Iterator[str]:
+    yield f"# Settings of the Wattpack {role}. Every key is shown with its default; remove # to change it."
+    yield f"# Check the file with: wattpack check-config {role} {ETC / role}.toml"
+    yield f"# Apply it with: systemctl reload wattpack-{role}"
+    yield "# Made from code by ./dev docs."
+    table: tuple[str, ...] = ()
+    for key in keys(_ROLES[role]):
+        if isinstance(key.default, dict) and len(key.path) == 1:
+            yield ""
+            yield from _comment(key.meta.description)
+            yield f"[{key.path[0]}]"
+            continue
+        if key.path[:-1] != table:
+            table = key.path[:-1]
+            yield ""
+            yield f"[{'.'.join(table)}]"
+        yield from _comment(key.meta.description)
+        if key.path in CREDENTIALS:
+            yield f"# Default under systemd: the credential {CREDENTIALS[key.path]}, if the unit loads it."
+        yield f"#{key.path[-1]} = {_toml(key.default)}"
+    yield ""
+
+
+def _comment(text: str | None) -> list[str]:
+    return textwrap.wrap(
+        text or "", _COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+    )
 
 
 def _bounds(key: Key) -> str:
@@ -129,16 +170,17 @@ def _metrics() -> Iterator[str]:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "configuration.md": configuration_markdown,
-    "metrics.md": metrics_markdown,
-    "api.md": api_markdown,
+    "docs/configuration.md": configuration_markdown,
+    "docs/metrics.md": metrics_markdown,
+    "docs/api.md": api_markdown,
+    **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
 }
 
 
-def main(folder: Path = Path("docs")) -> None:
+def main(root: Path = Path()) -> None:
     """Write every page anew."""
     for name, page in PAGES.items():
-        (folder / name).write_text(page(), encoding="utf-8")
+        (root / name).write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class Cluster:
         merged["http"] = {"listen": f"127.0.0.1:{self._port}"}
         merged["history"] = {"path": str(self.folder / f"{name}.db")}
         merged["access"] = {"tokens": ""}
-        merged["acting"] = {"lease_file": str(self.folder / "lease.db"), **merged.get("acting", {})}
+        merged["control"] = {"lease_file": str(self.folder / "lease.db"), **merged.get("control", {})}
         self._collectors += 1
         config = self.folder / f"{name}-{self._collectors}.toml"
         config.write_text(_toml(merged), encoding="utf-8")
@@ -259,11 +259,11 @@ def _defaults(nodes: Swarm) -> dict[str, Any]:
             "name": "swarm",
             "managers": f"unix://{nodes.manager.socket}",
             "engines": {node.name: f"unix://{node.engine.socket}" for node in nodes.nodes},
-            "watch_seconds": 1,
+            "stable_seconds": 1,
             "healthy_seconds": 20,
             "power_grace_seconds": 0.1,
         },
-        "acting": {"look_seconds": 1, "view_seconds": 2, "verify_seconds": 30},
+        "control": {"check_seconds": 1, "refresh_seconds": 2, "verify_seconds": 30},
         "policies": {"draps": {"cool_down_seconds": 5}},
     }
 

@@ -18,7 +18,7 @@ AGENTS = {"push.heartbeat_seconds": 10}
 """A node is emptied for good only on what its containers were seen to need over a while. That is told by
 heartbeats, every five minutes by default, and until then nothing is planned."""
 _SETTINGS: dict[str, dict[str, Any]] = {
-    "acting": {"timer_policy": "least-watts", "every_seconds": 5, "cool_down_seconds": 20},
+    "control": {"timer_policy": "least-watts", "timer_seconds": 5, "cool_down_seconds": 20},
     "policies": {
         # Nodes of a third of a core draw a few watts: no move would pay for what it disturbs on them.
         "least-watts": {"cool_down_seconds": 5, "no_return_seconds": 30, "disturbance_joules": 0},

@@ -6,7 +6,7 @@ from bench.frame import Figure
 from bench.swarm_scenarios.cluster import NODE_CORES, NODE_MEMORY_BYTES, Cluster, Collector, until
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "acting": {"policy": "", "timer_policy": "energy4cloud", "every_seconds": 5},
+    "control": {"policy": "", "timer_policy": "energy4cloud", "timer_seconds": 5},
 }
 _PATIENCE_SECONDS = 60.0
 _KEPT_SECONDS = 20.0

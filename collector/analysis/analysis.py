@@ -131,7 +131,7 @@ def analyse(
     learnt = tasks.samples > 0
     guessed = ~learnt & (tasks.service != NOWHERE)
     guessed[guessed] = known[tasks.service[guessed]]
-    grouping = group(tasks.envelope, learnt, guessed, count=settings.classes, last=before.groups)
+    grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)
     return Analysis(
         snapshot=snapshot,
         services=MappingProxyType(services),

@@ -163,7 +163,7 @@ async def resume(core: Core, _nothing: Nothing) -> ActingNow:
 
 
 def _now(core: Core) -> ActingNow:
-    now, settings = _situation(core), core.config.acting
+    now, settings = _situation(core), core.config.control
     return ActingNow(
         driver=now.driver_name,
         dry=now.is_dry,

@@ -1,19 +1,18 @@
-"""The collector's settings: every key, its default, its bounds and what it is for.
+"""The collector's settings: every key with its default, its bounds and its meaning.
 
-A module per room, each with tables of `collector.toml`; `whole` puts them together. They are values, checked
-when they are made: whoever needs some is given them, and knows no files.
+One module per topic: `server`, `storage`, `cluster`, `control`. They are values, checked when they are made;
+the rest of the collector is given them and knows no files.
 """
 
-from collector.config.acting import ControlConfig
-from collector.config.driver import DriverConfig
-from collector.config.endpoint import EndpointConfig
-from collector.config.hints import PlacementConfig
-from collector.config.history import HistoryConfig, StoreConfig
-from collector.config.http import AccessConfig, HttpConfig, IngestConfig, TlsConfig
-from collector.config.nodes import LivenessConfig, NodeRule
-from collector.config.pull import PullConfig
-from collector.config.understanding import AnalysisConfig, EnvelopeConfig
-from collector.config.whole import CollectorConfig
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig, NodeRule
+from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
+from collector.config.section import Section
+from collector.config.server import AccessConfig, HttpConfig, IngestConfig, TlsConfig
+from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 
 __all__ = [
     "AccessConfig",
@@ -33,3 +32,37 @@ __all__ = [
     "StoreConfig",
     "TlsConfig",
 ]
+
+
+class CollectorConfig(Section, frozen=True):
+    """The collector's file, `collector.toml`."""
+
+    http: HttpConfig = HttpConfig()
+    tls: TlsConfig = TlsConfig()
+    access: AccessConfig = AccessConfig()
+    ingest: IngestConfig = IngestConfig()
+    history: HistoryConfig = HistoryConfig()
+    store: StoreConfig = StoreConfig()
+    pull: PullConfig = PullConfig()
+    liveness: LivenessConfig = LivenessConfig()
+    envelopes: EnvelopeConfig = EnvelopeConfig()
+    analysis: AnalysisConfig = AnalysisConfig()
+    placement: PlacementConfig = PlacementConfig()
+    control: ControlConfig = ControlConfig()
+    driver: DriverConfig = DriverConfig()
+    nodes: Annotated[
+        dict[str, NodeRule],
+        Meta(
+            description='`[nodes."rack1-*"]`: a table per node name or pattern with `labels` (a table of'
+            " strings), `generation` (any, nursery, young, old) and `accepts` (true, false). The last"
+            " matching table wins. The labels `wattpack.generation` and `wattpack.accept` mean the same."
+        ),
+    ] = field(default_factory=dict)
+    policies: Annotated[
+        dict[str, dict[str, Any]],
+        Meta(
+            description="`[policies.draps]`: a table per policy with its settings, as listed by"
+            " `GET /v1/policies`. They apply to decisions of the collector itself, and are the defaults of"
+            " requests."
+        ),
+    ] = field(default_factory=dict)

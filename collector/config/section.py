@@ -1,4 +1,4 @@
-"""What every part of the settings is."""
+"""The base of every table of the settings file."""
 
 import msgspec
 

@@ -45,7 +45,7 @@ class Executor:
         """Do what was decided, in order; moves that follow each other as many at once as may be."""
         if decision.dry or not decision.steps:
             return decision
-        for places in _batches(decision.steps, self._settings.moves_at_once):
+        for places in _batches(decision.steps, self._settings.max_concurrent_moves):
             await asyncio.gather(*(self._do(decision.id, place) for place in places))
         return await self.close(decision.id)
 
@@ -87,7 +87,7 @@ class Executor:
             return
         # An orchestrator may call a service by another name than the agents do.
         named = {each.service for each in self._situation.view.tasks if each.container == step.act.task}
-        until = self._core.clock() + self._core.config.driver.refuse_seconds
+        until = self._core.clock() + self._core.config.driver.avoid_seconds
         for service in named | {step.service}:
             if service is not None:
                 self._core.reservations.leave(service, step.act.node, until=until)

@@ -133,7 +133,7 @@ def is_willing(step: Step, given: GuardContext) -> Says:
         return f"{step.service} has opted out by its label {ACT_LABEL}={NEVER}"
     if given.settings.opt_in and said != ALLOWED:
         who = step.service or step.act.name
-        return f"{who} has not opted in: acting.opt_in asks for {ACT_LABEL}={ALLOWED}"
+        return f"{who} has not opted in: control.opt_in asks for {ACT_LABEL}={ALLOWED}"
     return None
 
 
@@ -155,7 +155,7 @@ def not_too_many_at_once(step: Step, given: GuardContext) -> Says:
     if step.act.kind not in _MOVES:
         return None
     under_way = sum(each.act.kind in _MOVES for each in given.in_motion)
-    most = given.settings.moves_at_once
+    most = given.settings.max_concurrent_moves
     return f"containers on their way: {under_way} of at most {most}" if under_way >= most else None
 
 
@@ -165,7 +165,7 @@ def not_too_many_per_hour(step: Step, given: GuardContext) -> Says:
         return None
     since = given.now - _HOUR_SECONDS
     moved = sum(each.act.kind in _MOVES and (each.started_at or 0.0) > since for each in given.begun)
-    most = given.settings.moves_per_hour
+    most = given.settings.max_moves_per_hour
     return f"containers moved within the hour: {moved} of at most {most}" if moved >= most else None
 
 
@@ -219,13 +219,13 @@ def risks_little(step: Step, given: GuardContext) -> Says:
     service = given.service(step.service)
     if service is not None:
         same = 1 + sum(each.service == step.service for each in moving)
-        most = max(1, int(given.settings.motion_ratio * service.replicas))
+        most = max(1, int(given.settings.max_moving_ratio * service.replicas))
         if same > most:
             of = f"{service.replicas} replicas of {step.service}"
             return f"{same} of {of} would be on their way, and {most} may be"
     memory = step.memory_bytes + sum(each.memory_bytes for each in moving)
-    if moving and memory > given.settings.motion_memory_bytes:
-        most_bytes = given.settings.motion_memory_bytes
+    if moving and memory > given.settings.max_moving_memory_bytes:
+        most_bytes = given.settings.max_moving_memory_bytes
         return f"{memory} bytes of memory would be on their way, and {most_bytes} may be"
     return None
 

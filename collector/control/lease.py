@@ -45,12 +45,12 @@ class Held:
 
 def lease_path(config: CollectorConfig) -> Path:
     """Where the lease is; raises `UserError` where collectors would have none in common."""
-    if config.acting.lease_file:
-        return Path(config.acting.lease_file)
+    if config.control.lease_file:
+        return Path(config.control.lease_file)
     if config.history.store == "prometheus":
         raise UserError(
             "a Prometheus store cannot hold the lease that keeps two collectors from acting at once: set "
-            "acting.lease_file to a file on a disk that they share, or driver.name to none"
+            "control.lease_file to a file on a disk that they share, or driver.name to none"
         )
     if config.history.path == IN_MEMORY:
         raise UserError(

@@ -34,9 +34,9 @@ class ControlLoop:
 
     def __init__(self, core: Core, actor: Actor) -> None:
         config = core.config
-        self._core, self._settings = core, config.acting
-        self._healer = choose(config, config.acting.policy, "acting.policy")
-        self._planner = choose(config, config.acting.timer_policy, "acting.timer_policy")
+        self._core, self._settings = core, config.control
+        self._healer = choose(config, config.control.policy, "control.policy")
+        self._planner = choose(config, config.control.timer_policy, "control.timer_policy")
         self._asked_at = core.clock()
         self._seen_at = 0.0
         self._recovered = False
@@ -59,7 +59,7 @@ class ControlLoop:
     async def look(self) -> None:
         """One turn."""
         now = self._core.clock()
-        seen = now - self._seen_at >= self._settings.view_seconds and await self.actor.situation.see()
+        seen = now - self._seen_at >= self._settings.refresh_seconds and await self.actor.situation.see()
         if seen:
             self._seen_at = now
         async with self._deciding:
@@ -81,7 +81,7 @@ class ControlLoop:
             decision = await self.actor.decider.answer_alerts(self._healer)
             if decision is not None:
                 await self.actor.hands.carry_out(decision)
-        if self._planner is not None and self._core.clock() - self._asked_at >= self._settings.every_seconds:
+        if self._planner is not None and self._core.clock() - self._asked_at >= self._settings.timer_seconds:
             self._asked_at = self._core.clock()
             await self._ask(self._planner)
         await follow_up(self.actor.situation)
@@ -97,7 +97,7 @@ class ControlLoop:
             decision = await self.actor.decider.record(Trigger.REQUEST, who, snapshot, found.plan, told)
             assert decision is not None, "what somebody asks for is always answered"
             decision = await self.actor.hands.carry_out(decision)
-            seconds = kept_seconds(question, decision.outcome, self._settings.room_seconds)
+            seconds = kept_seconds(question, decision.outcome, self._settings.reservation_seconds)
             if seconds and found.node is not None:
                 keep(
                     self._core.reservations,
@@ -121,7 +121,7 @@ class ControlLoop:
 @asynccontextmanager
 async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[ControlLoop]:
     """Act while the block runs, as the settings say; raises `UserError` when that cannot be."""
-    settings = core.config.acting
+    settings = core.config.control
     async with AsyncExitStack() as stack:
         hands = driver
         if hands is None:
@@ -140,7 +140,7 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
         await loop.renew()
         rhythms = [
             asyncio.create_task(_every(settings.lease_seconds / _RENEWALS, loop.renew)),
-            asyncio.create_task(_every(settings.look_seconds, loop.look)),
+            asyncio.create_task(_every(settings.check_seconds, loop.look)),
         ]
         try:
             yield loop

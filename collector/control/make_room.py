@@ -54,10 +54,10 @@ def room(snapshot: Snapshot, question: PlacementQuestion, who: PolicyChoice, def
     return RoomPlan(Plan(actions=first, reasons=reasons, left=left), best)
 
 
-def kept_seconds(question: PlacementQuestion, outcome: DecisionOutcome, room_seconds: float) -> float:
+def kept_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservation_seconds: float) -> float:
     """How long a place is kept: as asked; and if room had to be made for it, not for nothing."""
     if outcome is DecisionOutcome.DONE:
-        return question.reserve_seconds or room_seconds
+        return question.reserve_seconds or reservation_seconds
     return question.reserve_seconds if outcome is DecisionOutcome.NOTHING else 0.0
 
 

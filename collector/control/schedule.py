@@ -52,11 +52,11 @@ class Schedule:
             zone = ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise UserError(
-                f"acting.time_zone: there is no {time_zone!r}: take one such as Europe/Vienna, or UTC"
+                f"control.time_zone: there is no {time_zone!r}: take one such as Europe/Vienna, or UTC"
             ) from error
         return cls(
-            parse_windows(allowed, "acting.allowed"),
-            parse_windows(forbidden, "acting.forbidden"),
+            parse_windows(allowed, "control.allowed_times"),
+            parse_windows(forbidden, "control.forbidden_times"),
             zone,
             (allowed, forbidden),
         )

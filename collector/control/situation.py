@@ -25,8 +25,10 @@ class Situation:
 
     def __init__(self, core: Core, driver: Driver, journal: Journal, lease: Lease | None) -> None:
         self.core, self._driver, self._lease = core, driver, lease
-        self.settings = core.config.acting
-        self._timetable = Schedule.of(self.settings.allowed, self.settings.forbidden, self.settings.time_zone)
+        self.settings = core.config.control
+        self._timetable = Schedule.of(
+            self.settings.allowed_times, self.settings.forbidden_times, self.settings.time_zone
+        )
         self.journal = journal
         self.view = OrchestratorState()
         self._seen_at: float | None = None

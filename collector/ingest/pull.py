@@ -107,7 +107,7 @@ class Puller:
 
     async def run(self) -> None:
         """Look for ever."""
-        troubles, every_seconds = self._core.outages, self._settings.every_seconds
+        troubles, every_seconds = self._core.outages, self._settings.interval_seconds
         troubles.watch(Dependency.PULL)
         loop = asyncio.get_running_loop()
         remembers = False
@@ -139,7 +139,7 @@ class Puller:
         """
         core, settings = self._core, self._settings
         now = core.clock()
-        look = StoreReading(now - settings.settle_seconds, settings.every_seconds)
+        look = StoreReading(now - settings.settle_seconds, settings.interval_seconds)
         found = await self._source.query(all_nodes(), look.at)
         # Who reports here is known better than by any store.
         direct = {standing.node for standing in core.registry.standings(now) if standing.boot != PULLED}
@@ -161,13 +161,13 @@ class Puller:
 
     def _is_new(self, node: str, seen: Seen, look: StoreReading) -> bool:
         if node not in self._marks:
-            self._marks[node] = _Mark(look.at - self._settings.back_hours * 3600)
+            self._marks[node] = _Mark(look.at - self._settings.backfill_hours * 3600)
         self._marks[node].hear(seen, look, self._core.clock())
         return seen.sampled_at > self._marks[node].sampled_at
 
     async def _forget(self, look: StoreReading, seen: Mapping[str, Seen]) -> None:
         """Forget the nodes that have not been there for so long that all of it would be read anew."""
-        oldest = look.at - self._settings.back_hours * 3600
+        oldest = look.at - self._settings.backfill_hours * 3600
         gone = [
             node for node, mark in self._marks.items() if node not in seen and mark.counted_until < oldest
         ]

@@ -41,7 +41,7 @@ class AnalysisJob:
     def __init__(self, core: Core, threads: ThreadPoolExecutor) -> None:
         self._core = core
         self._threads = threads
-        self._settings = core.config.understanding
+        self._settings = core.config.analysis
         self._reckoning = UsageWeights.of(core.config.envelopes)
         self._running: RunningServices | None = None
         self._began_anew_at = -inf
@@ -91,7 +91,7 @@ class AnalysisJob:
     def _due(self) -> tuple[bool, Collection[str]]:
         """Whether to begin anew, which heals whatever may have been missed, and which nodes to look at."""
         now, stirred = self._core.clock(), self._core.registry.stirred()
-        if self._running is None or not 0 <= now - self._began_anew_at < self._settings.anew_seconds:
+        if self._running is None or not 0 <= now - self._began_anew_at < self._settings.full_pass_seconds:
             self._began_anew_at = now
             return True, self._core.registry.names()
         return False, stirred
@@ -154,13 +154,13 @@ def _lessons(services: Mapping[str, ServiceProfile]) -> dict[str, bytes | None]:
 @asynccontextmanager
 async def understanding(core: Core) -> AsyncIterator[AnalysisJob]:
     """Think and look in two rhythms while the block runs."""
-    settings = core.config.understanding
+    settings = core.config.analysis
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="understanding") as threads:
         understander = AnalysisJob(core, threads)
         await understander.recollect()
         rhythms = [
-            asyncio.create_task(_every(settings.period_seconds, understander.think)),
-            asyncio.create_task(_every(settings.watch_seconds, understander.look)),
+            asyncio.create_task(_every(settings.interval_seconds, understander.think)),
+            asyncio.create_task(_every(settings.bottleneck_seconds, understander.look)),
         ]
         try:
             yield understander

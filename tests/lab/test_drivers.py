@@ -41,7 +41,7 @@ def settings(cluster: Swarm) -> Settings:
         # The first does not answer: the next one is asked.
         managers=f"unix:///nowhere/docker.sock, unix://{cluster.manager.socket}",
         engines={node.name: f"unix://{node.engine.socket}" for node in cluster.nodes},
-        watch_seconds=1.0,
+        stable_seconds=1.0,
         healthy_seconds=20.0,
         power_grace_seconds=0.1,
     )

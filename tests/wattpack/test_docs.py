@@ -4,9 +4,9 @@ import pytest
 
 from wattpack.docs import PAGES
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_what_the_code_says(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run ./dev docs"
+    assert (ROOT / name).read_text(encoding="utf-8") == PAGES[name](), "run ./dev docs"

@@ -13,7 +13,7 @@ from wattpack.config.loader import Config, Given, keys, load
 ETC = Path("/etc/wattpack")
 WEB_CONFIG = ("http", "web_config")
 """The key for a web configuration, where a role has one."""
-_CREDENTIALS = {
+CREDENTIALS = {
     WEB_CONFIG: "web.yml",
     ("collector", "token_file"): "token",
     ("tls", "certificate"): "tls.crt",
@@ -61,7 +61,7 @@ def from_credentials(config: type[msgspec.Struct], environment: Mapping[str, str
     folder = environment.get("CREDENTIALS_DIRECTORY")
     base: dict[str, Any] = {}
     for key in keys(config):
-        if folder and key.path in _CREDENTIALS and (file := Path(folder, _CREDENTIALS[key.path])).exists():
+        if folder and key.path in CREDENTIALS and (file := Path(folder, CREDENTIALS[key.path])).exists():
             table, name = key.path
             base.setdefault(table, {})[name] = str(file)
     return base

@@ -64,7 +64,7 @@ async def well(engine: Engine, container: str, settings: DriverConfig) -> None:
         await until(is_well, settings.healthy_seconds)
     except TimeoutError:
         raise DriverError(f"it was not healthy within {settings.healthy_seconds:g} s") from None
-    await asyncio.sleep(settings.watch_seconds)
+    await asyncio.sleep(settings.stable_seconds)
     await is_well()
 
 

@@ -79,9 +79,9 @@ class KubernetesPower:
             return not left
 
         try:
-            await until(is_empty, self._settings.empty_seconds)
+            await until(is_empty, self._settings.drain_seconds)
         except TimeoutError:
-            seconds = self._settings.empty_seconds
+            seconds = self._settings.drain_seconds
             raise DriverError(f"{name} stays on: after {seconds:g} s it was not empty{why}") from None
 
     async def _boot(self, name: str) -> None:

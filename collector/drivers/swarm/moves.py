@@ -143,7 +143,7 @@ class Mover:
 
     async def _steer(self, way: MovePath, constraints: tuple[str, ...]) -> None:
         def change(spec: dict[str, object]) -> dict[str, object]:
-            return steered(spec, constraints, way.order, self._settings.watch_seconds)
+            return steered(spec, constraints, way.order, self._settings.stable_seconds)
 
         await self._manager.change_service(way.service.id, change)
 
@@ -171,7 +171,7 @@ class Mover:
     ) -> list[SwarmTask]:
         """Look until `judge` is content; what keeps it from being so is in the `_NotWell` that ends it."""
         why = "nothing was heard of it"
-        seconds = self._settings.healthy_seconds + self._settings.watch_seconds + way.stop_seconds
+        seconds = self._settings.healthy_seconds + self._settings.stable_seconds + way.stop_seconds
         try:
             async with asyncio.timeout(seconds):
                 while True:

@@ -79,10 +79,10 @@ class SwarmPower:
             return all(task.status.state in _ENDED for task in there) and all(task.runs for task in kept)
 
         try:
-            await until(is_empty, self._settings.empty_seconds)
+            await until(is_empty, self._settings.drain_seconds)
         except TimeoutError:
             raise DriverError(
-                f"{node.name} stays on: after {self._settings.empty_seconds:g} s it was not empty, or what "
+                f"{node.name} stays on: after {self._settings.drain_seconds:g} s it was not empty, or what "
                 "ran there did not run elsewhere"
             ) from None
 

@@ -202,7 +202,7 @@ async def staged(folder: Path, **settings: Any) -> AsyncIterator[Stage]:
     clock = Clock()
     config = CollectorConfig(
         history=HistoryConfig(path=str(folder / "history.db")),
-        acting=ControlConfig(**{"verify_seconds": 3.0, "settle_seconds": 60.0, **settings}),
+        control=ControlConfig(**{"verify_seconds": 3.0, "settle_seconds": 60.0, **settings}),
         placement=PlacementConfig(snapshot_seconds=0),
     )
     troubles = Outages()

@@ -115,7 +115,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
         (
             {"settings": ControlConfig(opt_in=True)},
             "labels",
-            "web has not opted in: acting.opt_in asks for wattpack.act=allowed",
+            "web has not opted in: control.opt_in asks for wattpack.act=allowed",
         ),
         (
             {"view": OrchestratorState(services=(ServiceView(name="web", stays="it has a volume"),))},
@@ -128,7 +128,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
             "containers on their way: 1 of at most 1",
         ),
         (
-            {"settings": ControlConfig(moves_per_hour=1), "earlier": (moved(3599),)},
+            {"settings": ControlConfig(max_moves_per_hour=1), "earlier": (moved(3599),)},
             "per_hour",
             "containers moved within the hour: 1 of at most 1",
         ),
@@ -155,7 +155,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
         ),
         (
             {
-                "settings": ControlConfig(moves_at_once=5),
+                "settings": ControlConfig(max_concurrent_moves=5),
                 "own": (moved(1, state=StepState.STARTED, service="web"),),
             },
             "risk",
@@ -163,7 +163,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
         ),
         (
             {
-                "settings": ControlConfig(moves_at_once=5, motion_memory_bytes=100),
+                "settings": ControlConfig(max_concurrent_moves=5, max_moving_memory_bytes=100),
                 "own": (moved(1, state=StepState.STARTED, memory_bytes=101),),
             },
             "risk",
@@ -208,7 +208,7 @@ def test_time_lets_everything_pass_in_the_end(
     ago: int, settle_seconds: int, cool_down_seconds: int, per_hour: int
 ) -> None:
     settings = ControlConfig(
-        settle_seconds=settle_seconds, cool_down_seconds=cool_down_seconds, moves_per_hour=per_hour
+        settle_seconds=settle_seconds, cool_down_seconds=cool_down_seconds, max_moves_per_hour=per_hour
     )
     no = refusal(move(), circumstances(settings=settings, earlier=(moved(ago, service="web"),)))
     may = ago >= max(settle_seconds, cool_down_seconds) and (1 if ago < 3600 else 0) < per_hour

@@ -53,9 +53,9 @@ async def test_never_do_two_hold_it(
 
 def test_collectors_that_share_no_disk_must_be_told_where_the_lease_is(tmp_path: Path) -> None:
     store = HistoryConfig(store="prometheus", path=str(tmp_path / "history.db"))
-    with pytest.raises(UserError, match=r"set acting\.lease_file"):
+    with pytest.raises(UserError, match=r"set control\.lease_file"):
         lease_path(CollectorConfig(history=store))
     given_file = ControlConfig(lease_file=str(tmp_path / "shared.db"))
-    assert lease_path(CollectorConfig(history=store, acting=given_file)) == tmp_path / "shared.db"
+    assert lease_path(CollectorConfig(history=store, control=given_file)) == tmp_path / "shared.db"
     with pytest.raises(UserError, match=r"set history\.path to a file"):
         lease_path(CollectorConfig(history=HistoryConfig(path=":memory:")))

@@ -92,8 +92,8 @@ class Scene:
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    settings = {"policy": "", "timer_policy": "energy4cloud", "every_seconds": _LOOK_SECONDS}
-    async with staged(tmp_path, room_seconds=_ROOM_SECONDS, **settings) as stage:
+    settings = {"policy": "", "timer_policy": "energy4cloud", "timer_seconds": _LOOK_SECONDS}
+    async with staged(tmp_path, reservation_seconds=_ROOM_SECONDS, **settings) as stage:
         lax = Lax(stage)
         lax.speak()
         yield Scene(stage, lax, ControlLoop(stage.core, await actor_of(stage, Cutter(lax))))
@@ -148,4 +148,4 @@ async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scen
 )
 def test_room_that_was_not_made_is_not_kept(outcome: DecisionOutcome) -> None:
     asked = PlacementQuestion(reserve_seconds=60)
-    assert kept_seconds(asked, outcome, room_seconds=600) == 0.0
+    assert kept_seconds(asked, outcome, reservation_seconds=600) == 0.0

@@ -48,7 +48,7 @@ def test_what_is_forbidden_counts_more_and_times_are_those_of_the_zone() -> None
     "wrong", ["someday", "mon 25:00-26:00", "mon-xyz", "10:00", "10:00-10:00", "9:75-10:00"]
 )
 def test_what_cannot_be_read_is_said(wrong: str) -> None:
-    with pytest.raises(UserError, match=r"acting\.allowed: .* is no time: write it as"):
+    with pytest.raises(UserError, match=r"control\.allowed_times: .* is no time: write it as"):
         Schedule.of(wrong, "", "UTC")
     with pytest.raises(UserError, match="there is no 'Moon'"):
         Schedule.of("", "", "Moon")

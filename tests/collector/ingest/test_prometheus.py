@@ -54,7 +54,7 @@ async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlive
         with prometheus({"agents": target}, data=tmp_path / "data") as first:
             config = msgspec.structs.replace(
                 settings(tmp_path / "db"),
-                pull=PullConfig(url=first.url, every_seconds=1.0, settle_seconds=1.0, back_hours=1.0),
+                pull=PullConfig(url=first.url, interval_seconds=1.0, settle_seconds=1.0, backfill_hours=1.0),
             )
             collector = await stack.enter_async_context(running(config, clock=time.time))
             core, registry = collector.core, collector.core.registry

@@ -34,7 +34,7 @@ class Reading:
 
     def __init__(self, core: Core, clock: Clock, store: TinyStore, **pull: Any) -> None:
         self.core, self.clock, self.store = core, clock, store
-        self.settings = PullConfig(every_seconds=EVERY_SECONDS, settle_seconds=0.0, **pull)
+        self.settings = PullConfig(interval_seconds=EVERY_SECONDS, settle_seconds=0.0, **pull)
         self.puller = Puller(core, store, self.settings)
 
     async def look(self, at: float) -> None:
@@ -53,7 +53,7 @@ class Reading:
 async def reading() -> AsyncIterator[Reading]:
     config, clock = settings(), Clock()
     async with open_sqlite(config.history) as history:
-        yield Reading(Core(config, Registry(config), history, clock), clock, TinyStore(), back_hours=2.0)
+        yield Reading(Core(config, Registry(config), history, clock), clock, TinyStore(), backfill_hours=2.0)
 
 
 def scrape(

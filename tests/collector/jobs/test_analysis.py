@@ -184,7 +184,7 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
         hear("alpha", 3, {"web-1": ("web", HUNGRY)}, 0)
         assert await looks() == ["beta"]
         assert core.analysis.latest.services["web"].nodes == 1
-        clock.now += core.config.understanding.anew_seconds
+        clock.now += core.config.analysis.full_pass_seconds
         assert await looks() == ["alpha", "beta"]
 
 

@@ -83,7 +83,7 @@ class Fake:
         await runner.setup()
         try:
             await web.UnixSite(runner, str(socket)).start()
-            yield Settings(name="swarm", managers=f"unix://{socket}", watch_seconds=0.0, **settings)
+            yield Settings(name="swarm", managers=f"unix://{socket}", stable_seconds=0.0, **settings)
         finally:
             await runner.cleanup()
 

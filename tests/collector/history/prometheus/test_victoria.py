@@ -78,7 +78,7 @@ def on_store(path: Path, url: str) -> CollectorConfig:
         plain,
         history=msgspec.structs.replace(plain.history, store="prometheus"),
         store=StoreConfig(url=url),
-        pull=PullConfig(every_seconds=1.0, settle_seconds=0.0, back_hours=3.0),
+        pull=PullConfig(interval_seconds=1.0, settle_seconds=0.0, backfill_hours=3.0),
     )
 
 

@@ -9,7 +9,7 @@ from wire.errors import UserError
     [
         ({"certificate": "x.crt"}, "belong together"),
         ({"key": "x.key"}, "belong together"),
-        ({"client_ca": "ca.crt"}, "needs TLS"),
+        ({"client_ca": "ca.crt"}, "requires TLS"),
     ],
 )
 def test_half_of_what_tls_needs_is_refused(tls: dict[str, str], sentence: str) -> None:

@@ -1,8 +1,14 @@
 import pytest
 
-from collector.config import PlacementConfig
+from collector.config import DriverConfig, PlacementConfig
 from collector.policies.table import POLICIES
 from wire.errors import UserError
+
+
+def test_managers_are_told_apart() -> None:
+    managers = "tcp://10.0.0.1:2376, ,tcp://10.0.0.2:2376 "
+    assert DriverConfig(managers=managers).manager_addresses == ("tcp://10.0.0.1:2376", "tcp://10.0.0.2:2376")
+    assert DriverConfig(managers="").manager_addresses == ()
 
 
 @pytest.mark.parametrize("policy", POLICIES)

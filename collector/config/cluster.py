@@ -1,0 +1,127 @@
+"""How the cluster is understood: liveness, rules for nodes, envelopes, analysis."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from collector.config.section import Section
+from wire.errors import UserError
+from wire.resources import Resource
+
+
+class LivenessConfig(Section, frozen=True):
+    """When a node is suspect, down, or no longer listed."""
+
+    suspect_after_beacons: Annotated[
+        float,
+        Meta(gt=0, le=1000, description="Beacon intervals without a report before a node is suspect."),
+    ] = 2.0
+    down_after_beacons: Annotated[
+        float,
+        Meta(gt=0, le=1000, description="Beacon intervals without a report before a node is down."),
+    ] = 4.0
+    shortest_beacon_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="Lower bound of the beacon interval; also used before a node has reported its own.",
+        ),
+    ] = 5.0
+    forget_after_hours: Annotated[
+        float,
+        Meta(gt=0, le=24 * 366, description="Time without a report before a node is no longer listed."),
+    ] = 6.0
+
+    def __post_init__(self) -> None:
+        if self.down_after_beacons < self.suspect_after_beacons:
+            raise UserError(
+                f"liveness.down_after_beacons ({self.down_after_beacons:g}) must not be below "
+                f"suspect_after_beacons ({self.suspect_after_beacons:g}): a node is suspect before it is down"
+            )
+
+
+class NodeRule(Section, frozen=True):
+    """Labels and traits of the nodes whose name matches a pattern; the last matching rule wins."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    """Added to the labels from the orchestrator."""
+    generation: Literal["any", "nursery", "young", "old"] | None = None
+    accepts: bool | None = None
+    """Whether containers may be placed on it."""
+
+
+class EnvelopeConfig(Section, frozen=True):
+    """What a container needs, from the histograms of all its samples.
+
+    One percentile for all resources is wrong: CPU is shared smoothly, memory kills the container that runs
+    out of it, disk and network are used in bursts.
+    """
+
+    cpu: Annotated[
+        float, Meta(gt=0, le=1, description="Percentile of CPU use that stands for the need of CPU.")
+    ] = 0.90
+    memory: Annotated[
+        float, Meta(gt=0, le=1, description="Percentile of memory use that stands for the need of memory.")
+    ] = 0.99
+    disk: Annotated[float, Meta(gt=0, le=1, description="Percentile of disk bandwidth.")] = 0.90
+    network: Annotated[float, Meta(gt=0, le=1, description="Percentile of network bandwidth.")] = 0.97
+    bursts: Annotated[
+        tuple[Resource, ...],
+        Meta(
+            description="Resources whose need is the mean of the samples above the percentile, instead of the"
+            " percentile itself: it accounts for the size of bursts."
+        ),
+    ] = (Resource.DISK, Resource.NETWORK)
+    window_hours: Annotated[
+        float,
+        Meta(ge=8, le=24, description="Age at which samples are dropped, in steps of eight hours."),
+    ] = 24.0
+    half_life_hours: Annotated[
+        float, Meta(gt=0, le=24 * 366, description="Age at which a sample counts half.")
+    ] = 24.0
+
+
+class AnalysisConfig(Section, frozen=True):
+    """How often services, groups and bottlenecks are analysed."""
+
+    interval_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86_400, description="Time between two passes over the services that changed."),
+    ] = 60.0
+    full_pass_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Time between two passes over every container. 0 makes every pass a full one.",
+        ),
+    ] = 3600.0
+    bottleneck_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=3600,
+            description="Time between two checks for bottlenecks that no single node can detect.",
+        ),
+    ] = 10.0
+    groups: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=8,
+            description="Number of container groups (k-means). 0 chooses the number that fits best.",
+        ),
+    ] = 4
+    profile_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=30 * 86_400,
+            description="Observed container time after which a service counts as known.",
+        ),
+    ] = 600.0
+    forget_services_after_days: Annotated[
+        float,
+        Meta(gt=0, le=366, description="Time after which a service that no longer runs is forgotten."),
+    ] = 30.0

@@ -1,0 +1,271 @@
+"""How decisions are made and carried out: placement, the control loop, the driver."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from collector.config.section import Section
+from wire.errors import UserError
+
+
+class PlacementConfig(Section, frozen=True):
+    """Defaults of placement hints and plans."""
+
+    default_class: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=4,
+            description="Class of a container without the label `wattpack.class`: 1 is never cut, 4 tolerates"
+            " twofold overbooking.",
+        ),
+    ] = 1
+    domain_label: Annotated[
+        str,
+        Meta(description="Node label that names the failure domain: a rack or a zone."),
+    ] = "zone"
+    failure_half_life_hours: Annotated[
+        float,
+        Meta(gt=0, le=24 * 366, description="Age at which a container failure counts half."),
+    ] = 1.0
+    snapshot_seconds: Annotated[
+        float,
+        Meta(ge=0, le=60, description="Maximum age of the snapshot that a decision is made from."),
+    ] = 1.0
+    oldest_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=600,
+            description="Maximum age of the snapshot while a newer one is being taken.",
+        ),
+    ] = 5.0
+    policy: Annotated[
+        str,
+        Meta(description="Policy of requests that do not name one. `GET /v1/policies` lists the policies."),
+    ] = "least-watts"
+    scheduled_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="Time that a pod kube-scheduler asked about is counted on its best node until an"
+            " agent reports it. 0 does not count it.",
+        ),
+    ] = 30.0
+
+    def __post_init__(self) -> None:
+        # Policies import numpy; the commands that only read settings stay without it.
+        from collector.policies.table import POLICIES  # noqa: PLC0415 - said above
+
+        if self.policy not in POLICIES:
+            raise UserError(
+                f"placement.policy: there is no {self.policy!r}: choose one of {', '.join(POLICIES)}"
+            )
+
+
+class ControlConfig(Section, frozen=True):
+    """When plans are made and carried out. With the driver `none` they are only recorded."""
+
+    policy: Annotated[str, Meta(description="Policy that responds to bottlenecks. Empty ignores them.")] = (
+        "draps"
+    )
+    timer_policy: Annotated[
+        str,
+        Meta(
+            description="Policy that runs every `timer_seconds`, such as `least-watts`, `consolidate` or"
+            " `energy4cloud`. Empty runs none."
+        ),
+    ] = ""
+    check_seconds: Annotated[
+        float, Meta(ge=0.1, le=3600, description="Time between two checks for open bottlenecks.")
+    ] = 5.0
+    timer_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="Time between two runs of `timer_policy`.")
+    ] = 300.0
+    refresh_seconds: Annotated[
+        float,
+        Meta(ge=1, le=3600, description="Time between two queries of the orchestrator's state."),
+    ] = 15.0
+    verify_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=3600,
+            description="Time within which agents must report the effect of an action. After it, the action"
+            " is undone.",
+        ),
+    ] = 60.0
+    settle_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Time that a node is left alone after it lost or received a container, so that the"
+            " effect can show.",
+        ),
+    ] = 60.0
+    stale_seconds: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="Maximum age of a node's last report for any action on it."),
+    ] = 60.0
+    max_concurrent_moves: Annotated[
+        int, Meta(ge=1, le=1000, description="Maximum number of containers that move at the same time.")
+    ] = 1
+    max_moves_per_hour: Annotated[
+        int, Meta(ge=0, le=100_000, description="Maximum number of moves within an hour.")
+    ] = 20
+    cool_down_seconds: Annotated[
+        float,
+        Meta(ge=0, le=30 * 86_400, description="Minimum time between two moves of the same service."),
+    ] = 600.0
+    reservation_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Time that room made for a container stays reserved until an agent reports the"
+            " container. A request can set its own.",
+        ),
+    ] = 600.0
+    max_moving_ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Maximum share of a service's replicas that move at the same time; one always may.",
+        ),
+    ] = 0.5
+    max_moving_memory_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1 << 50,
+            description="Maximum memory of containers that move at the same time, since each fills it again.",
+        ),
+    ] = 16 << 30
+    allowed_times: Annotated[
+        str,
+        Meta(
+            description="When actions are allowed, such as `mon-fri 22:00-06:00, sun`, separated by commas."
+            " Empty is always."
+        ),
+    ] = ""
+    forbidden_times: Annotated[
+        str, Meta(description="When actions are forbidden, in the same format. Overrides `allowed_times`.")
+    ] = ""
+    time_zone: Annotated[str, Meta(description="Time zone of these times, such as Europe/Vienna.")] = "UTC"
+    opt_in: Annotated[
+        bool,
+        Meta(description="Act only on services with the label `wattpack.act` = `allowed`."),
+    ] = False
+    lease_file: Annotated[
+        str,
+        Meta(
+            description="SQLite file on a disk that all collectors of the cluster share. Only the collector"
+            " that holds the lease in it acts. Empty puts it beside the history; required with"
+            ' `history.store = "prometheus"`.'
+        ),
+    ] = ""
+    lease_seconds: Annotated[
+        float,
+        Meta(ge=3, le=3600, description="Time without renewal after which the lease is lost."),
+    ] = 30.0
+    keep_decisions: Annotated[
+        int, Meta(ge=10, le=100_000, description="Number of decisions kept in the journal.")
+    ] = 1000
+    keep_input_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1 << 40,
+            description="Maximum size of the snapshots kept with decisions, compressed. Beyond it the oldest"
+            " are deleted.",
+        ),
+    ] = 64 << 20
+
+
+class DriverConfig(Section, frozen=True):
+    """The orchestrator that carries out actions, and its timeouts."""
+
+    name: Annotated[
+        Literal["none", "swarm", "docker", "kubernetes"],
+        Meta(
+            description="`none` only records what it would do. `swarm` uses a manager, `docker` the engine of"
+            " each host, `kubernetes` the API server (install wattpack[kubernetes])."
+        ),
+    ] = "none"
+    managers: Annotated[
+        str,
+        Meta(
+            description="Addresses of Swarm managers, separated by commas, such as"
+            " unix:///var/run/docker.sock or tcp://10.0.0.1:2376. The next is tried if one does not answer."
+        ),
+    ] = "unix:///var/run/docker.sock"
+    engines: Annotated[
+        dict[str, str],
+        Meta(
+            description='`[driver.engines]`: the engine of each host, such as web1 = "tcp://10.0.0.11:2376".'
+            " `docker` needs all hosts, `swarm` those whose limits may be cut."
+        ),
+    ] = field(default_factory=dict)
+    ca_file: Annotated[str, Meta(description="CA file for tcp:// addresses, in PEM. Empty disables TLS.")] = (
+        ""
+    )
+    cert_file: Annotated[str, Meta(description="Client certificate file for tcp:// addresses, in PEM.")] = ""
+    key_file: Annotated[str, Meta(description="Key file of `cert_file`, if that does not hold the key.")] = ""
+    kubeconfig: Annotated[
+        str,
+        Meta(
+            description="Kubernetes configuration file. Empty uses the pod's service account, or else"
+            " kubectl's default."
+        ),
+    ] = ""
+    request_seconds: Annotated[float, Meta(gt=0, le=600, description="Timeout of one request.")] = 10.0
+    healthy_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="Time within which a started container must be healthy, or the move is undone.",
+        ),
+    ] = 60.0
+    stable_seconds: Annotated[
+        float,
+        Meta(ge=0, le=600, description="Time that a started container must stay healthy to count as moved."),
+    ] = 5.0
+    drain_seconds: Annotated[
+        float, Meta(gt=0, le=86_400, description="Time within which a drained node must be empty.")
+    ] = 300.0
+    avoid_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Time that hints, and kube-scheduler through the extender, keep a moved service away"
+            " from its previous node.",
+        ),
+    ] = 600.0
+    power_off_command: Annotated[
+        str,
+        Meta(
+            description="Command that switches a node off, called with the node's name. Empty never switches"
+            " one off."
+        ),
+    ] = ""
+    power_on_command: Annotated[
+        str, Meta(description="Command that switches a node on, called with the node's name.")
+    ] = ""
+    power_grace_seconds: Annotated[
+        float,
+        Meta(ge=0, le=3600, description="Time between the end of the last container and the command."),
+    ] = 10.0
+    power_seconds: Annotated[
+        float,
+        Meta(gt=0, le=86_400, description="Timeout of the command, and of the node's change of state."),
+    ] = 300.0
+
+    @property
+    def manager_addresses(self) -> tuple[str, ...]:
+        """`managers` one by one."""
+        return tuple(address for each in self.managers.split(",") if (address := each.strip()))

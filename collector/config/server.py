@@ -1,0 +1,117 @@
+"""What the collector serves: address, TLS, tokens, and limits on what is accepted."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from collector.config.section import Section
+from wire.address import COLLECTOR_DEFAULT, parse_address
+from wire.errors import UserError
+
+
+class HttpConfig(Section, frozen=True):
+    """The API, the page and `/metrics`."""
+
+    listen: Annotated[
+        str,
+        Meta(
+            description="Address to listen on, host:port. An address that other machines can reach requires"
+            " tokens and TLS."
+        ),
+    ] = COLLECTOR_DEFAULT
+    names: Annotated[
+        str,
+        Meta(
+            description="Host names of the collector, separated by commas. Requests with any other host name"
+            " are refused. IP addresses need not be listed."
+        ),
+    ] = ""
+    insecure_plaintext: Annotated[
+        bool,
+        Meta(
+            description="Allow an address that other machines can reach without TLS. Anyone on the network"
+            " path can then read the tokens."
+        ),
+    ] = False
+    max_body_bytes: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            le=1 << 30,
+            description="Maximum size of a request body after decompression. Larger bodies get status 413.",
+        ),
+    ] = 8 << 20
+
+    body_timeout_seconds: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="Maximum time to receive a body. Slower requests get status 408."),
+    ] = 20.0
+    max_streams: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000,
+            description="Maximum number of clients of `/v1/stream`. Further ones get status 429.",
+        ),
+    ] = 100
+
+    def __post_init__(self) -> None:
+        parse_address(self.listen)
+
+    @property
+    def other_names(self) -> frozenset[str]:
+        """`names` one by one, in lower case."""
+        return frozenset(name for each in self.names.split(",") if (name := each.strip().lower()))
+
+
+class TlsConfig(Section, frozen=True):
+    """TLS of the server. A renewed file is used from the next connection on."""
+
+    certificate: Annotated[
+        str, Meta(description="Certificate file in PEM, with intermediate certificates. Empty disables TLS.")
+    ] = ""
+    key: Annotated[str, Meta(description="Private key file in PEM, without a password.")] = ""
+    client_ca: Annotated[
+        str,
+        Meta(
+            description="CA file for client certificates of nodes, in PEM. A node whose certificate carries"
+            " its name needs no token. Empty accepts no client certificates."
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.certificate) != bool(self.key):
+            raise UserError("tls.certificate and tls.key belong together: set both, or none")
+        if self.client_ca and not self.certificate:
+            raise UserError("tls.client_ca requires TLS: set tls.certificate and tls.key")
+
+
+class AccessConfig(Section, frozen=True):
+    """Who may report and query."""
+
+    tokens: Annotated[
+        str,
+        Meta(
+            description="Token file, managed by `wattpack token`. If it exists, every path except `/healthz`"
+            " and `/readyz` requires a token. Empty never requires one."
+        ),
+    ] = "/var/lib/wattpack/tokens.jsonl"
+
+
+class IngestConfig(Section, frozen=True):
+    """Limits on reports that wait to be written. Beyond them the status is 429, and agents retry."""
+
+    max_waiting_reports: Annotated[
+        int, Meta(ge=100, le=1_000_000, description="Maximum number of waiting reports of all nodes.")
+    ] = 5000
+    max_waiting_reports_per_node: Annotated[
+        int, Meta(ge=100, le=1_000_000, description="Maximum number of waiting reports of one node.")
+    ] = 300
+    max_waiting_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            le=1 << 40,
+            description="Maximum total size of bodies that are being received or wait, after decompression.",
+        ),
+    ] = 64 << 20

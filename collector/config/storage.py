@@ -1,0 +1,107 @@
+"""Where data is kept, and where nodes are read from that do not push."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from collector.config.section import Section
+
+
+class EndpointConfig(Section, frozen=True):
+    """A server that the collector connects to over HTTP, with its credentials."""
+
+    url: Annotated[
+        str, Meta(description="URL of the server, such as http://prometheus:9090. Empty disables it.")
+    ] = ""
+    username: Annotated[str, Meta(description="User name for basic authentication. Empty sends none.")] = ""
+    password_file: Annotated[str, Meta(description="File with the password for basic authentication.")] = ""
+    token_file: Annotated[
+        str, Meta(description="File with a bearer token. Excludes `username` and `password_file`.")
+    ] = ""
+    ca_file: Annotated[
+        str, Meta(description="CA file for the server's certificate, in PEM. Empty uses the system's CAs.")
+    ] = ""
+    cert_file: Annotated[
+        str, Meta(description="Client certificate file, in PEM. Empty sends no certificate.")
+    ] = ""
+    key_file: Annotated[str, Meta(description="Key file of `cert_file`, if that does not hold the key.")] = ""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Timeout of one request.")] = 30.0
+
+
+class HistoryConfig(Section, frozen=True):
+    """The history on disk."""
+
+    store: Annotated[
+        Literal["sqlite", "prometheus"],
+        Meta(
+            description="`sqlite` requires no other service. `prometheus` also sends all time series to the"
+            " store in `[store]`; the SQLite file then keeps the last hours and everything that is not a time"
+            " series."
+        ),
+    ] = "sqlite"
+    path: Annotated[
+        str,
+        Meta(
+            description="SQLite file. `:memory:` keeps nothing on disk. A missing directory is created."
+        ),
+    ] = "/var/lib/wattpack/collector.db"
+    retention_hours: Annotated[float, Meta(gt=0, le=24 * 366, description="Retention of samples.")] = 6.0
+    detail_days: Annotated[
+        float,
+        Meta(gt=0, le=3660, description="Retention of five-minute means, maxima and energy."),
+    ] = 30.0
+    hourly_days: Annotated[
+        float, Meta(gt=0, le=3660, description="Retention of hourly means, maxima and energy.")
+    ] = 366.0
+    max_size_bytes: Annotated[
+        int,
+        Meta(
+            ge=16 << 20,
+            le=1 << 50,
+            description="Maximum size of the file and its write-ahead log. Near it, the oldest samples are"
+            " deleted before their retention ends.",
+        ),
+    ] = 4 << 30
+
+
+class StoreConfig(EndpointConfig, frozen=True):
+    """The Prometheus-compatible store of `history.store`: written by remote write, queried by PromQL."""
+
+    write_url: Annotated[
+        str, Meta(description="Remote write URL, if it is not `/api/v1/write` below `url`.")
+    ] = ""
+    outbox_max_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            le=1 << 40,
+            description="Maximum size on disk of samples that the store has not accepted yet. Beyond it the"
+            " oldest are deleted.",
+        ),
+    ] = 256 << 20
+
+
+class PullConfig(EndpointConfig, frozen=True):
+    """Nodes that are read from a Prometheus which scrapes their agents, instead of reporting here.
+
+    With `history.store = "prometheus"` and no `url`, that store is read, so that this collector also knows
+    the nodes of other collectors that write to it.
+    """
+
+    interval_seconds: Annotated[float, Meta(ge=1, le=3600, description="Time between two queries.")] = 15.0
+    settle_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=300,
+            description="Delay before samples are read, because a scrape takes time to become visible.",
+        ),
+    ] = 5.0
+    node_label: Annotated[
+        str,
+        Meta(description="Label that holds the node's name.", pattern="^[a-zA-Z_][a-zA-Z0-9_]*$"),
+    ] = "instance"
+    backfill_hours: Annotated[
+        float,
+        Meta(ge=0, le=24 * 31, description="How much of the past is read for a node that is new here."),
+    ] = 24.0
