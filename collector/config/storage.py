@@ -41,9 +41,7 @@ class HistoryConfig(Section, frozen=True):
     ] = "sqlite"
     path: Annotated[
         str,
-        Meta(
-            description="SQLite file. `:memory:` keeps nothing on disk. A missing directory is created."
-        ),
+        Meta(description="SQLite file. `:memory:` keeps nothing on disk. A missing directory is created."),
     ] = "/var/lib/wattpack/collector.db"
     retention_hours: Annotated[float, Meta(gt=0, le=24 * 366, description="Retention of samples.")] = 6.0
     detail_days: Annotated[
