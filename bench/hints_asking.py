@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 
 from bench.hints_cluster import BEGIN_SECONDS, cluster, service_name
+from collector.api.context import Api
 from collector.common.outages import Outages
 from collector.config import AccessConfig, CollectorConfig, HttpConfig
+from collector.control.loop import acting
 from collector.core.parts import Core
 from collector.core.snapshots import SnapshotCache
 from collector.history.table import open_history
@@ -75,7 +77,11 @@ async def serve(nodes: int, containers: int) -> None:
     async with open_history(config, Outages(), lambda: BEGIN_SECONDS) as history:
         sight = Fixed(cluster(nodes, containers))
         core = Core(config, Registry(config), history, lambda: BEGIN_SECONDS, snapshots=sight)
-        async with serving(make_app(core), parse_address(config.http.listen), "http.listen") as address:
+        listen = parse_address(config.http.listen)
+        async with (
+            acting(core) as control,
+            serving(make_app(Api.of(core, control)), listen, "http.listen") as address,
+        ):
             print(f"{_LISTENING}{address}", flush=True)
             await asyncio.to_thread(sys.stdin.read)
 

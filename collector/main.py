@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from collector.api.context import Api
 from collector.api.metrics import REGISTRY, registry_of
 from collector.api.stream import watching
 from collector.api.table import ROUTES
@@ -54,12 +55,14 @@ async def running(
     async with open_history(config, troubles, clock) as history:
         core = Core(config, Registry(config), history, clock, outages=troubles)
         await _remember(core)
-        app, listen = make_app(core, opened.tokens), parse_address(config.http.listen)
+        listen = parse_address(config.http.listen)
         async with (
             understanding(core),
-            acting(core),
+            acting(core) as control,
             watching(core),
-            serving(app, listen, "http.listen", tls=opened.tls) as address,
+            serving(
+                make_app(Api.of(core, control), opened.tokens), listen, "http.listen", tls=opened.tls
+            ) as address,
             pulling(core),
         ):
             keeping = [asyncio.create_task(_keep_tidy(core)), asyncio.create_task(keep_sums(core))]
@@ -80,25 +83,25 @@ async def _remember(core: Core) -> None:
     core.registry.tidy(core.clock())
 
 
-def make_app(core: Core, tokens: TokenFile | None = None) -> web.Application:
+def make_app(api: Api, tokens: TokenFile | None = None) -> web.Application:
     """The web application of a collector: its routes behind its door."""
     scopes = {(route.method, route.path): route.scope for route in ROUTES}
     app = web.Application(
         middlewares=[
             problems(route.path for route in ROUTES),
-            called_by_name(core.config.http),
-            guarded(scopes, tokens, core.clock),
+            called_by_name(api.config.http),
+            guarded(scopes, tokens, api.clock),
         ]
     )
-    app[REGISTRY] = registry_of(core)
-    app[WAITING] = Backpressure(core.config.ingest)
+    app[REGISTRY] = registry_of(api)
+    app[WAITING] = Backpressure(api.config.ingest)
 
     async def hang_up(_app: web.Application) -> None:
-        core.events.end("the collector stops: connect again in a while")
+        api.events.end("the collector stops: connect again in a while")
 
     app.on_shutdown.append(hang_up)
     for route in ROUTES:
-        handler = _handler(core, route)
+        handler = _handler(api, route)
         if route.method == "GET":
             app.router.add_get(route.path, handler)
         else:
@@ -106,9 +109,9 @@ def make_app(core: Core, tokens: TokenFile | None = None) -> web.Application:
     return app
 
 
-def _handler(core: Core, route: Route) -> Handler:
+def _handler(api: Api, route: Route) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
-        return await route.serve(core, request)
+        return await route.serve(api, request)
 
     return handler
 

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from collector.api.context import Api
 from collector.common.errors import ApiError
+from collector.control.loop import ControlLoop
 from collector.control.make_room import asked, room
 from collector.control.records import Decision, Pause
 from collector.control.situation import Situation
@@ -95,8 +97,12 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _situation(core: Core) -> Situation:
-    assert core.acting.loop is not None, "acting begins before anything is served"
-    return core.acting.loop.actor.situation
+    return _control(core).actor.situation
+
+
+def _control(core: Core) -> ControlLoop:
+    assert isinstance(core, Api), "the routes are served with the control loop beside the core"
+    return core.control
 
 
 async def decisions(core: Core, query: DecisionsQuery) -> Decisions:
@@ -139,8 +145,7 @@ async def replay(core: Core, query: ReplayQuery) -> Replayed:
 
 async def make_room(core: Core, question: PlacementQuestion) -> Decision:
     """Cut or move what stands in the way of a container."""
-    assert core.acting.loop is not None
-    return await core.acting.loop.make_room(question)
+    return await _control(core).make_room(question)
 
 
 async def standing(core: Core, _query: NoQuery) -> ActingNow:

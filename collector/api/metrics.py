@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from collector.analysis.analysis import Analysis
 from collector.api.answers import AlertState, State
 from collector.api.cluster import ClusterSummary, added_up
+from collector.api.context import Api
 from collector.common.outages import Dependency
 from collector.control.actor import Actor
 from collector.control.records import StepState, Trigger
@@ -260,18 +261,18 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
 )
 
 
-class _FromCore(Collector):
+class _FromApi(Collector):
     """The families of one scrape, read off the running collector."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, api: Api) -> None:
+        self._api = api
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: the registry would otherwise collect once to learn the names."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        core, tally = self._core, self._core.counters
+        core, tally, actor = self._api, self._api.counters, self._api.control.actor
         now = Now(
             core.registry.container_count(), tally.sequence_gaps, core.history.kept(), core.analysis.latest
         )
@@ -285,19 +286,16 @@ class _FromCore(Collector):
         yield from families(_ALERT_METRICS, core.registry.alert_count().items())
         yield from families(_REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in ReportOutcome])
         yield from families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in ReportKind])
-        actors = [] if core.acting.loop is None else [core.acting.loop.actor]
-        yield from families(_ACTING_METRICS, actors)
-        yield from families(
-            _DECISION_METRICS, [each for actor in actors for each in actor.decider.decided.items()]
-        )
-        yield from families(_STEP_METRICS, [each for actor in actors for each in actor.hands.ended.items()])
+        yield from families(_ACTING_METRICS, [actor])
+        yield from families(_DECISION_METRICS, actor.decider.decided.items())
+        yield from families(_STEP_METRICS, actor.hands.ended.items())
 
 
-def registry_of(core: Core) -> CollectorRegistry:
+def registry_of(api: Api) -> CollectorRegistry:
     """All that a scrape of this collector shows."""
     registry = CollectorRegistry()
-    registry.register(_FromCore(core))
-    registry.register(core.counters.ingest_duration)
+    registry.register(_FromApi(api))
+    registry.register(api.counters.ingest_duration)
     ProcessCollector(registry=registry)
     return registry
 

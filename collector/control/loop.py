@@ -136,7 +136,6 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
             lease = Lease(lease_path(core.config), holder, settings.lease_seconds, core.clock)
             core.outages.watch(Dependency.DRIVER)
         loop = ControlLoop(core, Actor.of(core, hands, journal, lease))
-        core.acting.loop = loop
         await loop.renew()
         rhythms = [
             asyncio.create_task(_every(settings.lease_seconds / _RENEWALS, loop.renew)),

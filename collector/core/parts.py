@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 
@@ -16,9 +15,6 @@ from collector.history.interface import History
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
 from collector.web.event_stream import EventStream
-
-if TYPE_CHECKING:
-    from collector.control.loop import ControlLoop
 
 INGEST_DURATION = (
     "wattpack_collector_ingest_duration_seconds",
@@ -56,13 +52,6 @@ class IngestCounters:
     )
 
 
-@dataclass(slots=True)
-class Will:
-    """What acts for a collector, once it has begun to."""
-
-    loop: "ControlLoop | None" = None
-
-
 @dataclass(frozen=True, slots=True)
 class Core:
     """One collector: its settings, what it knows now, what it remembers, and the time."""
@@ -75,7 +64,6 @@ class Core:
     analysis: LatestAnalysis = field(default_factory=LatestAnalysis)
     outages: Outages = field(default_factory=Outages)
     events: EventStream = field(default_factory=EventStream)
-    acting: Will = field(default_factory=Will)
     reservations: Reservations = field(default_factory=Reservations)
     """What was decided lately and is not seen yet."""
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
