@@ -17,8 +17,7 @@ from collector.core.parts import Core
 from collector.placement.answers import Act
 from collector.placement.question import PlacementQuestion
 from collector.placement.ranking import act
-from collector.policies.resolve import PolicyChoice, read_settings
-from collector.policies.table import POLICIES
+from collector.policies.resolve import resolve
 from collector.snapshot.codec import unpack
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, refused
 from collector.web.scopes import Scope
@@ -133,8 +132,7 @@ async def replay(core: Core, query: ReplayQuery) -> Replayed:
     packed = await journal.input_of(found.id)
     if packed is None:
         raise ApiError(HTTPStatus.GONE, "what this decision was made from is not kept any more", "id")
-    policy = POLICIES[found.policy]
-    who, snapshot = PolicyChoice(policy, read_settings(policy, found.settings, "settings")), unpack(packed)
+    who, snapshot = resolve(found.policy, found.settings), unpack(packed)
     if found.request is None:
         plan = await asyncio.to_thread(who.rebalance, snapshot)
     else:

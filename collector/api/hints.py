@@ -21,7 +21,7 @@ from collector.placement.answers import (
     ReservationList,
 )
 from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
-from collector.placement.question import PlacementQuestion, chosen, understood
+from collector.placement.question import PlacementQuestion, resolve_policy, understood
 from collector.placement.ranking import hint, rank
 from collector.placement.reservations import PendingPlacement
 from collector.placement.seeing import seen
@@ -62,10 +62,8 @@ async def place(core: Core, request: web.Request) -> web.Response:
 
 def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
     """Where something should go. The event loop waits for this: it takes some milliseconds at most."""
-    policy, settings = chosen(core.config, question.policy, question.settings)
-    if policy.place is None:
-        detail = f"{policy.name} makes plans but ranks no nodes: /v1/policies says which do"
-        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.policy")
+    chosen = resolve_policy(core.config, question.policy, question.settings, "place")
+    policy, settings = chosen.policy, chosen.settings
     now = core.clock()
     request, assumed = understood(question, snapshot, core.config.placement.default_class)
     left = core.reservations.left_by([question.service], now) if question.service else frozenset[str]()
@@ -94,12 +92,9 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
 async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     """What a policy would move now."""
     given = question.settings if question.moves is None else question.settings | {"moves": question.moves}
-    policy, settings = chosen(core.config, question.policy, given)
-    if policy.rebalance is None:
-        detail = f"{policy.name} ranks nodes but makes no plans: /v1/policies says which do"
-        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.policy")
+    chosen = resolve_policy(core.config, question.policy, given, "rebalance")
     # A plan over a large cluster takes seconds.
-    return await asyncio.to_thread(plan, await seen(core), policy, settings)
+    return await asyncio.to_thread(plan, await seen(core), chosen)
 
 
 async def propose(core: Core, _query: NoQuery) -> Proposals:

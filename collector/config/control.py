@@ -56,12 +56,12 @@ class PlacementConfig(Section, frozen=True):
 
     def __post_init__(self) -> None:
         # Policies import numpy; the commands that only read settings stay without it.
-        from collector.policies.table import POLICIES  # noqa: PLC0415 - said above
+        from collector.policies.resolve import find_policy  # noqa: PLC0415 - said above
 
-        if self.policy not in POLICIES:
-            raise UserError(
-                f"placement.policy: there is no {self.policy!r}: choose one of {', '.join(POLICIES)}"
-            )
+        try:
+            find_policy(self.policy, "place")
+        except UserError as error:
+            raise UserError(f"placement.policy: {error}") from error
 
 
 class ControlConfig(Section, frozen=True):

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import msgspec
 
 from collector.common.outages import Dependency
+from collector.config import CollectorConfig
 from collector.control.actor import Actor
 from collector.control.follow_up import follow_up
 from collector.control.journal import Journal
@@ -21,7 +22,8 @@ from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.interface import HistoryUnavailable
 from collector.placement.question import PlacementQuestion
-from collector.policies.resolve import PolicyChoice, choose
+from collector.policies.resolve import PolicyChoice, SettingsError, resolve
+from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +37,8 @@ class ControlLoop:
     def __init__(self, core: Core, actor: Actor) -> None:
         config = core.config
         self._core, self._settings = core, config.control
-        self._healer = choose(config, config.control.policy, "control.policy")
-        self._planner = choose(config, config.control.timer_policy, "control.timer_policy")
+        self._healer = _resolve(config, config.control.policy, "control.policy")
+        self._planner = _resolve(config, config.control.timer_policy, "control.timer_policy")
         self._asked_at = core.clock()
         self._seen_at = 0.0
         self._recovered = False
@@ -116,6 +118,18 @@ class ControlLoop:
         )
         if decision is not None:
             await self.actor.hands.carry_out(decision)
+
+
+def _resolve(config: CollectorConfig, name: str, key: str) -> PolicyChoice | None:
+    """Return the policy of this name as configured, or None if the name is empty."""
+    if not name:
+        return None
+    try:
+        return resolve(name, config.policies.get(name, {}), "rebalance")
+    except SettingsError as error:
+        raise UserError(f"policies.{name}: {error}") from error
+    except UserError as error:
+        raise UserError(f"{key}: {error}") from error
 
 
 @asynccontextmanager

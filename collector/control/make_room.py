@@ -2,15 +2,13 @@
 
 import logging
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
-from collector.common.errors import ApiError
 from collector.config import CollectorConfig
 from collector.control.records import DecisionOutcome
-from collector.placement.question import PlacementQuestion, chosen, understood
+from collector.placement.question import PlacementQuestion, resolve_policy, understood
 from collector.placement.reservations import Reservations
 from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice
@@ -33,18 +31,14 @@ class RoomPlan:
 
 
 def by_whom(question: PlacementQuestion, config: CollectorConfig) -> PolicyChoice:
-    """The policy that makes room; raises `ApiError` if it ranks no nodes."""
-    policy, settings = chosen(config, question.policy or _DEFAULT, question.settings)
-    if policy.place is None:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{policy.name} ranks no nodes: choose another", "$.policy")
-    return PolicyChoice(policy, settings)
+    """The policy that makes room; raises `ApiError` if there is no such policy."""
+    return resolve_policy(config, question.policy or _DEFAULT, question.settings, "place")
 
 
 def room(snapshot: Snapshot, question: PlacementQuestion, who: PolicyChoice, default_class: int) -> RoomPlan:
     """What must be done before the container fits on the best node."""
-    assert who.policy.place is not None
     request, _ = understood(question, snapshot, default_class)
-    ranking = who.policy.place(snapshot, request, who.settings)
+    ranking = who.place(snapshot, request)
     if ranking.best is None:
         return RoomPlan(Plan(left=("it fits nowhere, whatever is cut, moved or ended",)))
     best = snapshot.nodes.names[ranking.best]

@@ -10,7 +10,8 @@ from collector.placement.answers import PlanHint, PolicyInfo, Proposal, Proposal
 from collector.placement.question import Name
 from collector.placement.ranking import act
 from collector.policies.draps import propose
-from collector.policies.interface import Policy, PolicySettings, Stability
+from collector.policies.interface import PolicySettings, Stability
+from collector.policies.resolve import PolicyChoice
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
@@ -27,12 +28,11 @@ class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """No more moves than these: the same as the setting of this name, for policies that have it."""
 
 
-def plan(snapshot: Snapshot, policy: Policy, settings: PolicySettings) -> PlanHint:
+def plan(snapshot: Snapshot, chosen: PolicyChoice) -> PlanHint:
     """What a policy would do now."""
-    assert policy.rebalance is not None
-    made = policy.rebalance(snapshot, settings)
+    made = chosen.rebalance(snapshot)
     return PlanHint(
-        policy=policy.name,
+        policy=chosen.policy.name,
         at=snapshot.at,
         actions=tuple(act(snapshot, action) for action in made.actions),
         reasons=made.reasons,

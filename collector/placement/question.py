@@ -13,8 +13,8 @@ from collector.common.errors import ApiError, what_and_where
 from collector.config import CollectorConfig
 from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
-from collector.policies.interface import Constraint, Operator, Policy, PolicySettings, Request
-from collector.policies.table import POLICIES
+from collector.policies.interface import Constraint, Operator, Request
+from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
 from collector.snapshot.assembly import Four
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
@@ -64,28 +64,22 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """The best node is kept for it for so long, or until it is seen there: others see the node fuller."""
 
 
-def chosen(
-    config: CollectorConfig, name: str | None, settings: Mapping[str, Any]
-) -> tuple[Policy, PolicySettings]:
-    """A policy and its settings, those not told as configured.
+def resolve_policy(
+    config: CollectorConfig, name: str | None, settings: Mapping[str, Any], ability: Ability
+) -> PolicyChoice:
+    """Return the policy that a request names, or the configured one, with its settings.
 
-    Raises `ApiError` where there is none of this name, or a setting is wrong.
+    Settings that the request leaves out are as configured. Raise `ApiError` if a name or a setting is wrong.
     """
     name = name or config.placement.policy
-    policy = POLICIES.get(name)
-    if policy is None:
-        there_are = ", ".join(POLICIES)
-        raise ApiError(
-            HTTPStatus.BAD_REQUEST, f"there is no policy {name}: there are {there_are}", "$.policy"
-        )
     try:
-        return policy, msgspec.convert({**config.policies.get(name, {}), **settings}, policy.settings)
-    except msgspec.ValidationError as error:
-        what, where = what_and_where(error)
+        return resolve(name, {**config.policies.get(name, {}), **settings}, ability)
+    except SettingsError as invalid:
+        what, where = what_and_where(invalid.error)
         path = f"$.settings{where.removeprefix('$')}"
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{what} - at `{path}`", path) from error
-    except UserError as complaint:
-        raise ApiError(HTTPStatus.BAD_REQUEST, str(complaint), "$.settings") from complaint
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{what} - at `{path}`", path) from invalid
+    except UserError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.policy") from error
 
 
 def parse_constraint(text: str) -> Constraint:

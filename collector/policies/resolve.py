@@ -1,48 +1,79 @@
-"""The policy that decides, with its settings as configured."""
+"""Resolve a policy from its name and settings, as a settings file, a request or a scenario gives them."""
 
+import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from collector.config import CollectorConfig
-from collector.policies.interface import Plan, Policy, PolicySettings
+from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Request
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 
+Ability = Literal["place", "rebalance"]
+_LACKS: Mapping[Ability, str] = {"place": "does not place containers", "rebalance": "does not make plans"}
+
+
+class SettingsError(UserError):
+    """Settings that a policy does not accept."""
+
+    def __init__(self, error: msgspec.ValidationError) -> None:
+        super().__init__(f"{error} (GET /v1/policies lists the settings of each policy)")
+        self.error = error
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
-    """A policy that can make plans, and its settings."""
+    """A policy with its settings."""
 
     policy: Policy
     settings: PolicySettings
 
+    def place(self, snapshot: Snapshot, request: Request) -> Ranking:
+        """Rank the nodes for a request."""
+        assert self.policy.place is not None
+        return self.policy.place(snapshot, request, self.settings)
+
     def rebalance(self, snapshot: Snapshot) -> Plan:
-        """What it would do now."""
+        """Plan what to move."""
         assert self.policy.rebalance is not None
         return self.policy.rebalance(snapshot, self.settings)
 
 
-def choose(config: CollectorConfig, name: str, key: str) -> PolicyChoice | None:
-    """The policy that a key names, None if it is empty; raises `UserError` if it cannot be."""
-    if not name:
-        return None
-    planners = [policy.name for policy in POLICIES.values() if policy.rebalance is not None]
-    if name not in planners:
-        raise UserError(f"{key}: {name!r} makes no plans: choose one of {', '.join(planners)}")
-    return PolicyChoice(POLICIES[name], settings_of(config, name))
+def find_policy(name: str, ability: Ability | None = None, *, aliases: Iterable[str] = ()) -> Policy:
+    """Return the policy of this name. Raise `UserError` if there is none or it lacks the ability.
+
+    `aliases` are other names that the user could have meant.
+    """
+    policy = POLICIES.get(name)
+    if policy is None:
+        names = [*POLICIES, *aliases]
+        near = difflib.get_close_matches(name, names, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}"
+        raise UserError(f"there is no policy {name!r}: {advice}")
+    if ability is not None and getattr(policy, ability) is None:
+        able = ", ".join(each.name for each in POLICIES.values() if getattr(each, ability) is not None)
+        raise UserError(f"policy {name!r} {_LACKS[ability]}: choose one of {able}")
+    return policy
 
 
-def settings_of(config: CollectorConfig, name: str) -> PolicySettings:
-    """A policy's settings as configured; raises `UserError` where they cannot be."""
-    return read_settings(POLICIES[name], config.policies.get(name, {}), f"policies.{name}")
+def resolve(
+    name: str,
+    settings: Mapping[str, Any],
+    ability: Ability | None = None,
+    *,
+    aliases: Iterable[str] = (),
+    strict: bool = True,
+) -> PolicyChoice:
+    """Return the policy of this name with these settings; the others have their defaults.
 
-
-def read_settings(policy: Policy, told: dict[str, Any], key: str) -> PolicySettings:
-    """Settings as they are written down; raises `UserError` where they cannot be."""
+    Raise `UserError` if there is no such policy, `SettingsError` for its settings. Without `strict`,
+    numbers and booleans may be written as strings.
+    """
+    policy = find_policy(name, ability, aliases=aliases)
     try:
-        return msgspec.convert(told, policy.settings)
+        return PolicyChoice(policy, msgspec.convert(settings, policy.settings, strict=strict))
     except msgspec.ValidationError as error:
-        raise UserError(f"{key}: {error}: GET /v1/policies lists what can be set") from error
+        raise SettingsError(error) from error

@@ -1,13 +1,11 @@
 """From the names that a person writes to policies with their settings."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from collector.policies.interface import Policy
-from collector.policies.table import POLICIES
+from collector.policies.resolve import SettingsError, resolve
 from replay.setup.scenario import Choice, Learning, Scenario, Simulation
 from replay.simulation.run import Contender
 from wire.errors import UserError
@@ -24,12 +22,15 @@ def contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
 def _contender(text: str, scenario: Scenario) -> Contender:
     name, *assignments = text.split(":")
     choice = scenario.policies.get(name, Choice(policy=name))
-    policy = _policy(choice.policy, scenario.policies)
     given = {**choice.settings, **dict(_assigned(text, each) for each in assignments)}
+    try:
+        resolved = resolve(choice.policy, given, aliases=scenario.policies, strict=False)
+    except SettingsError as invalid:
+        raise UserError(f"the settings of {text}: {invalid.error}") from None
     return Contender(
         name=text,
-        policy=policy,
-        settings=_converted(given, policy.settings, f"the settings of {text}"),
+        policy=resolved.policy,
+        settings=resolved.settings,
         learning=_converted(
             {**msgspec.structs.asdict(scenario.learning), **choice.learning},
             Learning,
@@ -41,15 +42,6 @@ def _contender(text: str, scenario: Scenario) -> Contender:
             f"the simulation of {text}",
         ),
     )
-
-
-def _policy(name: str, aliases: Mapping[str, Choice]) -> Policy:
-    if name in POLICIES:
-        return POLICIES[name]
-    known = [*POLICIES, *aliases]
-    near = difflib.get_close_matches(name, known, n=1)
-    advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    raise UserError(f"there is no policy {name!r}: {advice}")
 
 
 def _assigned(text: str, assignment: str) -> tuple[str, str]:

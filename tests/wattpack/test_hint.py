@@ -100,7 +100,7 @@ async def test_a_plan_is_told_with_its_reasons(collector: Client, capsys: pytest
 
 async def test_what_is_wrong_is_one_sentence(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert "say what wants a place" in await complained(collector, capsys, "hint")
-    assert "there is no policy best" in await complained(collector, capsys, "hint", "a", "--policy", "best")
+    assert "there is no policy 'best'" in await complained(collector, capsys, "hint", "a", "--policy", "best")
     assert "is no size" in await complained(collector, capsys, "hint", "--memory", "much")
     assert "write KEY=VALUE" in await complained(collector, capsys, "plan", "--setting", "moves")
     refused = await complained(collector, capsys, "plan", "--policy", "draps", "--setting", "moves=x")

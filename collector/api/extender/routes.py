@@ -28,7 +28,7 @@ from collector.api.extender.scheduling import points, sort_out
 from collector.api.extender.watcher import WatcherMetrics, load
 from collector.common.errors import ApiError
 from collector.core.parts import Core
-from collector.placement.question import chosen
+from collector.placement.question import resolve_policy
 from collector.placement.ranking import rank
 from collector.placement.seeing import seen
 from collector.policies.interface import Ranking
@@ -68,9 +68,8 @@ class WatcherQuery(msgspec.Struct, frozen=True):
 async def _judged(
     core: Core, pod: SchedulerPod, policy_name: str | None
 ) -> tuple[Snapshot, PodRequest, Ranking]:
-    policy, settings = chosen(core.config, policy_name, {})
-    if policy.place is None:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{policy.name} makes plans but ranks no nodes", "policy")
+    chosen = resolve_policy(core.config, policy_name, {}, "place")
+    policy, settings = chosen.policy, chosen.settings
     # Asked again about the same pod, what was answered before no longer counts.
     core.reservations.release(_name(pod))
     snapshot = await seen(core)
