@@ -20,7 +20,7 @@ from collector.config import AccessConfig, CollectorConfig, HttpConfig
 from collector.control.loop import acting
 from collector.core.parts import Core
 from collector.core.snapshots import SnapshotCache
-from collector.history.table import open_history
+from collector.history.factory import open_history
 from collector.live.board import LiveTables
 from collector.live.registry import Registry
 from collector.main import make_app

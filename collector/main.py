@@ -17,8 +17,8 @@ from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.control.loop import acting
 from collector.core.parts import Core
+from collector.history.factory import open_history
 from collector.history.interface import HistoryUnavailable
-from collector.history.table import open_history
 from collector.ingest.pull import pulling
 from collector.ingest.push import keep_sums
 from collector.jobs.analysis import understanding
@@ -76,10 +76,10 @@ async def running(
 
 async def _remember(core: Core) -> None:
     """Know what was known when the collector was last stopped, or killed."""
-    recollection = await core.history.recall()
-    for received in recollection.reports:
+    stored = await core.history.load_state()
+    for received in stored.reports:
         core.registry.apply(received.report, received.received_at)
-    core.registry.restore(recollection.alerts, recollection.usage, recollection.usage_words)
+    core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
     core.registry.tidy(core.clock())
 
 
@@ -122,7 +122,7 @@ async def _keep_tidy(core: Core) -> None:
         for old, new in core.registry.tidy(now).items():
             log.info("the node %s goes on as %s: it runs the same containers", old, new)
         try:
-            await core.history.forget_old(now)
+            await core.history.apply_retention(now)
         except HistoryUnavailable as error:
             log.warning("old samples were not dropped, to be tried again in a minute: %s", error)
         await asyncio.sleep(_TIDY_SECONDS)

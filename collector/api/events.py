@@ -8,7 +8,7 @@ from msgspec import Meta
 from collector.api.answers import NodeEvent
 from collector.api.paging import Paged, Pager
 from collector.core.parts import Core
-from collector.history.interface import EventPlace, Happened
+from collector.history.interface import EventPosition, StoredEvent
 from collector.web.routes import NO_HISTORY, Route, get
 from wire.messages import Event
 
@@ -28,8 +28,8 @@ class EventsQuery(Paged, frozen=True, kw_only=True):
 
 
 _Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-_latest_first: Pager[Happened, EventPlace] = Pager(
-    lambda happened: happened.place, tuple[float, _Number, _Number]
+_latest_first: Pager[StoredEvent, EventPosition] = Pager(
+    lambda happened: happened.position, tuple[float, _Number, _Number]
 )
 
 

@@ -18,7 +18,7 @@ from collector.common.outages import Dependency
 from collector.control.actor import Actor
 from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
-from collector.history.interface import Kept, OutboxStatus
+from collector.history.interface import HistoryStats, OutboxStatus
 from wire.catalogue import MetricSpec, families
 from wire.http.serving import metrics_handler
 from wire.version import __version__
@@ -32,7 +32,7 @@ class Now:
 
     containers: int
     sequence_gaps: int
-    kept: Kept
+    history: HistoryStats
     understanding: Analysis
 
 
@@ -60,19 +60,19 @@ _NOW_METRICS: tuple[MetricSpec[Now], ...] = (
         name="wattpack_collector_history_reports",
         kind="gauge",
         help="Reports that are kept.",
-        value=lambda now: now.kept.reports,
+        value=lambda now: now.history.reports,
     ),
     MetricSpec(
         name="wattpack_collector_history_size_bytes",
         kind="gauge",
         help="Size of the history on disk.",
-        value=lambda now: now.kept.size_bytes,
+        value=lambda now: now.history.size_bytes,
     ),
     MetricSpec(
         name="wattpack_collector_history_dropped_total",
         kind="counter",
         help="Reports and rollups that went before their time, as the history was as large as it may be.",
-        value=lambda now: now.kept.dropped_for_size,
+        value=lambda now: now.history.dropped_for_size,
     ),
     MetricSpec(
         name="wattpack_collector_services",
@@ -274,13 +274,13 @@ class _FromApi(Collector):
     def collect(self) -> Iterator[Metric]:
         core, tally, actor = self._api, self._api.counters, self._api.control.actor
         now = Now(
-            core.registry.container_count(), tally.sequence_gaps, core.history.kept(), core.analysis.latest
+            core.registry.container_count(), tally.sequence_gaps, core.history.stats(), core.analysis.latest
         )
         yield from families(_NOW_METRICS, [now])
         cluster = added_up(core)
         yield from families(_CLUSTER_METRICS, [cluster])
         yield from families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
-        yield from families(_STORE_METRICS, [now.kept.waiting] if now.kept.waiting else [])
+        yield from families(_STORE_METRICS, [now.history.outbox] if now.history.outbox else [])
         yield from families(_TROUBLE_METRICS, core.outages.parts.items())
         yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())
         yield from families(_ALERT_METRICS, core.registry.alert_count().items())

@@ -44,15 +44,15 @@ class Journal:
 
     async def recollect(self) -> None:
         """Know again what was written down; raises `Unavailable`."""
-        found = [_entries.decode(packed) for packed in (await self._history.recollect(_DECISIONS)).values()]
+        found = [_entries.decode(packed) for packed in (await self._history.get_values(_DECISIONS)).values()]
         found.sort(key=lambda each: (each.decision.at, each.decision.id))
         self._entries = {each.decision.id: each for each in found}
-        switch = await self._history.recollect(_SWITCH)
+        switch = await self._history.get_values(_SWITCH)
         self.pause = _pauses.decode(switch[_PAUSE]) if _PAUSE in switch else None
         self.identity = switch.get(_IDENTITY, b"").decode()
         if not self.identity:
             self.identity = secrets.token_hex(_ID_BYTES)
-            await self._history.remember(_SWITCH, {_IDENTITY: self.identity.encode()})
+            await self._history.put_values(_SWITCH, {_IDENTITY: self.identity.encode()})
 
     def new_id(self) -> str:
         """A name for a decision."""
@@ -64,7 +64,7 @@ class Journal:
         """Write down a new decision, and what it was made from."""
         if len(packed) <= self._keep_input_bytes:
             decision = msgspec.structs.replace(decision, input_bytes=len(packed))
-            await self._history.remember(_INPUTS, {decision.id: packed})
+            await self._history.put_values(_INPUTS, {decision.id: packed})
         decision = await self._write(decision, {})
         await self._forget()
         return decision
@@ -86,7 +86,7 @@ class Journal:
 
     async def input_of(self, decision: str) -> bytes | None:
         """What one was made from, as it was packed; None once that is gone."""
-        return (await self._history.recollect(_INPUTS)).get(decision)
+        return (await self._history.get_values(_INPUTS)).get(decision)
 
     def get(self, name: str) -> Decision | None:
         """One decision."""
@@ -121,7 +121,7 @@ class Journal:
     async def _write(self, decision: Decision, befores: dict[int, bytes]) -> Decision:
         decision = msgspec.structs.replace(decision, outcome=outcome_of(decision))
         entry = _Entry(decision, befores)
-        await self._history.remember(_DECISIONS, {entry.decision.id: msgspec.msgpack.encode(entry)})
+        await self._history.put_values(_DECISIONS, {entry.decision.id: msgspec.msgpack.encode(entry)})
         self._entries[decision.id] = entry
         return decision
 
@@ -130,8 +130,8 @@ class Journal:
         names = [name for name, entry in self._entries.items() if not _is_under_way(entry.decision)]
         too_many = names[: max(0, len(self._entries) - self._keep)]
         if too_many:
-            await self._history.remember(_DECISIONS, dict.fromkeys(too_many))
-            await self._history.remember(_INPUTS, dict.fromkeys(too_many))
+            await self._history.put_values(_DECISIONS, dict.fromkeys(too_many))
+            await self._history.put_values(_INPUTS, dict.fromkeys(too_many))
             for name in too_many:
                 del self._entries[name]
         total = sum(entry.decision.input_bytes for entry in self._entries.values())
@@ -140,7 +140,7 @@ class Journal:
                 break
             if entry.decision.input_bytes:
                 total -= entry.decision.input_bytes
-                await self._history.remember(_INPUTS, {entry.decision.id: None})
+                await self._history.put_values(_INPUTS, {entry.decision.id: None})
                 forgotten = msgspec.structs.replace(entry.decision, input_bytes=0)
                 await self._write(forgotten, entry.befores)
 
@@ -148,7 +148,7 @@ class Journal:
 
     async def set_pause(self, pause: Pause | None) -> None:
         """Pause or resume, for good until somebody says otherwise."""
-        await self._history.remember(
+        await self._history.put_values(
             _SWITCH, {_PAUSE: None if pause is None else msgspec.msgpack.encode(pause)}
         )
         self.pause = pause

@@ -59,40 +59,40 @@ class OutboxStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class HistoryStats:
     """How much a history holds."""
 
     reports: int
     size_bytes: int
-    waiting: OutboxStatus | None = None
+    outbox: OutboxStatus | None = None
     """None where there is no store elsewhere."""
     dropped_for_size: int = 0
     """Rows of samples that went before their time, since the start, so that the size stays in its bound."""
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedReport:
     """A report, and when it came in by the collector's clock."""
 
     report: Report
     received_at: float
 
 
-EventPlace = tuple[float, int, int]
+EventPosition = tuple[float, int, int]
 """Where an event stands among all: by its time, then in the order in which events came in."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class StoredEvent:
     """An event, and the node that told of it."""
 
     node: str
     event: Event
-    place: EventPlace
+    position: EventPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsageTotal:
     """What a node's containers used in a slot, by their ids: the sum of many words."""
 
     node: str
@@ -101,7 +101,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageWord:
+class UsageKey:
     """The heartbeat that told of some usage, and the slot which that belongs to."""
 
     node: str
@@ -111,17 +111,17 @@ class UsageWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Recollection:
+class StoredState:
     """All that a collector needs in order to be as wise as before it was stopped."""
 
-    reports: Sequence[Received]
+    reports: Sequence[ReceivedReport]
     """Per run of an agent those since its last heartbeat, in the order in which they came in.
 
     Without the events, alerts and usage that they bore.
     """
     alerts: Sequence[ReportedAlert]
-    usage: Sequence[Used]
-    usage_words: Iterable[tuple[UsageWord, Sequence[ContainerUsage]]]
+    usage: Sequence[UsageTotal]
+    pending_usage: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]]
     """What was said since, and is not in the sums."""
 
 
@@ -143,9 +143,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """Unix time at which the step begins."""
     mean: Quantities
-    most: Quantities
+    max: Quantities
     mean_watts: float | None
-    most_watts: float | None
+    max_watts: float | None
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,23 +196,23 @@ class History(Protocol):
         A report whose key `(node, boot, sequence)` is already there changes nothing.
         """
 
-    async def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
+    async def store_usage(self, words: Sequence[UsageKey], sums: Sequence[UsageTotal]) -> None:
         """Keep sums of usage in place of the words that are in them by now."""
 
-    async def recall(self) -> Recollection:
+    async def load_state(self) -> StoredState:
         """What a collector that starts should know."""
 
-    async def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> Mapping[str, Mean]:
+    async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
         """Per node, over the window that ends where it stands."""
 
     async def container_means(
-        self, window_seconds: float, standings: Sequence[WindowEnd]
+        self, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> Mapping[ContainerKey, Mean]:
         """Per container of these nodes, over the window that ends where its node stands."""
 
     async def events(
-        self, limit: int, node: str | None = None, before: EventPlace | None = None
-    ) -> Sequence[Happened]:
+        self, limit: int, node: str | None = None, before: EventPosition | None = None
+    ) -> Sequence[StoredEvent]:
         """The latest events, of one node or of all, the latest first; or the latest before a place."""
 
     async def series(
@@ -228,16 +228,16 @@ class History(Protocol):
         Nodes count for as far as their last heartbeat tells.
         """
 
-    async def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+    async def put_values(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
         """Keep what was understood, by key, for the next run; None forgets a key."""
 
-    async def recollect(self, kind: str) -> Mapping[str, bytes]:
+    async def get_values(self, kind: str) -> Mapping[str, bytes]:
         """All that was remembered of a kind."""
 
-    async def forget_old(self, now: float) -> None:
+    async def apply_retention(self, now: float) -> None:
         """Drop what is older than the retention."""
 
     async def check(self) -> None:
         """Write something, to see whether reports could be kept now."""
 
-    def kept(self) -> Kept: ...
+    def stats(self) -> HistoryStats: ...

@@ -19,14 +19,14 @@ from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.client import Instant, Range, connect
 from collector.history.prometheus.reader import (
     PULLED,
-    Counted,
-    Seen,
-    all_nodes,
-    nodes_seen,
-    state_of,
-    told,
-    usage_between,
-    usage_of,
+    NodeTimestamps,
+    NodeUsage,
+    nodes_query,
+    parse_nodes,
+    parse_states,
+    parse_usage,
+    state_query,
+    usage_query,
 )
 from collector.ingest.push import keep
 from collector.ingest.store_reports import StoredNode, StoreReading, alerts_of, grouped
@@ -80,7 +80,7 @@ class _Mark:
     visible_until: float = 0.0
     """and up to when they must be there to be read."""
 
-    def hear(self, seen: Seen, look: StoreReading, now: float) -> None:
+    def hear(self, seen: NodeTimestamps, look: StoreReading, now: float) -> None:
         """Take in up to when samples are there."""
         if seen.counted_until is None:
             self.visible_until = look.at
@@ -90,7 +90,7 @@ class _Mark:
         if seen.counted_until != self.told_until:
             self.told_until, self.told_at = seen.counted_until, now
 
-    def note(self, after: float, counted: Counted) -> None:
+    def note(self, after: float, counted: NodeUsage) -> None:
         began = after if self.newest_at is None else self.newest_at
         self.sample_seconds = max(0.0, counted.newest_at - began) / counted.samples
         self.newest_at = counted.newest_at
@@ -129,7 +129,7 @@ class Puller:
 
     async def remember(self) -> None:
         """Know how far the nodes were read by the run before."""
-        for node, until in (await self._core.history.recollect(_REMEMBERED)).items():
+        for node, until in (await self._core.history.get_values(_REMEMBERED)).items():
             self._marks[node] = _Mark(msgspec.msgpack.decode(until, type=float))
 
     async def look(self, deadline: float) -> None:
@@ -140,11 +140,11 @@ class Puller:
         core, settings = self._core, self._settings
         now = core.clock()
         look = StoreReading(now - settings.settle_seconds, settings.interval_seconds)
-        found = await self._source.query(all_nodes(), look.at)
+        found = await self._source.query(nodes_query(), look.at)
         # Who reports here is known better than by any store.
         direct = {standing.node for standing in core.registry.standings(now) if standing.boot != PULLED}
         seen = {
-            node: each for node, each in nodes_seen(found, settings.node_label).items() if node not in direct
+            node: each for node, each in parse_nodes(found, settings.node_label).items() if node not in direct
         }
         await self._forget(look, seen)
         fresh = {node for node, each in seen.items() if self._is_new(node, each, look)}
@@ -159,13 +159,13 @@ class Puller:
             for nodes in grouped(sorted(behind), _NODES_AT_ONCE):
                 await self._take_earlier(look, {node: behind[node] for node in nodes}, seen)
 
-    def _is_new(self, node: str, seen: Seen, look: StoreReading) -> bool:
+    def _is_new(self, node: str, seen: NodeTimestamps, look: StoreReading) -> bool:
         if node not in self._marks:
             self._marks[node] = _Mark(look.at - self._settings.backfill_hours * 3600)
         self._marks[node].hear(seen, look, self._core.clock())
         return seen.sampled_at > self._marks[node].sampled_at
 
-    async def _forget(self, look: StoreReading, seen: Mapping[str, Seen]) -> None:
+    async def _forget(self, look: StoreReading, seen: Mapping[str, NodeTimestamps]) -> None:
         """Forget the nodes that have not been there for so long that all of it would be read anew."""
         oldest = look.at - self._settings.backfill_hours * 3600
         gone = [
@@ -174,14 +174,14 @@ class Puller:
         for node in gone:
             del self._marks[node]
         if gone:
-            await self._core.history.remember(_REMEMBERED, dict.fromkeys(gone))
+            await self._core.history.put_values(_REMEMBERED, dict.fromkeys(gone))
 
     async def _take_now(
-        self, look: StoreReading, seen: Mapping[str, Seen], alerts: Mapping[str, list[NodeAlert]]
+        self, look: StoreReading, seen: Mapping[str, NodeTimestamps], alerts: Mapping[str, list[NodeAlert]]
     ) -> None:
         label = self._settings.node_label
-        found = await self._source.query(state_of(list(seen), label), look.at)
-        state = await asyncio.to_thread(told, found, label)
+        found = await self._source.query(state_query(list(seen), label), look.at)
+        state = await asyncio.to_thread(parse_states, found, label)
         spans = {
             node: (mark.counted_until, mark.visible_until)
             for node, mark in ((node, self._marks[node]) for node in state)
@@ -202,7 +202,7 @@ class Puller:
         for node in state:
             self._marks[node].sampled_at = seen[node].sampled_at
 
-    def _behind(self, look: StoreReading, seen: Mapping[str, Seen]) -> Spans:
+    def _behind(self, look: StoreReading, seen: Mapping[str, NodeTimestamps]) -> Spans:
         """The next span of each node of which something is still unread."""
         known = {standing.node for standing in self._core.registry.standings(look.at)}
         spans = {}
@@ -214,7 +214,9 @@ class Puller:
         earliest = min((after for after, _ in spans.values()), default=0.0)
         return {node: span for node, span in spans.items() if span[0] < earliest + _AT_ONCE_SECONDS}
 
-    async def _take_earlier(self, look: StoreReading, spans: Spans, seen: Mapping[str, Seen]) -> None:
+    async def _take_earlier(
+        self, look: StoreReading, spans: Spans, seen: Mapping[str, NodeTimestamps]
+    ) -> None:
         usage = await self._usage(spans, seen)
         await self._keep(
             [
@@ -224,9 +226,9 @@ class Puller:
             spans,
         )
 
-    async def _usage(self, spans: Spans, seen: Mapping[str, Seen]) -> dict[str, Counted]:
+    async def _usage(self, spans: Spans, seen: Mapping[str, NodeTimestamps]) -> dict[str, NodeUsage]:
         label = self._settings.node_label
-        usage: dict[str, Counted] = {}
+        usage: dict[str, NodeUsage] = {}
         for sampled in (False, True):
             asked = {
                 node: (after, until)
@@ -236,9 +238,9 @@ class Puller:
             if not asked:
                 continue
             begin, end = min(after for after, _ in asked.values()), max(until for _, until in asked.values())
-            series = usage_of(list(asked), label, sampled=sampled)
+            series = usage_query(list(asked), label, sampled=sampled)
             found = await self._source.query_raw(series, end, end - begin)
-            usage |= await asyncio.to_thread(usage_between, found, label, asked)
+            usage |= await asyncio.to_thread(parse_usage, found, label, asked)
         for node, counted in usage.items():
             self._marks[node].note(spans[node][0], counted)
         return usage
@@ -248,7 +250,7 @@ class Puller:
         for node, (_, until) in spans.items():
             self._marks[node].counted_until = max(until, self._marks[node].counted_until)
         entries = {node: msgspec.msgpack.encode(self._marks[node].counted_until) for node in spans}
-        await self._core.history.remember(_REMEMBERED, entries)
+        await self._core.history.put_values(_REMEMBERED, entries)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from collector.analysis.usage import slot_of
 from collector.api.stream import tell_events
 from collector.common.errors import ApiError
 from collector.core.parts import Core, ReportKind, ReportOutcome
-from collector.history.interface import HistoryUnavailable, UsageWord
+from collector.history.interface import HistoryUnavailable, UsageKey
 from collector.history.prometheus.reader import is_pulled
 from collector.web.backpressure import WAITING
 from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
@@ -71,12 +71,12 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
             core.counters.sequence_gaps += is_ahead and not is_pulled(report)
             tell_events(core, report)
             if report.heartbeat is not None and report.heartbeat.usage:
-                word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+                word = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
                 await _count_usage(core, word, report.heartbeat.usage)
     return Receipt(taken=sum(new), known=len(new) - sum(new), refused=0, server_time=core.clock())
 
 
-async def _count_usage(core: Core, word: UsageWord, usage: Sequence[ContainerUsage]) -> None:
+async def _count_usage(core: Core, word: UsageKey, usage: Sequence[ContainerUsage]) -> None:
     """Add up the histograms of a heartbeat, in bites that nobody else has to wait for."""
     for _ in core.registry.hear_usage(word, usage):
         await asyncio.sleep(0)
@@ -88,7 +88,7 @@ async def keep_sums(core: Core) -> None:
         words, sums = core.registry.sums_due(_SUMS_AT_ONCE)
         if words:
             try:
-                await core.history.add_up(words, sums)
+                await core.history.store_usage(words, sums)
             except HistoryUnavailable as error:
                 # The words are there as before; those that come will be added up with them.
                 core.registry.put_back(words)

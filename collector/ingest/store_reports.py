@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from collector.api.answers import NodeAlert
-from collector.history.prometheus.reader import PULLED, Seen, Told
+from collector.history.prometheus.reader import PULLED, NodeTimestamps, StoredNodeState
 from wire.messages import Alert, ContainerUsage, Heartbeat, Report
 from wire.resources import ratio
 
@@ -23,8 +23,8 @@ _EVIDENCE: Final = "the agent's own metrics say that the node is short of it"
 class StoredNode:
     """All that a look finds of one node."""
 
-    seen: Seen
-    told: Told
+    seen: NodeTimestamps
+    told: StoredNodeState
     alerts: Sequence[Alert]
     """Those that last, or ended."""
     usage: Sequence[ContainerUsage] = ()
@@ -83,7 +83,7 @@ def _sequence(at: float) -> int:
     return 2 * round(at * 1000)
 
 
-def alerts_of(seen: Seen, told: Told, known: Iterable[NodeAlert]) -> Iterator[Alert]:
+def alerts_of(seen: NodeTimestamps, told: StoredNodeState, known: Iterable[NodeAlert]) -> Iterator[Alert]:
     """What lasts or ended, given the alerts of the node that are known to be open.
 
     What lasts is told every time, as a heartbeat does: one that it does not name is over.

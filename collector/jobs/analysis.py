@@ -51,9 +51,9 @@ class AnalysisJob:
     async def recollect(self) -> None:
         """Know again what was understood before a restart."""
         history, understood = self._core.history, self._core.analysis
-        understood.latest = learnt_before(await history.recollect(_SERVICES))
+        understood.latest = learnt_before(await history.get_values(_SERVICES))
         self._written_at = {each.name: each.seen_at for each in understood.latest.services.values()}
-        told = (await history.recollect(_BOTTLENECKS)).values()
+        told = (await history.get_values(_BOTTLENECKS)).values()
         self._watch = BottleneckTracker((_bottlenecks.decode(each) for each in told), now=self._core.clock())
         understood.bottlenecks = self._watch.listed()
         self._core.registry.tables.put_services(
@@ -140,7 +140,7 @@ class AnalysisJob:
         if not entries:
             return True
         try:
-            await self._core.history.remember(kind, entries)
+            await self._core.history.put_values(kind, entries)
         except HistoryUnavailable as error:
             log.warning("what was understood of %ss is not written down: %s", kind, error)
             return False

@@ -28,7 +28,7 @@ from collector.analysis.usage import ObservedContainer, UsageRing, UsageWeights,
 from collector.api.answers import AlertState, Container, Node, NodeAlert, State
 from collector.api.listing import listed_alert, listed_container, listed_node
 from collector.config import CollectorConfig
-from collector.history.interface import UsageWord, Used, WindowEnd
+from collector.history.interface import UsageKey, UsageTotal, WindowEnd
 from collector.live.board import LiveTables
 from collector.live.changes import Change, Flags
 from collector.reports.alerts import NodeAlerts, ReportedAlert
@@ -56,7 +56,7 @@ class _Entry:
     """As the last heartbeat of any run said."""
     alerts: NodeAlerts = field(default_factory=NodeAlerts)
     usage: dict[str, UsageRing] = field(default_factory=dict)
-    words: list[UsageWord] = field(default_factory=list)
+    words: list[UsageKey] = field(default_factory=list)
     """Those that are in `usage` and not in the sums that the history holds."""
     counting: int = 0
     """Words that are in `usage` in part."""
@@ -146,7 +146,7 @@ class Registry:
         self._stirred.add(node)
         self._put_envelopes(node, count(rings, slot, usage, self._reckoning), rings)
 
-    def hear_usage(self, word: UsageWord, usage: Sequence[ContainerUsage]) -> Iterator[None]:
+    def hear_usage(self, word: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
         """Add up what a heartbeat said, in bites that others can have their turn between."""
         entry = self._entries[word.node]
         entry.counting += 1
@@ -157,16 +157,16 @@ class Registry:
         entry.counting -= 1
         entry.words.append(word)
 
-    def sums_due(self, at_most: int) -> tuple[list[UsageWord], list[Used]]:
+    def sums_due(self, at_most: int) -> tuple[list[UsageKey], list[UsageTotal]]:
         """What some nodes' usage adds up to, where that stands for many words, and which these are."""
-        words: list[UsageWord] = []
-        sums: list[Used] = []
+        words: list[UsageKey] = []
+        sums: list[UsageTotal] = []
         for name, entry in self._entries.items():
             if len(entry.words) < _MOST_WORDS or entry.counting:
                 continue
             for slot in {word.slot for word in entry.words}:
                 held = {key: ring.slots[slot] for key, ring in entry.usage.items() if slot in ring.slots}
-                sums.append(Used(name, slot, held))
+                sums.append(UsageTotal(name, slot, held))
             words += entry.words
             entry.words = []
             at_most -= 1
@@ -174,7 +174,7 @@ class Registry:
                 break
         return words, sums
 
-    def put_back(self, words: Iterable[UsageWord]) -> None:
+    def put_back(self, words: Iterable[UsageKey]) -> None:
         """These are still to be added up."""
         for word in words:
             if entry := self._entries.get(word.node):
@@ -183,8 +183,8 @@ class Registry:
     def restore(
         self,
         alerts: Iterable[ReportedAlert],
-        usage: Iterable[Used],
-        words: Iterable[tuple[UsageWord, Sequence[ContainerUsage]]] = (),
+        usage: Iterable[UsageTotal],
+        words: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]] = (),
     ) -> None:
         """Know again what the nodes that are already here said before."""
         self._restore_alerts(alerts)

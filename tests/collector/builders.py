@@ -13,7 +13,7 @@ import msgspec
 
 from collector.analysis.usage import slot_of
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, LivenessConfig
-from collector.history.interface import UsageWord
+from collector.history.interface import UsageKey
 from collector.live.registry import Registry
 from collector.main import running
 from wire.messages import (
@@ -109,7 +109,7 @@ def take_in(registry: Registry, report: Report, received_at: float) -> None:
     """What becomes of a report that is new."""
     registry.apply(report, received_at)
     if report.heartbeat is not None:
-        word = UsageWord(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+        word = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
         list(registry.hear_usage(word, report.heartbeat.usage))
 
 

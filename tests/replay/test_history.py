@@ -70,7 +70,7 @@ async def condensed(path: Path, hours: int, settings: HistoryConfig) -> Path:
     async with open_sqlite(msgspec.structs.replace(settings, path=str(path))) as history:
         for each in minutes("one", *cores):
             await history.add([each], each.at)
-        await history.forget_old(START + 3600 * hours)
+        await history.apply_retention(START + 3600 * hours)
     return path
 
 

@@ -22,19 +22,19 @@ from collector.config import CollectorConfig
 from collector.history.interface import (
     Account,
     ContainerKey,
-    EventPlace,
+    EventPosition,
     GroupBy,
-    Happened,
     History,
+    HistoryStats,
     HistoryUnavailable,
-    Kept,
     Mean,
     OutboxStatus,
-    Recollection,
     Series,
+    StoredEvent,
+    StoredState,
     SubjectKind,
-    UsageWord,
-    Used,
+    UsageKey,
+    UsageTotal,
     WindowEnd,
 )
 from collector.history.prometheus.client import Client, connect
@@ -80,31 +80,31 @@ class PrometheusHistory:
         body = b"".join(self._scribe.write(report, received_at) for report in reports)
         self._outbox.put(pack(body), len(reports))
 
-    async def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
-        await self._journal.add_up(words, sums)
+    async def store_usage(self, words: Sequence[UsageKey], sums: Sequence[UsageTotal]) -> None:
+        await self._journal.store_usage(words, sums)
 
-    async def recall(self) -> Recollection:
-        recollection = await self._journal.recall()
+    async def load_state(self) -> StoredState:
+        stored = await self._journal.load_state()
 
         def hold() -> None:
-            for received in recollection.reports:
+            for received in stored.reports:
                 if not is_pulled(received.report):
                     self._scribe.hold(received.report, received.received_at)
 
         await self._on_disk(hold)
-        return recollection
+        return stored
 
-    async def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> Mapping[str, Mean]:
-        return await self._journal.node_means(window_seconds, standings)
+    async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
+        return await self._journal.node_means(window_seconds, window_ends)
 
     async def container_means(
-        self, window_seconds: float, standings: Sequence[WindowEnd]
+        self, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> Mapping[ContainerKey, Mean]:
-        return await self._journal.container_means(window_seconds, standings)
+        return await self._journal.container_means(window_seconds, window_ends)
 
     async def events(
-        self, limit: int, node: str | None = None, before: EventPlace | None = None
-    ) -> Sequence[Happened]:
+        self, limit: int, node: str | None = None, before: EventPosition | None = None
+    ) -> Sequence[StoredEvent]:
         return await self._journal.events(limit, node, before)
 
     async def series(
@@ -119,23 +119,23 @@ class PrometheusHistory:
     ) -> Sequence[Account]:
         return await self._journal.energy(start, end, by, label)
 
-    async def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
-        await self._journal.remember(kind, entries)
+    async def put_values(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+        await self._journal.put_values(kind, entries)
 
-    async def recollect(self, kind: str) -> Mapping[str, bytes]:
-        return await self._journal.recollect(kind)
+    async def get_values(self, kind: str) -> Mapping[str, bytes]:
+        return await self._journal.get_values(kind)
 
-    async def forget_old(self, now: float) -> None:
+    async def apply_retention(self, now: float) -> None:
         await self._on_disk(partial(self._scribe.forget, now - _HELD_SECONDS))
-        await self._journal.forget_old(now)
+        await self._journal.apply_retention(now)
 
     async def check(self) -> None:
         await self._journal.check()
 
-    def kept(self) -> Kept:
+    def stats(self) -> HistoryStats:
         outbox = self._outbox
         waiting = OutboxStatus(outbox.waiting_reports, outbox.stored_bytes, outbox.dropped_reports)
-        return replace(self._journal.kept(), waiting=waiting)
+        return replace(self._journal.stats(), outbox=waiting)
 
     async def _on_disk(self, work: Callable[[], Result]) -> Result:
         try:
@@ -182,11 +182,11 @@ async def open_prometheus(
 
 async def _began_at(journal: History, clock: Callable[[], float]) -> float:
     """When the file was begun: what was before is told by the store."""
-    known = (await journal.recollect(_REMEMBERED)).get(_BEGAN_AT)
+    known = (await journal.get_values(_REMEMBERED)).get(_BEGAN_AT)
     if known is not None:
         return msgspec.msgpack.decode(known, type=float)
     now = clock()
-    await journal.remember(_REMEMBERED, {_BEGAN_AT: msgspec.msgpack.encode(now)})
+    await journal.put_values(_REMEMBERED, {_BEGAN_AT: msgspec.msgpack.encode(now)})
     return now
 
 

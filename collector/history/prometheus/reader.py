@@ -3,7 +3,7 @@
 Pure. What stands in a store may come from a scrape of an agent, or from a collector that the agent reports
 to; both look alike, but for one thing. A scrape gives one sample at a time, each in its place. A collector
 learns of all samples with the heartbeat, so it writes them late, under names of their own, and says up to
-when they are there. That is why `usage_of` asks for either.
+when they are there. That is why `usage_query` asks for either.
 """
 
 import math
@@ -36,7 +36,7 @@ from wire.sketch import FLOORS, Sketch
 
 PULLED: Final = "pulled"
 """The boot of reports that were made here: a store does not tell one run of an agent from the next."""
-UNTOLD: Final = Gap(
+STORE_GAP: Final = Gap(
     "events, labels, start times, power curve",
     "this node is read from a store of time series, which does not hold them",
 )
@@ -59,24 +59,24 @@ def is_pulled(report: Report) -> bool:
     return report.boot == PULLED
 
 
-def all_nodes() -> str:
+def nodes_query() -> str:
     """The question for who is there, and when each was last heard of."""
     return f"{{__name__=~{either((SAMPLED_AT, COUNTED_UNTIL))}}}"
 
 
-def state_of(nodes: Sequence[str], node_label: str) -> str:
+def state_query(nodes: Sequence[str], node_label: str) -> str:
     """The question for all that there is to know of some nodes."""
     return f"{{__name__=~{either(_STATE_METRICS)},{node_label}=~{either(nodes)}}}"
 
 
-def usage_of(nodes: Sequence[str], node_label: str, *, sampled: bool) -> str:
+def usage_query(nodes: Sequence[str], node_label: str, *, sampled: bool) -> str:
     """The series whose samples tell what the containers of some nodes used."""
     names = (SAMPLED if sampled else LEVEL_OF).values()
     return f"{{__name__=~{either(tuple(names))},{node_label}=~{either(nodes)}}}"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class NodeTimestamps:
     """A node in the store."""
 
     sampled_at: float
@@ -86,7 +86,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoredNodeState:
     """What the store tells of a node now."""
 
     state: NodeState
@@ -96,7 +96,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class NodeUsage:
     """What the containers of a node used in a span of time."""
 
     usage: tuple[ContainerUsage, ...]
@@ -106,8 +106,8 @@ class Counted:
     """The time of the last of them."""
 
 
-def nodes_seen(found: Iterable[Instant], node_label: str) -> dict[str, Seen]:
-    """Who is there, from the answer to `all_nodes`."""
+def parse_nodes(found: Iterable[Instant], node_label: str) -> dict[str, NodeTimestamps]:
+    """Who is there, from the answer to `nodes_query`."""
     times: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for each in found:
         node, metric, value = (
@@ -119,14 +119,14 @@ def nodes_seen(found: Iterable[Instant], node_label: str) -> dict[str, Seen]:
             # Scraped by two, it is as fresh as the fresher one says.
             times[node][metric] = max(value, times[node].get(metric, value))
     return {
-        node: Seen(known[SAMPLED_AT], known.get(COUNTED_UNTIL))
+        node: NodeTimestamps(known[SAMPLED_AT], known.get(COUNTED_UNTIL))
         for node, known in times.items()
         if SAMPLED_AT in known
     }
 
 
-def told(found: Iterable[Instant], node_label: str) -> dict[str, Told]:
-    """What is told of each node, from the answer to `state_of`."""
+def parse_states(found: Iterable[Instant], node_label: str) -> dict[str, StoredNodeState]:
+    """What is told of each node, from the answer to `state_query`."""
     about_node: defaultdict[str, _Readings] = defaultdict(lambda: defaultdict(list))
     about_container: defaultdict[str, dict[str, _Readings]] = defaultdict(dict)
     for each in found:
@@ -142,7 +142,7 @@ def told(found: Iterable[Instant], node_label: str) -> dict[str, Told]:
     return {node: _told(readings, about_container[node]) for node, readings in about_node.items()}
 
 
-def _told(readings: _Readings, containers: Mapping[str, _Readings]) -> Told:
+def _told(readings: _Readings, containers: Mapping[str, _Readings]) -> StoredNodeState:
     gaps = [Gap(labels.get("what", ""), labels.get("why", "")) for labels, _ in readings.get(GAP, ())]
     state = _made(NodeState, {"used": {}, "capacity": {}, **_fields(NODE_LEVELS, readings)})
     if state is None:
@@ -160,8 +160,8 @@ def _told(readings: _Readings, containers: Mapping[str, _Readings]) -> Told:
         for labels, _ in readings.get(f"wattpack_node_{resource}_capacity_bytes_per_second", ())
         if labels.get("source") == "learned"
     )
-    return Told(
-        msgspec.structs.replace(state, learned_capacities=learned, gaps=(*gaps, UNTOLD)),
+    return StoredNodeState(
+        msgspec.structs.replace(state, learned_capacities=learned, gaps=(*gaps, STORE_GAP)),
         tuple(made for made in listed.values() if made is not None),
         next(
             (labels["version"] for labels, _ in readings.get(BUILD_INFO, ()) if "version" in labels),
@@ -220,9 +220,9 @@ def _made(kind: type[Message], fields: dict[str, Any]) -> Message | None:
     return _made(kind, {name: value for name, value in fields.items() if name != "power"})
 
 
-def usage_between(
+def parse_usage(
     found: Iterable[Range], node_label: str, spans: Mapping[str, tuple[float, float]]
-) -> dict[str, Counted]:
+) -> dict[str, NodeUsage]:
     """What the containers of each node used, of the samples after its span's start and up to its end."""
     newest: defaultdict[str, float] = defaultdict(float)
     most: defaultdict[str, int] = defaultdict(int)
@@ -245,4 +245,4 @@ def usage_between(
     usage: defaultdict[str, list[ContainerUsage]] = defaultdict(list)
     for (node, container), known in sketches.items():
         usage[node].append(ContainerUsage(container, *(known.get(resource) for resource in RESOURCES)))
-    return {node: Counted(tuple(each), most[node], newest[node]) for node, each in usage.items()}
+    return {node: NodeUsage(tuple(each), most[node], newest[node]) for node, each in usage.items()}

@@ -82,9 +82,9 @@ def _point(at: float, known: Mapping[tuple[str, str], float]) -> Point:
     return Point(
         at=at,
         mean=_quantities(mean),
-        most=_quantities(most),
+        max=_quantities(most),
         mean_watts=known.get((_WATTS, _MEAN)),
-        most_watts=known.get((_WATTS, _MOST)),
+        max_watts=known.get((_WATTS, _MOST)),
     )
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from collector.history.interface import Account, GroupBy
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.rows import StoredContainerFacts, facts_of
-from collector.history.sqlite.stretches import overlaps
+from collector.history.sqlite.timeline import overlaps
 
 _DAY_SECONDS = 86_400
 

@@ -12,16 +12,16 @@ from collector import config
 from collector.history.interface import (
     Account,
     ContainerKey,
-    EventPlace,
+    EventPosition,
     GroupBy,
-    Happened,
-    Kept,
+    HistoryStats,
     Mean,
-    Recollection,
     Series,
+    StoredEvent,
+    StoredState,
     SubjectKind,
-    UsageWord,
-    Used,
+    UsageKey,
+    UsageTotal,
     WindowEnd,
 )
 from collector.history.sqlite.connection import IN_MEMORY, holding, open_for_reading, open_for_writing
@@ -128,25 +128,25 @@ class SqliteHistory:
                     done.set_result(answer)
         self._committing = None
 
-    async def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
-        await self._to_write.do(partial(self._writing.writer.add_up, words, sums))
+    async def store_usage(self, words: Sequence[UsageKey], sums: Sequence[UsageTotal]) -> None:
+        await self._to_write.do(partial(self._writing.writer.store_usage, words, sums))
 
-    async def recall(self) -> Recollection:
-        return await self._to_read.do(self._reading.reader.recall)
+    async def load_state(self) -> StoredState:
+        return await self._to_read.do(self._reading.reader.load_state)
 
-    async def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> dict[str, Mean]:
-        return await self._to_read.do(partial(self._reading.reader.node_means, window_seconds, standings))
+    async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, Mean]:
+        return await self._to_read.do(partial(self._reading.reader.node_means, window_seconds, window_ends))
 
     async def container_means(
-        self, window_seconds: float, standings: Sequence[WindowEnd]
+        self, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> dict[ContainerKey, Mean]:
         return await self._to_read.do(
-            partial(self._reading.reader.container_means, window_seconds, standings)
+            partial(self._reading.reader.container_means, window_seconds, window_ends)
         )
 
     async def events(
-        self, limit: int, node: str | None = None, before: EventPlace | None = None
-    ) -> list[Happened]:
+        self, limit: int, node: str | None = None, before: EventPosition | None = None
+    ) -> list[StoredEvent]:
         return await self._to_read.do(partial(self._reading.reader.events, limit, node, before))
 
     async def series(
@@ -158,13 +158,13 @@ class SqliteHistory:
     async def energy(self, start: float, end: float, by: GroupBy, label: str | None = None) -> list[Account]:
         return await self._to_read.do(partial(self._reading.accountant.accounts, start, end, by, label))
 
-    async def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
-        await self._to_write.do(partial(self._writing.writer.remember, kind, entries))
+    async def put_values(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+        await self._to_write.do(partial(self._writing.writer.put_values, kind, entries))
 
-    async def recollect(self, kind: str) -> dict[str, bytes]:
-        return await self._to_read.do(partial(self._reading.reader.recollect, kind))
+    async def get_values(self, kind: str) -> dict[str, bytes]:
+        return await self._to_read.do(partial(self._reading.reader.get_values, kind))
 
-    async def forget_old(self, now: float) -> None:
+    async def apply_retention(self, now: float) -> None:
         await self._condense()
         forgetter = self._writing.forgetter
         while await self._to_write.do(partial(forgetter.forget_reports, now)):
@@ -202,10 +202,10 @@ class SqliteHistory:
     async def check(self) -> None:
         await self._to_write.do(self._writing.writer.check)
 
-    def kept(self) -> Kept:
+    def stats(self) -> HistoryStats:
         files = (Path(self._path + suffix) for suffix in ("", "-wal")) if self._path != IN_MEMORY else ()
         forgetter = self._writing.forgetter
-        return Kept(
+        return HistoryStats(
             reports=self._reports - forgetter.reports_gone,
             size_bytes=sum(file.stat().st_size for file in files if file.exists()),
             dropped_for_size=forgetter.dropped_for_size,

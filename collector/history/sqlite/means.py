@@ -51,9 +51,9 @@ CONTAINER_SAMPLES = _SPOKEN + _SAMPLES.format(
 )
 
 
-def parameters(window_seconds: float, standings: Sequence[WindowEnd]) -> dict[str, object]:
+def parameters(window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, object]:
     """What these queries are asked with."""
-    places = [(standing.node, standing.boot, standing.at) for standing in standings]
+    places = [(standing.node, standing.boot, standing.at) for standing in window_ends]
     return {"window": window_seconds, "standings": msgspec.json.encode(places).decode()}
 
 

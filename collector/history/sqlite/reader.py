@@ -8,13 +8,13 @@ import msgspec
 
 from collector.history.interface import (
     ContainerKey,
-    EventPlace,
-    Happened,
+    EventPosition,
     Mean,
-    Received,
-    Recollection,
-    UsageWord,
-    Used,
+    ReceivedReport,
+    StoredEvent,
+    StoredState,
+    UsageKey,
+    UsageTotal,
     WindowEnd,
 )
 from collector.history.sqlite.means import CONTAINER_SAMPLES, NODE_SAMPLES, means_of, parameters
@@ -90,56 +90,57 @@ class SqliteReader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def node_means(self, window_seconds: float, standings: Sequence[WindowEnd]) -> dict[str, Mean]:
-        found = self._means(NODE_SAMPLES, window_seconds, standings)
+    def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, Mean]:
+        found = self._means(NODE_SAMPLES, window_seconds, window_ends)
         return {node: mean for node, _, mean in found}
 
     def container_means(
-        self, window_seconds: float, standings: Sequence[WindowEnd]
+        self, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> dict[ContainerKey, Mean]:
-        found = list(self._means(CONTAINER_SAMPLES, window_seconds, standings))
+        found = list(self._means(CONTAINER_SAMPLES, window_seconds, window_ends))
         numbers = msgspec.json.encode([number for _, number, _ in found]).decode()
         ids = dict(self._connection.execute(_RUNTIME_IDS, (numbers,)))
         return {(node, ids[number]): mean for node, number, mean in found if number in ids}
 
     def _means(
-        self, samples: str, window_seconds: float, standings: Sequence[WindowEnd]
+        self, samples: str, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> Iterator[tuple[str, int, Mean]]:
-        for start in range(0, len(standings), _NODES_AT_ONCE):
-            given = parameters(window_seconds, standings[start : start + _NODES_AT_ONCE])
+        for start in range(0, len(window_ends), _NODES_AT_ONCE):
+            given = parameters(window_seconds, window_ends[start : start + _NODES_AT_ONCE])
             yield from means_of(self._connection.execute(samples, given).fetchall())
 
-    def events(self, limit: int, node: str | None, before: EventPlace | None = None) -> list[Happened]:
+    def events(self, limit: int, node: str | None, before: EventPosition | None = None) -> list[StoredEvent]:
         at, report_id, number = (None, None, None) if before is None else before
         given = {"limit": limit, "node": node, "at": at, "report_id": report_id, "number": number}
         rows = self._connection.execute(_EVENTS, given)
-        return [Happened(row[0], event_of(row[1]), row[2:]) for row in rows]
+        return [StoredEvent(row[0], event_of(row[1]), row[2:]) for row in rows]
 
-    def recollect(self, kind: str) -> dict[str, bytes]:
+    def get_values(self, kind: str) -> dict[str, bytes]:
         return dict(self._connection.execute("SELECT key, payload FROM memories WHERE kind = ?", (kind,)))
 
-    def recall(self) -> Recollection:
+    def load_state(self) -> StoredState:
         # One read transaction, so that all queries speak of the same reports.
         self._connection.execute("BEGIN")
         try:
-            return Recollection(
+            return StoredState(
                 reports=self._reports(),
                 alerts=[
                     ReportedAlert(node, boot, sequence, alert_of(body))
                     for node, boot, sequence, body in self._connection.execute(_ALERTS)
                 ],
                 usage=[
-                    Used(node, slot, sums_of(body)) for node, slot, body in self._connection.execute(_USAGE)
+                    UsageTotal(node, slot, sums_of(body))
+                    for node, slot, body in self._connection.execute(_USAGE)
                 ],
-                usage_words=[
-                    (UsageWord(node, boot, sequence, slot), usage_of(body))
+                pending_usage=[
+                    (UsageKey(node, boot, sequence, slot), usage_of(body))
                     for node, boot, sequence, slot, body in self._connection.execute(_USAGE_WORDS)
                 ],
             )
         finally:
             self._connection.execute("ROLLBACK")
 
-    def _reports(self) -> list[Received]:
+    def _reports(self) -> list[ReceivedReport]:
         containers: defaultdict[int, list[ContainerState]] = defaultdict(list)
         gone: defaultdict[int, list[str]] = defaultdict(list)
         for report_id, runtime_id, facts, *values in self._connection.execute(_CONTAINERS):
@@ -160,5 +161,5 @@ class SqliteReader:
                 gone=tuple(gone[report_id]),
                 heartbeat=heartbeat_of(heartbeat),
             )
-            found.append(Received(report, received_at))
+            found.append(ReceivedReport(report, received_at))
         return found

@@ -13,7 +13,7 @@ from collector.history.sqlite.schema import (
     ROLLUP_SUMS,
     ROLLUP_VALUES,
 )
-from collector.history.sqlite.stretches import Observation, believed_at
+from collector.history.sqlite.timeline import Observation, believed_at
 from collector.history.sqlite.writer import SqliteWriter
 
 _VALUES = "s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second, s.watts"

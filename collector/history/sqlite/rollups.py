@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.history.sqlite.stretches import Observation, Sums, coarser, growth, in_slots, shares, stretches
+from collector.history.sqlite.timeline import Observation, Sums, coarser, growth, in_slots, shares, stretches
 
 FINE_SECONDS = 300
 COARSE_SECONDS = 3600

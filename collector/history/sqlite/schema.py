@@ -9,7 +9,7 @@ One row of `reports` is one report, a beacon too, so its unique index on `(boot_
 record of what was delivered; `heartbeat` is null where there was none. A row of `container_samples` whose
 `facts_id` is null says that the container is gone. `alerts` holds the last word about each alert, `usage`
 the sum of all histograms of a node's containers per slot of time. To add up is the registry's work: what a
-heartbeat adds lies in `usage_words` until the registry has handed over a sum that it is part of.
+heartbeat adds lies in `pending_usage` until the registry has handed over a sum that it is part of.
 
 `node_rollups` and `container_rollups` hold what is left when samples are gone: sums per slot, in steps of
 five minutes and of an hour, clustered by time too. `rolled` says up to which heartbeat each node's samples

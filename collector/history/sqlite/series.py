@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from collector.history.interface import Point, Series, SubjectKind
 from collector.history.sqlite.rollups import FINE_SECONDS, STEPS
 from collector.history.sqlite.schema import ROLLUP_VALUES
-from collector.history.sqlite.stretches import (
+from collector.history.sqlite.timeline import (
     WIDTH,
     Observation,
     Stretch,
@@ -149,9 +149,9 @@ def _point(at: float, known: Sequence[Sums]) -> Point:
     return Point(
         at=at,
         mean=_quantities(means),
-        most=_quantities(most),
+        max=_quantities(most),
         mean_watts=means[-1],
-        most_watts=most[-1],
+        max_watts=most[-1],
     )
 
 

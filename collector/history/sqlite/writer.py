@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from collector.analysis.usage import slot_of
-from collector.history.interface import UsageWord, Used
+from collector.history.interface import UsageKey, UsageTotal
 from collector.history.sqlite.ids import Names
 from collector.history.sqlite.rows import (
     CONTAINER_COLUMNS,
@@ -114,7 +114,7 @@ class SqliteWriter:
             rows.append((report_id, number, event.at, container_id, event.joules_total, text_of(event)))
         self._connection.executemany(_ADD_EVENT, rows)
 
-    def add_up(self, words: Sequence[UsageWord], sums: Sequence[Used]) -> None:
+    def store_usage(self, words: Sequence[UsageKey], sums: Sequence[UsageTotal]) -> None:
         """Keep sums of usage in place of the words that are in them by now."""
         with self.transaction():
             self._connection.executemany(
@@ -128,7 +128,7 @@ class SqliteWriter:
         """Names that were last seen before a time may be gone from the tables."""
         self._names.forget(before)
 
-    def remember(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
+    def put_values(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
         """Keep what was understood; None forgets a key."""
         kept = [(kind, key, payload) for key, payload in entries.items() if payload is not None]
         with self.transaction():

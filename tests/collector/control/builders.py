@@ -22,7 +22,7 @@ from collector.drivers.interface import (
     ServiceView,
     TaskView,
 )
-from collector.history.table import open_history
+from collector.history.factory import open_history
 from collector.live.registry import Registry
 from collector.policies.draps import DRAPS
 from collector.policies.interface import Action, Move, Stability

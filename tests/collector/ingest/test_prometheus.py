@@ -12,7 +12,7 @@ import pytest
 
 from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.history.prometheus.reader import UNTOLD
+from collector.history.prometheus.reader import STORE_GAP
 from collector.main import running
 from tests.collector.builders import settings
 from tests.collector.history.prometheus.waiting import until
@@ -65,7 +65,7 @@ async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlive
             # A machine that is busy elsewhere gives less than the quota of 0.2.
             assert 0.05 < burner.p90.cpu_cores < 0.3
             [node] = registry.nodes(time.time())
-            assert UNTOLD in node.gaps
+            assert STORE_GAP in node.gaps
             assert node.power is not None
             assert node.capacity.memory_bytes
             assert not core.outages.listed

@@ -12,7 +12,7 @@ from collector.api.answers import AlertState, Container
 from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.reader import PULLED, UNTOLD
+from collector.history.prometheus.reader import PULLED, STORE_GAP
 from collector.history.prometheus.schema import ALERT, INFO, LEVEL_OF, SAMPLED_AT
 from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite
@@ -74,7 +74,7 @@ async def test_a_node_that_is_scraped_is_known_as_one_that_reports(reading: Read
     await reading.look(START + 5)
     [node] = reading.core.registry.nodes(START + 5)
     assert (node.name, node.boot, node.used.cpu_cores, node.sampled_at) == ("alpha", PULLED, 2.0, START)
-    assert UNTOLD in node.gaps
+    assert STORE_GAP in node.gaps
     [web] = reading.containers()
     assert (web.name, web.service, web.used.cpu_cores) == ("web", "shop", 0.7)
 
@@ -216,7 +216,7 @@ async def test_numbers_that_make_no_sense_are_left_out_and_named(reading: Readin
     reading.store.put(START, -5.0, __name__="wattpack_container_cpu_seconds_total", **who)
     await reading.look(START)
     [node] = reading.core.registry.nodes(START)
-    assert {gap.what for gap in node.gaps} == {"the node", "container id-of-odd", UNTOLD.what}
+    assert {gap.what for gap in node.gaps} == {"the node", "container id-of-odd", STORE_GAP.what}
     assert [each.name for each in reading.containers()] == ["web"]
 
 

@@ -145,7 +145,7 @@ async def test_a_service_that_was_hardly_watched_is_not_known_and_a_stranger_is_
         assert set((await understander.think()).services) == {"web"}
         clock.now += 31 * 86_400
         assert not (await understander.think()).services
-        assert not await core.history.recollect("service")
+        assert not await core.history.get_values("service")
 
 
 async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_at_all(
@@ -242,13 +242,13 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
             raise HistoryUnavailable("the disk is full")
 
         with monkeypatch.context() as patched:
-            patched.setattr(type(core.history), "remember", staticmethod(full))
+            patched.setattr(type(core.history), "put_values", staticmethod(full))
             assert (await understander.think()).services["web"].known
         assert "the disk is full" in caplog.text
-        assert not await core.history.recollect("service")
+        assert not await core.history.get_values("service")
         # It is made up for at the next pass.
         await understander.think()
-        assert set(await core.history.recollect("service")) == {"web"}
+        assert set(await core.history.get_values("service")) == {"web"}
 
 
 async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(

@@ -52,7 +52,7 @@ async def opened(path: Path | str, url: str, **store: Any) -> AsyncIterator[Open
 
 
 def waiting(history: PrometheusHistory) -> OutboxStatus:
-    found = history.kept().waiting
+    found = history.stats().outbox
     assert found is not None
     return found
 
@@ -73,8 +73,8 @@ async def test_reports_are_kept_here_and_arrive_there(store: FakeStore, tmp_path
         assert await it.history.add([report(containers=[container()])], START) == [True]
         await until(lambda: store.sequences() == [START])
         await until(lambda: waiting(it.history) == OutboxStatus(0, 0, 0))
-        assert it.history.kept().reports == 1
-        [received] = (await it.history.recall()).reports
+        assert it.history.stats().reports == 1
+        [received] = (await it.history.load_state()).reports
         assert received.report.containers == (container(),)
 
 

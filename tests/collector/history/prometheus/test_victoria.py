@@ -116,7 +116,7 @@ def samples(core: Core) -> list[int]:
 
 
 def unsent(core: Core) -> int:
-    waiting = core.history.kept().waiting
+    waiting = core.history.stats().outbox
     assert waiting is not None
     return waiting.reports
 
@@ -196,9 +196,9 @@ async def check_past(fresh: Core, until: float) -> None:
         told = await fresh.history.series(kind, name, start, until, HEARTBEAT_SECONDS)
         assert len(told.points) >= HEARTBEATS - 1
         for point in told.points:
-            for used in (point.mean, point.most):
+            for used in (point.mean, point.max):
                 assert used.cpu_cores == pytest.approx(cores)
-            for drawn in (point.mean_watts, point.most_watts):
+            for drawn in (point.mean_watts, point.max_watts):
                 assert drawn == pytest.approx(watts)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.history.prometheus.client import Instant, Range
-from collector.history.prometheus.reader import UNTOLD, nodes_seen, told, usage_between
+from collector.history.prometheus.reader import STORE_GAP, parse_nodes, parse_states, parse_usage
 from collector.history.prometheus.schema import COUNTED_UNTIL, INFO, SAMPLED, SAMPLED_AT
 from collector.history.prometheus.writer import MOST_SAMPLES, REPEAT_SECONDS, SampleWriter, believed, spread
 from tests.collector.builders import HEARTBEAT, START, container, report, said, state
@@ -54,9 +54,9 @@ def test_what_is_written_of_a_node_is_read_back() -> None:
     )
     spoken = said(state=node, containers=(web,), heartbeat=HEARTBEAT)
     store = store_of(written(SampleWriter(), spoken))
-    assert nodes_seen(store, "instance")["alpha"].sampled_at == START
-    read = told(store, "instance")["alpha"]
-    assert read.state == msgspec.structs.replace(node, gaps=(*node.gaps, UNTOLD))
+    assert parse_nodes(store, "instance")["alpha"].sampled_at == START
+    read = parse_states(store, "instance")["alpha"]
+    assert read.state == msgspec.structs.replace(node, gaps=(*node.gaps, STORE_GAP))
     # When it was started, and its labels, are no numbers.
     assert read.containers == (msgspec.structs.replace(web, started_at=None, labels={}),)
     assert read.agent_version == HEARTBEAT.agent_version
@@ -68,7 +68,7 @@ def test_a_container_that_is_gone_ends_in_the_store() -> None:
     before = written(scribe, report(containers=[container("web"), container("job")]))
     after = written(scribe, said(sequence=2, at=START + 3, gone=("id-of-job",)))
     assert {each.name for each in after if ("id", "id-of-job") in each.labels} == names(before, "id-of-job")
-    read = told(store_of([*before, *after]), "instance")["alpha"]
+    read = parse_states(store_of([*before, *after]), "instance")["alpha"]
     assert [each.name for each in read.containers] == ["web"]
 
 
@@ -77,7 +77,7 @@ def test_one_that_a_heartbeat_does_not_name_any_more_ends_too() -> None:
     series = written(
         scribe, report(containers=[container("web"), container("job")]), report(sequence=2, at=START + 300)
     )
-    assert told(store_of(series), "instance")["alpha"].containers == ()
+    assert parse_states(store_of(series), "instance")["alpha"].containers == ()
 
 
 def test_a_limit_that_is_lifted_and_a_meter_that_takes_over_end_their_series() -> None:
@@ -91,7 +91,7 @@ def test_a_limit_that_is_lifted_and_a_meter_that_takes_over_end_their_series() -
         report(containers=[limited]),
         said(sequence=2, at=START + 30, containers=(free,), state=modelled),
     )
-    read = told(store_of(series), "instance")["alpha"]
+    read = parse_states(store_of(series), "instance")["alpha"]
     assert read.containers[0].limit == Quantities()
     assert read.state.power is not None
     assert read.state.power.source == "model"
@@ -131,12 +131,12 @@ def test_alerts_are_told_while_they_last() -> None:
     scribe = SampleWriter()
     alert = Alert(Resource.CPU, START, "too busy")
     series = written(scribe, report(), said(sequence=2, at=START + 3, alerts=(alert,)))
-    assert told(store_of(series), "instance")["alpha"].short_of[Resource.CPU]
+    assert parse_states(store_of(series), "instance")["alpha"].short_of[Resource.CPU]
     lost = written(scribe, report(sequence=9, at=START + 300))
-    assert not any(told(store_of([*series, *lost]), "instance")["alpha"].short_of.values())
+    assert not any(parse_states(store_of([*series, *lost]), "instance")["alpha"].short_of.values())
     over = msgspec.structs.replace(alert, closed_at=START + 9)
     series += written(scribe, said(sequence=3, at=START + 9, alerts=(over,)))
-    assert not any(told(store_of(series), "instance")["alpha"].short_of.values())
+    assert not any(parse_states(store_of(series), "instance")["alpha"].short_of.values())
 
 
 @pytest.mark.parametrize("at", [START + 3600, START - 49 * 3600, 0.0, 1e300])
@@ -159,7 +159,7 @@ def test_histograms_come_back_from_the_store_as_they_were(cpu: Sketch, disk: Ske
         if each.name in SAMPLED.values()
     ]
     spans = {"alpha": (START - 3600, START)}
-    read = usage_between(ranges, "instance", spans)
+    read = parse_usage(ranges, "instance", spans)
     expected = ContainerUsage("id-of-web", cpu=counted(cpu), disk=counted(disk))
     used = {node: each.usage for node, each in read.items()}
     assert used == ({"alpha": (expected,)} if cpu.count or disk.count else {})

@@ -191,13 +191,13 @@ async def test_accounts_survive_a_restart_and_the_samples(tmp_path: Path) -> Non
     settings = config.HistoryConfig(path=str(tmp_path / "history.db"), retention_hours=1.0)
     async with open_sqlite(settings) as history:
         await history.add([heartbeat(START, 1, 0.0), heartbeat(START + 300, 2, 600.0)], START + 300)
-        await history.forget_old(START + 301)
+        await history.apply_retention(START + 301)
     async with open_sqlite(settings) as history:
-        await history.forget_old(START + 5 * HOUR)
+        await history.apply_retention(START + 5 * HOUR)
         # The next word comes only now; what was drawn since the last one is told by the counter.
         await history.add([heartbeat(START + 5 * HOUR, 3, 1000.0)], START + 5 * HOUR)
-        await history.forget_old(START + 5 * HOUR)
-        assert history.kept().reports == 1
+        await history.apply_retention(START + 5 * HOUR)
+        assert history.stats().reports == 1
         (account,) = await history.energy(START - HOUR, START + 6 * HOUR, GroupBy.NODE)
         assert account.joules == pytest.approx(1000.0)
 

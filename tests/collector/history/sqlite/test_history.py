@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from collector import config
 from collector.api.answers import Container, Node, NodeAlert
 from collector.config import CollectorConfig
-from collector.history.interface import UsageWord
+from collector.history.interface import UsageKey
 from collector.history.sqlite import history as sqlite
 from collector.history.sqlite.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
@@ -64,16 +64,16 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
                 if is_new:
                     take_in(registry, each, now)
         restored = Registry(CollectorConfig())
-        recollection = reader.recall()
-        for received in recollection.reports:
+        stored = reader.load_state()
+        for received in stored.reports:
             restored.apply(received.report, received.received_at)
-        restored.restore(recollection.alerts, recollection.usage, recollection.usage_words)
-        standings = registry.standings(now)
-        means = reader.node_means(600.0, standings), reader.container_means(600.0, standings)
+        restored.restore(stored.alerts, stored.usage, stored.pending_usage)
+        window_ends = registry.standings(now)
+        means = reader.node_means(600.0, window_ends), reader.container_means(600.0, window_ends)
         # Their place tells the order in which they came, which may well be another.
         events = sorted(repr((each.node, each.event)) for each in reader.events(1000, None))
-        stored = connection.execute(STORED).fetchall(), means, events
-    return answers(registry, now), answers(restored, now), stored
+        rows = connection.execute(STORED).fetchall(), means, events
+    return answers(registry, now), answers(restored, now), rows
 
 
 @patient
@@ -142,7 +142,7 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
     assert count(connection, "containers") <= 5 * (66 + 5) + 1
     assert count(connection, "facts") <= 5 * (66 + 5) + 2
     assert max(sizes[36:]) <= 1.1 * max(sizes[:36])
-    (last,) = SqliteReader(connection).recall().reports
+    (last,) = SqliteReader(connection).load_state().reports
     assert {each.name for each in last.report.containers} >= {"always", "job-359-0"}
 
 
@@ -165,7 +165,7 @@ def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Conne
     assert [count(connection, table) for table in ("nodes", "boots", "containers", "facts")] == [0, 0, 0, 0]
     again = report(sequence=2, at=later, containers=[container()])
     writer.add([Submission([again], later)])
-    (last,) = SqliteReader(connection).recall().reports
+    (last,) = SqliteReader(connection).load_state().reports
     assert last.report == again
 
 
@@ -177,7 +177,7 @@ def test_a_failed_write_leaves_no_trace_and_does_not_spoil_the_next(connection: 
         writer.add([Submission([good], START), Submission([broken], START)])
     assert [count(connection, table) for table in ("nodes", "facts", "reports")] == [0, 0, 0]
     assert writer.add([Submission([good], START)]) == [[True]]
-    (last,) = SqliteReader(connection).recall().reports
+    (last,) = SqliteReader(connection).load_state().reports
     assert last.report == good
 
 
@@ -196,7 +196,7 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
     writer.add([Submission([said(sequence=2)], later)])
     forgetter.forget_rest(later)
     # The one that opened last may well last; the one before it ended, though nobody said so.
-    assert [each.alert for each in SqliteReader(connection).recall().alerts] == [alert(3, closed=False)]
+    assert [each.alert for each in SqliteReader(connection).load_state().alerts] == [alert(3, closed=False)]
     forgetter.forget_rest(later + 2 * HOUR)
     assert count(connection, "alerts") == 0
 
@@ -212,7 +212,7 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
         while forgetter.forget_reports(now, at_most=200):
             pass
         forgetter.forget_rest(now)
-        if SqliteReader(connection).recall().usage_words:
+        if SqliteReader(connection).load_state().pending_usage:
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
 
@@ -232,13 +232,13 @@ def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
         each = said(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
         writer.add([Submission([each], START)])
         take_in(registry, each, START)
-        writer.add_up(*registry.sums_due(10))
-        recollection = reader.recall()
-        left.append(len(list(recollection.usage_words)))
+        writer.store_usage(*registry.sums_due(10))
+        stored = reader.load_state()
+        left.append(len(list(stored.pending_usage)))
         restored = Registry(CollectorConfig())
-        for received in recollection.reports:
+        for received in stored.reports:
             restored.apply(received.report, received.received_at)
-        restored.restore(recollection.alerts, recollection.usage, recollection.usage_words)
+        restored.restore(stored.alerts, stored.usage, stored.pending_usage)
         assert restored.containers(START) == registry.containers(START)
         assert restored.containers(START)[0].p90_samples == 3 * sequence
     assert left == [1, 0, 1, 0, 1, 0]
@@ -250,7 +250,7 @@ def test_a_word_that_is_counted_in_part_is_in_no_sum() -> None:
     each = said(heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage), containers=(container(),))
     for sequence in range(1, 9):
         take_in(registry, msgspec.structs.replace(each, sequence=sequence), START)
-    counting = registry.hear_usage(UsageWord(each.node, each.boot, 9, 0), usage)
+    counting = registry.hear_usage(UsageKey(each.node, each.boot, 9, 0), usage)
     next(counting)
     assert registry.sums_due(1) == ([], [])
     assert list(counting) == []
@@ -283,7 +283,7 @@ async def test_whoever_waits_shares_the_next_commit(tmp_path: Path, monkeypatch:
         reports = [report(sequence=number) for number in range(1, 51)]
         new = await asyncio.gather(*(history.add([each], START) for each in reports))
         assert all(answer == [True] for answer in new)
-        assert history.kept().reports == 50
+        assert history.stats().reports == 50
     assert sum(groups) == 50
     assert len(groups) <= 2
 
@@ -312,10 +312,10 @@ async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
 async def test_what_was_understood_is_there_after_a_restart_until_it_is_forgotten(tmp_path: Path) -> None:
     settings = config.HistoryConfig(path=str(tmp_path / "history.db"))
     async with open_sqlite(settings) as history:
-        await history.remember("service", {"shop": b"web", "mail": b"imap"})
-        await history.remember("alert", {"shop": b"hot"})
+        await history.put_values("service", {"shop": b"web", "mail": b"imap"})
+        await history.put_values("alert", {"shop": b"hot"})
     async with open_sqlite(settings) as history:
-        assert await history.recollect("service") == {"shop": b"web", "mail": b"imap"}
-        await history.remember("service", {"shop": b"cpu", "mail": None, "never": None})
-        assert await history.recollect("service") == {"shop": b"cpu"}
-        assert await history.recollect("alert") == {"shop": b"hot"}
+        assert await history.get_values("service") == {"shop": b"web", "mail": b"imap"}
+        await history.put_values("service", {"shop": b"cpu", "mail": None, "never": None})
+        assert await history.get_values("service") == {"shop": b"cpu"}
+        assert await history.get_values("alert") == {"shop": b"hot"}

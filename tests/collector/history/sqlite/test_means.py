@@ -137,9 +137,9 @@ def means(words: list[Word], window: float, until: float) -> tuple[Mean, Mean]:
         reports = [word.report(number) for number, word in enumerate(words, start=1)]
         beacon = said(sequence=len(words) + 1, at=START + until)
         SqliteWriter(connection, 3600.0).add([Submission([*reports, beacon], START)])
-        reader, standings = SqliteReader(connection), [WindowEnd("alpha", "first", START + until)]
-        (node,) = reader.node_means(window, standings).values()
-        (one,) = reader.container_means(window, standings).values()
+        reader, window_ends = SqliteReader(connection), [WindowEnd("alpha", "first", START + until)]
+        (node,) = reader.node_means(window, window_ends).values()
+        (one,) = reader.container_means(window, window_ends).values()
     return node, one
 
 
@@ -213,8 +213,11 @@ def test_of_many_nodes_each_has_its_own_mean() -> None:
             for number, name in enumerate(names)
         ]
         SqliteWriter(connection, 3600.0).add([Submission(reports, START)])
-        reader, standings = SqliteReader(connection), [WindowEnd(name, "first", START + 60) for name in names]
-        of_nodes = reader.node_means(30.0, standings)
-        of_containers = reader.container_means(30.0, standings)
+        reader, window_ends = (
+            SqliteReader(connection),
+            [WindowEnd(name, "first", START + 60) for name in names],
+        )
+        of_nodes = reader.node_means(30.0, window_ends)
+        of_containers = reader.container_means(30.0, window_ends)
     assert [of_nodes[name].cpu_cores for name in names] == list(range(45))
     assert [of_containers[name, "id-of-web"].cpu_cores for name in names] == list(range(45))

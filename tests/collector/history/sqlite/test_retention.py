@@ -27,12 +27,12 @@ async def test_the_size_stays_in_its_bound_and_the_newest_are_kept(
             at = START + 10 * number
             containers = [container(f"c{number // 100}-{place}") for place in range(50)]
             await history.add([report(sequence=number, at=at, containers=containers)], at)
-            sizes.append(history.kept().size_bytes)
+            sizes.append(history.stats().size_bytes)
             if number % 100 == 0:
-                await history.forget_old(at)
-                sizes.append(history.kept().size_bytes)
-        kept = history.kept()
-        (last,) = (await history.recall()).reports
+                await history.apply_retention(at)
+                sizes.append(history.stats().size_bytes)
+        kept = history.stats()
+        (last,) = (await history.load_state()).reports
     assert max(sizes) <= BOUND
     assert max(sizes) > BOUND / 4
     assert kept.dropped_for_size > 0
@@ -65,11 +65,11 @@ def test_no_mix_of_reports_breaks_the_bound(
                     containers = [container(f"c{place}-{life}") for place in range(many)]
                     batch.append(report(sequence=sequence, at=at, containers=containers))
                 await history.add(batch, at)
-                assert history.kept().size_bytes <= BOUND
+                assert history.stats().size_bytes <= BOUND
                 if data.draw(st.booleans()):
-                    await history.forget_old(at)
-                    assert history.kept().size_bytes <= BOUND
-            assert len((await history.recall()).reports) >= 1
+                    await history.apply_retention(at)
+                    assert history.stats().size_bytes <= BOUND
+            assert len((await history.load_state()).reports) >= 1
 
     asyncio.run(fill())
 
@@ -80,12 +80,12 @@ async def test_a_smaller_bound_shrinks_the_file_when_it_is_opened(tmp_path: Path
         containers = [container(f"c{place}") for place in range(200)]
         for number in range(1, 1001):
             await history.add([report(sequence=number, containers=containers)], START + number)
-        before_bytes = history.kept().size_bytes
+        before_bytes = history.stats().size_bytes
     async with open_sqlite(config.HistoryConfig(path=path, max_size_bytes=BOUND)) as history:
         assert before_bytes > BOUND
-        assert history.kept().size_bytes <= BOUND
+        assert history.stats().size_bytes <= BOUND
         await history.add([report(sequence=2000)], START + 2000)
-        assert history.kept().size_bytes <= BOUND
+        assert history.stats().size_bytes <= BOUND
 
 
 async def test_rollups_go_after_their_own_time(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_rollups_go_after_their_own_time(tmp_path: Path) -> None:
 
         async def steps(now: float) -> list[float]:
             """The steps in which the first hour is told."""
-            await history.forget_old(now)
+            await history.apply_retention(now)
             series = await history.series(SubjectKind.NODE, "alpha", START, START + HOUR, 300.0)
             return [series.step_seconds] if series.points else []
 

@@ -12,7 +12,7 @@ from collector.history.sqlite.rollups import (
     Word,
     roll_up,
 )
-from collector.history.sqlite.stretches import Observation
+from collector.history.sqlite.timeline import Observation
 
 BEGIN = 1_800_000_000.0
 """The beginning of an hour."""

@@ -29,7 +29,7 @@ def heartbeat(minute: float, sequence: int, *containers: ContainerState, node: s
 async def told(history: SqliteHistory, *reports: Report) -> None:
     for each in reports:
         await history.add([each], each.at)
-    await history.forget_old(max(each.at for each in reports))
+    await history.apply_retention(max(each.at for each in reports))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_what_has_no_samples_any_more_is_told_by_its_rollups(settings: con
         late = await history.series(SubjectKind.NODE, "alpha", end - HOUR / 2, end, 60.0)
     assert fine.step_seconds == FINE_SECONDS
     assert len(fine.points) == 60
-    assert max(point.most.cpu_cores or 0.0 for point in fine.points) == 2.0
+    assert max(point.max.cpu_cores or 0.0 for point in fine.points) == 2.0
     assert coarse.step_seconds == COARSE_SECONDS
     assert [point.mean.cpu_cores for point in coarse.points] == pytest.approx([1.0] * 5)
     assert late.step_seconds == 60.0
@@ -82,7 +82,7 @@ async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(
         series = await history.series(SubjectKind.SERVICE, "shop", BEGIN, BEGIN + 300, 1.0)
     (point,) = series.points
     assert point.mean.cpu_cores == pytest.approx(6.0)
-    assert point.most.memory_bytes == 4000
+    assert point.max.memory_bytes == 4000
 
 
 async def test_nobody_of_that_name_has_no_history(settings: config.HistoryConfig) -> None:

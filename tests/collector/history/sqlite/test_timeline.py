@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.history.sqlite.stretches import (
+from collector.history.sqlite.timeline import (
     Observation,
     Stretch,
     Values,
