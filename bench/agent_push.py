@@ -165,7 +165,8 @@ class _Trial:
 
     def _compare(self, now: float) -> None:
         """Hold what the collector knows against the last full window."""
-        held = {each.id: each.used for each in self._registry.containers(now)}
+        [node] = self._registry.nodes(now)
+        held = {name: reported.what.used for name, reported in node.run.containers.items()}
         for name, means, allowed in zip(self._ids, self._means, self._allowed, strict=True):
             for resource, mean, capacity in zip(RESOURCES, means, allowed, strict=True):
                 points = _points(held[name].of(resource), mean, capacity)
@@ -175,12 +176,13 @@ class _Trial:
 
     def _compare_quantiles(self, now: float) -> None:
         """Hold the collector's p90 against that of all samples that it can have heard of."""
-        known = {each.id: each for each in self._registry.containers(now)}
+        [node] = self._registry.nodes(now)
         rank = math.ceil(_QUANTILE * self._counted) - 1
         for name, samples, allowed in zip(self._ids, self._samples, self._allowed, strict=True):
-            self._found.samples_missing += self._counted - known[name].p90_samples
+            ring = node.usage_of(name)
+            self._found.samples_missing += self._counted - ring.samples
             for resource, each, capacity in zip(RESOURCES, samples, allowed, strict=True):
-                points = _points(known[name].p90.of(resource), sorted(each[: self._counted])[rank], capacity)
+                points = _points(ring.p90.of(resource), sorted(each[: self._counted])[rank], capacity)
                 self._found.worst_p90_points = max(self._found.worst_p90_points, points)
 
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.snapshot.assembly import ServiceFacts, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
-from collector.snapshot.tables import NOWHERE, Generation, Liveness, Nodes, Snapshot, TaskKind, Tasks
+from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
 from wire.resources import RESOURCES, Quantities
 
 BEGIN_SECONDS = 1_800_000_000.0

@@ -14,8 +14,9 @@ from hashlib import blake2s
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.policies.overbooking import LIMITS
-from collector.snapshot.tables import NOWHERE, Liveness, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Resource
 
 _KEPT = 1000

@@ -5,10 +5,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.bottlenecks import Bottleneck, BottleneckKind
-from collector.api.answers import AlertState, NodeAlert, State
+from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, id_of
 from collector.api.paging import Paged, Pager
+from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
+from collector.live.registry import AlertEntry
+from collector.reports.alerts import AlertState
 from collector.web.routes import Route, get
 from wire.resources import Resource
 
@@ -26,7 +28,7 @@ class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the node, or of the service."""
     node: str | None
     """Null where it is about a service."""
-    node_state: State | None
+    node_state: LivenessLabel | None
     """Null where it is about a service, or the node is no longer listed."""
     state: AlertState
     resource: Resource | None
@@ -88,26 +90,43 @@ async def alerts(core: Core, query: AlertsQuery) -> ClusterAlerts:
 def cluster_alerts(core: Core, state: AlertState | None = None) -> list[ClusterAlert]:
     """All of them in one state, or all: the open ones first, then the latest first."""
     now = core.clock()
-    found = [_of_node(each) for each in core.registry.alerts(now, state=state)]
-    states: dict[str, State] = {}
+    found = [node_alert_answer(each) for each in core.registry.alerts(now, state=state)]
+    states: dict[str, Liveness] = {}
     if core.analysis.bottlenecks:
-        states = {each.name: each.state for each in core.registry.known(now)}
+        states = {each.name: each.liveness for each in core.registry.nodes(now)}
     found += [_of_centre(each, states) for each in core.analysis.bottlenecks]
     return sorted((each for each in found if state in (None, each.state)), key=_place)
 
 
-def _of_node(alert: NodeAlert) -> ClusterAlert:
-    return ClusterAlert(kind=BottleneckKind.NODE, subject=alert.node, **msgspec.structs.asdict(alert))
+def node_alert_answer(entry: AlertEntry) -> ClusterAlert:
+    """An alert that a node reported."""
+    reported, alert = entry.reported, entry.reported.alert
+    return ClusterAlert(
+        id=id_of(BottleneckKind.NODE, reported.node, alert.resource, alert.opened_at, reported.boot),
+        kind=BottleneckKind.NODE,
+        subject=reported.node,
+        node=reported.node,
+        node_state=entry.liveness.label,
+        state=entry.state,
+        resource=alert.resource,
+        opened_at=alert.opened_at,
+        closed_at=alert.closed_at,
+        evidence=alert.evidence,
+        ratio=alert.ratio,
+        pressure_ratio=alert.pressure_ratio,
+        container=alert.container,
+        name=alert.name,
+    )
 
 
-def _of_centre(bottleneck: Bottleneck, states: dict[str, State]) -> ClusterAlert:
+def _of_centre(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAlert:
     node = None if bottleneck.kind is BottleneckKind.SERVICE else bottleneck.subject
     return ClusterAlert(
         id=bottleneck.id,
         kind=bottleneck.kind,
         subject=bottleneck.subject,
         node=node,
-        node_state=None if node is None else states.get(node),
+        node_state=states[node].label if node in states else None,
         state=AlertState.OPEN if bottleneck.is_open else AlertState.CLOSED,
         resource=bottleneck.resource,
         opened_at=bottleneck.opened_at,

@@ -6,11 +6,21 @@ import msgspec
 
 from collector.analysis.bottlenecks import BottleneckKind
 from collector.api.alerts import cluster_alerts
-from collector.api.answers import AlertState, Health, State
+from collector.common.liveness import Liveness
 from collector.core.parts import Core
+from collector.reports.alerts import AlertState
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get
 from collector.web.scopes import Scope
 from wire.version import __version__
+
+
+class Health(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the collector is."""
+
+    status: str
+    version: str
+    problems: tuple[str, ...] = ()
+    """What it does without for now, though it can go on: a store or a Prometheus that does not answer."""
 
 
 class NodeCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,18 +86,20 @@ async def cluster(core: Core, _query: NoQuery) -> ClusterSummary:
 def added_up(core: Core) -> ClusterSummary:
     """The cluster as it is now."""
     now, latest = core.clock(), core.analysis.latest
-    known = list(core.registry.known(now))
-    heard = [each.picture for each in known if each.state is not State.DOWN]
+    known = list(core.registry.nodes(now))
+    heard = [each.run for each in known if each.liveness is not Liveness.DOWN]
     states = [picture.state.what for picture in heard if picture.state is not None]
     powers = [state.power for state in states if state.power is not None]
-    counted = Counter(each.state for each in known)
+    counted = Counter(each.liveness for each in known)
     alerts = Counter(each.kind for each in cluster_alerts(core, AlertState.OPEN))
     return ClusterSummary(
         at=now,
         version=__version__,
-        nodes=NodeCount(up=counted[State.UP], suspect=counted[State.SUSPECT], down=counted[State.DOWN]),
+        nodes=NodeCount(
+            up=counted[Liveness.UP], suspect=counted[Liveness.SUSPECT], down=counted[Liveness.DOWN]
+        ),
         incomplete_nodes=sum(not picture.is_complete for picture in heard),
-        containers=sum(len(each.picture.containers) for each in known),
+        containers=sum(len(each.run.containers) for each in known),
         services=sum(each.containers > 0 for each in latest.services.values()),
         power=ClusterPower(
             watts=sum(power.watts for power in powers),

@@ -10,19 +10,59 @@ import msgspec
 from msgspec import Meta
 
 from collector.analysis.analysis import Analysis
-from collector.api.answers import Container, State
+from collector.analysis.envelopes import Statistic
+from collector.analysis.usage import quantities
 from collector.api.nodes import WINDOW_SECONDS, Window
 from collector.api.paging import Paged, Pager, has_label
 from collector.api.periods import HistoryQuery, series
 from collector.common.errors import ApiError
+from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core
-from collector.history.interface import Series, SubjectKind
+from collector.history.interface import Mean, Series, SubjectKind
 from collector.live.registry import NodeEntry
 from collector.snapshot.tables import NOWHERE
 from collector.web.routes import NO_HISTORY, Route, get, refused
-from wire.messages import ContainerState
+from wire.messages import ContainerPower, ContainerState, Pressure
+from wire.resources import Quantities
 
 NO_CONTAINER = refused(HTTPStatus.NOT_FOUND, "There is no container of this id.")
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """A container as its node last described it."""
+
+    node: str
+    node_state: LivenessLabel
+    """Unless it is `up`, all the rest is as it last was."""
+    id: str
+    name: str
+    runtime: str
+    image: str | None
+    service: str | None
+    labels: dict[str, str]
+    cpu_seconds_total: float
+    cpu_throttled_seconds_total: float | None
+    oom_kills_total: int | None
+    restarts: int | None
+    used: Quantities
+    limit: Quantities
+    pressure: Pressure
+    power: ContainerPower | None
+    started_at: float | None
+    sampled_at: float
+    """Unix time of the end of the window that `used` tells of, by the node's clock."""
+    window_seconds: float
+    """The time that `used`, `pressure` and `power.watts` are the mean of."""
+    p90: Quantities
+    """What it did not exceed in nine of ten samples of the last day, from a histogram of every sample."""
+    p90_samples: int
+    """How many samples that is; 0 until the first heartbeat that brings them."""
+    envelope: Quantities
+    """What it is reckoned to need, by the number that stands for each resource's need."""
+    group: str | None
+    """The class of containers with a like need, named by what they need most; null while it is not known."""
+    mean: Mean | None
+    """Over the window asked for; null while the node is down."""
 
 
 class Containers(msgspec.Struct, frozen=True):
@@ -61,6 +101,38 @@ class ContainerHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
     id: Annotated[str, Meta(description="The container's id, whole.")]
 
 
+def container_answer(entry: NodeEntry, container_id: str) -> Container:
+    """One of a node's containers. `group` and `mean` are not filled in."""
+    reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
+    container = reported.what
+    return Container(
+        node=entry.name,
+        node_state=entry.liveness.label,
+        id=container.id,
+        name=container.name,
+        runtime=container.runtime,
+        image=container.image,
+        service=container.service,
+        labels=container.labels,
+        cpu_seconds_total=container.cpu_seconds_total,
+        cpu_throttled_seconds_total=container.cpu_throttled_seconds_total,
+        oom_kills_total=container.oom_kills_total,
+        restarts=container.restarts,
+        used=container.used,
+        limit=container.limit,
+        pressure=container.pressure,
+        power=container.power,
+        started_at=container.started_at,
+        sampled_at=reported.at,
+        window_seconds=container.window_seconds,
+        p90=ring.p90,
+        p90_samples=ring.samples,
+        envelope=quantities(ring.statistics[:, Statistic.ENVELOPE]),
+        group=None,
+        mean=None,
+    )
+
+
 Seen = tuple[NodeEntry, ContainerState]
 """A container and where it runs, before it is made into an answer: most are passed over."""
 BY_NODE: Pager[Seen, tuple[str, str, str]] = Pager(
@@ -84,7 +156,7 @@ def seen(core: Core, query: Paged, asked: Asked) -> Iterator[Seen]:
     after = BY_NODE.after(query)
     is_labelled = None if asked.label is None else has_label(asked.label)
     for known, ids in _places(core, asked, after[0] if after else ""):
-        there = [known.picture.containers[each].what for each in ids]
+        there = [known.run.containers[each].what for each in ids]
         found = there if is_labelled is None else [each for each in there if is_labelled(each.labels)]
         for container in sorted(found, key=lambda each: (each.name, each.id)):
             yield known, container
@@ -92,10 +164,10 @@ def seen(core: Core, query: Paged, asked: Asked) -> Iterator[Seen]:
 
 def _places(core: Core, asked: Asked, since: str) -> Iterator[tuple[NodeEntry, Iterable[str]]]:
     """Nodes by name, and those of their containers that are asked for, whatever their labels."""
-    now, known = core.clock(), core.registry.known
+    now, known = core.clock(), core.registry.nodes
     if asked.name is None and asked.service is None and asked.group is None:
         for each in known(now, node=asked.node, since=since):
-            yield each, each.picture.containers
+            yield each, each.run.containers
         return
     services = None if asked.service is None else (asked.service,)
     found = core.registry.tables.find(services=services, name=asked.name, group=asked.group)
@@ -108,7 +180,7 @@ def _places(core: Core, asked: Asked, since: str) -> Iterator[tuple[NodeEntry, I
 async def containers(core: Core, query: ContainersQuery) -> Containers:
     """What containers use, now and on average."""
     found, after = BY_NODE.page(_asked_for(core, query), query)
-    listed = [known.container(container.id) for known, container in found]
+    listed = [container_answer(known, container.id) for known, container in found]
     return Containers(await _with_more(core, listed, query.window_seconds), after)
 
 
@@ -156,11 +228,11 @@ async def _with_more(core: Core, listed: list[Container], window_seconds: float)
 
 async def one_container(core: Core, query: ContainerQuery) -> Container:
     """One container; where two nodes claim its id, as the one tells that is heard of."""
-    claimed = [each for each in core.registry.known(core.clock()) if query.id in each.picture.containers]
+    claimed = [each for each in core.registry.nodes(core.clock()) if query.id in each.run.containers]
     if not claimed:
         raise _no_such_container(query.id)
-    known = min(claimed, key=lambda each: (list(State).index(each.state), each.name))
-    [found] = await _with_more(core, [known.container(query.id)], query.window_seconds)
+    known = min(claimed, key=lambda each: (each.liveness, each.name))
+    [found] = await _with_more(core, [container_answer(known, query.id)], query.window_seconds)
     return found
 
 
@@ -168,7 +240,7 @@ async def container_history(core: Core, query: ContainerHistoryQuery) -> Series:
     """What one container used and drew; one that has ended still has a history."""
     told = await series(core, SubjectKind.CONTAINER, query.id, query)
     if not told.points and not any(
-        query.id in each.picture.containers for each in core.registry.known(core.clock())
+        query.id in each.run.containers for each in core.registry.nodes(core.clock())
     ):
         raise _no_such_container(query.id)
     return told

@@ -5,12 +5,28 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.answers import NodeEvent
 from collector.api.paging import Paged, Pager
 from collector.core.parts import Core
 from collector.history.interface import EventPosition, StoredEvent
 from collector.web.routes import NO_HISTORY, Route, get
-from wire.messages import Event
+from wire.messages import Event, EventKind
+
+
+class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to a node or a container."""
+
+    node: str
+    kind: EventKind
+    at: float
+    container: str | None
+    name: str | None
+    lifetime_seconds: float | None
+    startup_seconds: float | None
+    exit_code: int | None
+    cpu_seconds_total: float | None
+    """Of a container that ended: all the CPU time it used, up to the last time it was read."""
+    joules_total: float | None
+    """Likewise, the energy it added while its agent watched."""
 
 
 class NodeEvents(msgspec.Struct, frozen=True):

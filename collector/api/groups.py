@@ -2,8 +2,7 @@
 
 import msgspec
 
-from collector.api.answers import Ratios
-from collector.api.listing import listed_ratios
+from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
 from collector.web.routes import NoQuery, Route, get
 from wire.resources import Resource
@@ -31,7 +30,7 @@ async def groups(core: Core, _query: NoQuery) -> ContainerGroups:
     latest = core.analysis.latest
     listed = [
         ContainerGroup(
-            name=each.name, dominant=each.dominant, containers=each.size, centre=listed_ratios(each.centre)
+            name=each.name, dominant=each.dominant, containers=each.size, centre=ratios_of(each.centre)
         )
         for each in latest.groups
     ]

@@ -11,14 +11,15 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from collector.analysis.analysis import Analysis
-from collector.api.answers import AlertState, State
 from collector.api.cluster import ClusterSummary, added_up
 from collector.api.context import Api
+from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
 from collector.control.actor import Actor
 from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
+from collector.reports.alerts import AlertState
 from wire.catalogue import MetricSpec, families
 from wire.http.serving import metrics_handler
 from wire.version import __version__
@@ -162,13 +163,13 @@ _TROUBLE_METRICS: tuple[MetricSpec[tuple[Dependency, str]], ...] = (
     ),
 )
 
-_NODE_METRICS: tuple[MetricSpec[tuple[State, int]], ...] = (
+_NODE_METRICS: tuple[MetricSpec[tuple[Liveness, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_nodes",
         kind="gauge",
-        help="Nodes that are listed, by whether they are heard of.",
+        help="Registered nodes by state: up, suspect or down.",
         value=lambda counted: counted[1],
-        labels={"state": lambda counted: counted[0].value},
+        labels={"state": lambda counted: counted[0].label},
     ),
 )
 

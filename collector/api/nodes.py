@@ -1,21 +1,26 @@
 """Nodes: all, one, and what one used."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from collector.api.answers import Node, State
 from collector.api.paging import Paged, Pager, has_label
 from collector.api.periods import HistoryQuery, series
 from collector.common.errors import ApiError
+from collector.common.liveness import LivenessLabel
+from collector.common.ratios import Ratios
 from collector.core.parts import Core
-from collector.history.interface import Series, SubjectKind
+from collector.history.interface import Mean, Series, SubjectKind
+from collector.live.changes import HostRecord
 from collector.live.lists import CLASSES
-from collector.snapshot.tables import Region
+from collector.live.registry import NodeEntry, Registry
+from collector.snapshot.tables import Generation, Region
 from collector.web.routes import NO_HISTORY, NO_NODE, Route, get
+from wire.messages import Gap, NodePower, NodeState, Pressure
+from wire.resources import RESOURCES, Quantities, Resource, ratio
 
 Window = Annotated[
     float,
@@ -23,6 +28,70 @@ Window = Annotated[
 ]
 WINDOW_SECONDS = 300.0
 """What the agents' heartbeats are apart, so that a mean is seldom made of one sample alone."""
+
+
+class NodePlacement(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions go by about a node, beside what it uses."""
+
+    region: Literal["LEE", "DEE", "EED"]
+    """By the busier of CPU and memory: below 50 % (low energy efficiency), desired, above 85 % (degraded)."""
+    task_class: int | None
+    """The strictest among its containers, 1-4; null without any: it takes all."""
+    allocated: Quantities
+    """What its containers were promised."""
+    overbooking_ratio: float
+    """The most promised of CPU and memory, by what there is."""
+    generation: Literal["any", "nursery", "young", "old"]
+    accepts: bool
+    """Whether it may be given containers: neither drained, nor paused, nor opted out."""
+    on: bool
+    """False once it was switched off to save energy."""
+    failures: int
+    """Containers that died on it of late; the longer ago, the less they count."""
+    labels: dict[str, str]
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A host as it last described itself. It says only what moved: what is old here still holds."""
+
+    name: str
+    state: LivenessLabel
+    boot: str
+    """Names one run of its agent."""
+    complete: bool
+    """Whether all that this run said since its last heartbeat has come; if not, the next one mends it."""
+    sampled_at: float | None
+    """Unix time of the end of the window that `used` tells of, by the node's clock."""
+    window_seconds: float | None
+    """The time that `used`, `pressure` and `power.watts` are the mean of."""
+    last_seen_seconds_ago: float
+    """Time since it was last heard of, by the collector's clock."""
+    agent_version: str | None
+    sample_seconds: float | None
+    beacon_seconds: float | None
+    """It is heard of at least this often."""
+    used: Quantities
+    capacity: Quantities
+    learned_capacities: tuple[Resource, ...]
+    """Resources whose capacity nobody told: the most that was ever seen stands in for it."""
+    used_ratio: Ratios
+    pressure: Pressure
+    power: NodePower | None
+    load_1m: float | None
+    frequency_hertz: float | None
+    iowait_ratio: float | None
+    steal_ratio: float | None
+    swap_used_bytes: int | None
+    disk_busy_ratio: float | None
+    oom_kills_total: int | None
+    gaps: tuple[Gap, ...]
+    top: dict[Resource, tuple[str, ...]]
+    """Ids of the containers that used most of each resource before the last heartbeat, greediest first."""
+    containers: int
+    """How many containers run on it."""
+    placement: NodePlacement
+    mean: Mean | None
+    """Over the window asked for; null while the node is down."""
 
 
 class NodePage(msgspec.Struct, frozen=True):
@@ -36,7 +105,7 @@ class NodePage(msgspec.Struct, frozen=True):
 class NodesQuery(Paged, frozen=True, kw_only=True):
     """Which nodes are asked for, and how."""
 
-    state: Annotated[State | None, Meta(description="Only those in this state.")] = None
+    state: Annotated[LivenessLabel | None, Meta(description="Only those in this state.")] = None
     region: Annotated[
         Literal["LEE", "DEE", "EED"] | None,
         Meta(description="Only those in this region of energy efficiency."),
@@ -84,6 +153,78 @@ class NodeHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="The node's name.")]
 
 
+_NOT_REPORTED = NodeState(used=Quantities(), capacity=Quantities())
+_REGIONS: Mapping[Region, Literal["LEE", "DEE", "EED"]] = {
+    Region.LEE: "LEE",
+    Region.DEE: "DEE",
+    Region.EED: "EED",
+}
+_GENERATIONS: Mapping[Generation, Literal["any", "nursery", "young", "old"]] = {
+    Generation.ANY: "any",
+    Generation.NURSERY: "nursery",
+    Generation.YOUNG: "young",
+    Generation.OLD: "old",
+}
+
+
+def list_nodes(registry: Registry, now: float, *, node: str | None = None) -> list[Node]:
+    """Nodes by name; all, or one. `mean` is not filled in."""
+    return [
+        _node_answer(entry, registry.tables.record(entry.name, now), now)
+        for entry in registry.nodes(now, node=node)
+    ]
+
+
+def _node_answer(entry: NodeEntry, record: HostRecord, now: float) -> Node:
+    run = entry.run
+    state = _NOT_REPORTED if run.state is None else run.state.what
+    heartbeat = None if run.heartbeat is None else run.heartbeat.what
+    return Node(
+        name=entry.name,
+        state=entry.liveness.label,
+        boot=run.boot,
+        complete=run.is_complete,
+        sampled_at=None if run.state is None else run.state.at,
+        window_seconds=None if run.state is None else state.window_seconds,
+        last_seen_seconds_ago=max(0.0, now - entry.last_report_at),
+        agent_version=None if heartbeat is None else heartbeat.agent_version,
+        sample_seconds=None if heartbeat is None else heartbeat.sample_seconds,
+        beacon_seconds=None if heartbeat is None else heartbeat.beacon_seconds,
+        used=state.used,
+        capacity=state.capacity,
+        learned_capacities=state.learned_capacities,
+        used_ratio=Ratios(*(ratio(state.used, state.capacity, resource) for resource in RESOURCES)),
+        pressure=state.pressure,
+        power=state.power,
+        load_1m=state.load_1m,
+        frequency_hertz=state.frequency_hertz,
+        iowait_ratio=state.iowait_ratio,
+        steal_ratio=state.steal_ratio,
+        swap_used_bytes=state.swap_used_bytes,
+        disk_busy_ratio=state.disk_busy_ratio,
+        oom_kills_total=state.oom_kills_total,
+        gaps=state.gaps,
+        top={} if heartbeat is None else heartbeat.top,
+        containers=len(run.containers),
+        placement=_placement_answer(record),
+        mean=None,
+    )
+
+
+def _placement_answer(record: HostRecord) -> NodePlacement:
+    return NodePlacement(
+        region=_REGIONS[record.region],
+        task_class=record.task_class,
+        allocated=record.allocated,
+        overbooking_ratio=record.overbooking,
+        generation=_GENERATIONS[record.generation],
+        accepts=record.accepts,
+        on=record.on,
+        failures=record.failures,
+        labels=dict(record.labels),
+    )
+
+
 _by_name: Pager[Node, tuple[str]] = Pager(lambda node: (node.name,), tuple[str])
 _as_registered: Pager[tuple[int, Node], tuple[int]] = Pager(lambda placed: (placed[0],), tuple[int])
 
@@ -114,7 +255,7 @@ def _names(core: Core, query: NodesQuery) -> Iterable[str]:
 def _listed_names(core: Core, query: NodesQuery) -> Iterable[str]:
     registry = core.registry
     if query.state is not None:
-        return [each.name for each in registry.known(core.clock()) if each.state is query.state]
+        return [each.name for each in registry.nodes(core.clock()) if each.liveness.label == query.state]
     if query.region is not None or query.task_class is not None:
         regions = Region if query.region is None else (Region[query.region],)
         return registry.tables.hosts(regions, CLASSES if query.task_class is None else (query.task_class,))
@@ -125,14 +266,14 @@ def _listed(core: Core, names: list[str], query: NodesQuery) -> Iterator[tuple[i
     """Nodes one by one, since few of them may be told."""
     now = core.clock()
     for place, name in enumerate(names):
-        for node in core.registry.nodes(now, node=name):
+        for node in list_nodes(core.registry, now, node=name):
             if query.takes(node):
                 yield place, node
 
 
 async def one_node(core: Core, query: NodeQuery) -> Node:
     """One node."""
-    found = core.registry.nodes(core.clock(), node=query.name)
+    found = list_nodes(core.registry, core.clock(), node=query.name)
     if not found:
         raise no_such_node(query.name)
     [node] = await _with_means(core, found, query.window_seconds)
@@ -149,7 +290,7 @@ async def _with_means(core: Core, found: list[Node], window_seconds: float) -> l
 async def node_history(core: Core, query: NodeHistoryQuery) -> Series:
     """What one node used and drew; one that is long gone still has a history."""
     told = await series(core, SubjectKind.NODE, query.name, query)
-    if not told.points and not core.registry.nodes(core.clock(), node=query.name):
+    if not told.points and not any(core.registry.nodes(core.clock(), node=query.name)):
         raise no_such_node(query.name)
     return told
 

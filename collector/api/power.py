@@ -10,14 +10,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.answers import Node, NodePowerCurve, Ratios, State, Unanswered, WhatIfAnswer, WhatIfAnswers
+from collector.api.nodes import Node, list_nodes
 from collector.common.errors import ApiError
+from collector.common.liveness import LivenessLabel
+from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
+from powermodels.models.what_if import CurvePoint
 from powermodels.models.wire_curve import ToldModel
-from wire.messages import PowerCurve
-from wire.resources import RESOURCES, Quantities, ratio
+from wire.messages import PowerCurve, PowerSource
+from wire.resources import RESOURCES, Quantities, Resource, ratio
 
 _NO_CURVE = "it has told no power curve yet; agents of this version do so with their heartbeats"
 _DOWN = "it is down: nobody knows what runs on it now"
@@ -39,6 +42,50 @@ class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Null means every node."""
 
 
+class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node would draw from no CPU load to full, with all else as it last was."""
+
+    node: str
+    node_state: LivenessLabel
+    """Unless it is `up`, all the rest is as it last was."""
+    source: PowerSource
+    error_ratio: float
+    """Expected relative error of the watts: 0.25 means a quarter more or less."""
+    sampled_at: float | None
+    """When all else was as it is taken here, by the node's clock; null if the node has not said."""
+    points: tuple[CurvePoint, ...]
+
+
+class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an envelope would add to a node's draw."""
+
+    node: str
+    before_watts: float
+    after_watts: float
+    added_watts: float
+    error_watts: float
+    """How far off `added_watts` may be."""
+    exceeded: tuple[Resource, ...]
+    """What the node would have too little of; the watts are then those of full use."""
+    not_counted: tuple[Resource, ...]
+    """What the envelope asks for, but the node does not know its use or capacity of."""
+    source: PowerSource
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A node of which it cannot be told, and why."""
+
+    node: str
+    why: str
+
+
+class WhatIfAnswers(msgspec.Struct, frozen=True):
+    """What an envelope would add, the least first; and the nodes of which that is not known, by name."""
+
+    answers: list[WhatIfAnswer]
+    unknown: list[Unanswered]
+
+
 async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
     """What a node would draw from no CPU load to full."""
     node = _node(core, query.node, "node")
@@ -58,13 +105,13 @@ async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
 async def what_if(core: Core, question: WhatIf) -> WhatIfAnswers:
     """What an envelope would add, per node, where that can be told."""
     if question.node is None:
-        nodes = core.registry.nodes(core.clock())
+        nodes = list_nodes(core.registry, core.clock())
     else:
         nodes = [_node(core, question.node, "$.node")]
     answers, unknown = [], []
     for node in nodes:
         curve = core.registry.power_curve(node.name)
-        if node.state is State.DOWN:
+        if node.state == "down":
             unknown.append(Unanswered(node.name, _DOWN))
         elif curve is None:
             unknown.append(Unanswered(node.name, _NO_CURVE))
@@ -77,7 +124,7 @@ async def what_if(core: Core, question: WhatIf) -> WhatIfAnswers:
 
 
 def _node(core: Core, name: str, field: str) -> Node:
-    found = core.registry.nodes(core.clock(), node=name)
+    found = list_nodes(core.registry, core.clock(), node=name)
     if not found:
         raise ApiError(
             HTTPStatus.NOT_FOUND, f"there is no node {name}: /v1/nodes lists those there are", field

@@ -10,12 +10,11 @@ from msgspec import Meta
 
 from collector.analysis.analysis import ServiceProfile
 from collector.analysis.dominance import Dominant
-from collector.api.answers import Ratios
 from collector.api.envelopes import BY_NAME, Envelope, listed_envelope
-from collector.api.listing import listed_ratios
 from collector.api.paging import Paged
 from collector.api.periods import HistoryQuery, series
 from collector.common.errors import ApiError
+from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
 from collector.web.routes import NO_HISTORY, Route, get, refused
@@ -137,9 +136,9 @@ def _watts(core: Core, names: Collection[str]) -> dict[str, float]:
     """What the containers of these services add up to, where they are heard of."""
     sums: defaultdict[str, float] = defaultdict(float)
     for node, ids in core.registry.tables.find(services=names).items():
-        for known in core.registry.known(core.clock(), node=node):
+        for known in core.registry.nodes(core.clock(), node=node):
             for each in ids:
-                container = known.picture.containers[each].what
+                container = known.run.containers[each].what
                 if container.power is not None:
                     sums[container.service or ""] += container.power.watts
     return sums
@@ -164,7 +163,7 @@ def _dominant(lead: Dominant) -> DominantResource:
     return DominantResource(
         resource=lead.resource,
         confidence=lead.confidence,
-        shares=listed_ratios(lead.shares),
+        shares=ratios_of(lead.shares),
         explanation=lead.explanation,
         history=[DominantSince(resource=each.resource, since=each.since) for each in lead.history],
     )

@@ -17,10 +17,11 @@ from aiohttp import web
 from msgspec import Meta
 
 from collector.api.alerts import ClusterAlert, cluster_alerts
-from collector.api.answers import AlertState, State
 from collector.api.events import listed_event
 from collector.common.errors import ApiError
+from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core
+from collector.reports.alerts import AlertState
 from collector.web.event_stream import Subscriber, Topic
 from collector.web.routes import REFUSED_HOST, REFUSED_QUERY, Answer, Route, parse_query, refused
 from wire.messages import Report, encode
@@ -39,9 +40,9 @@ class NodeNews(msgspec.Struct, frozen=True, kw_only=True):
     """A node that is in another state, came, or is no longer listed."""
 
     node: str
-    state: State | None
+    state: LivenessLabel | None
     """Null if it is no longer listed."""
-    before: State | None
+    before: LivenessLabel | None
     """Null if it was not listed."""
 
 
@@ -68,7 +69,7 @@ class ChangeWatcher:
         states, open_now = self._states_now(), self._open_now()
         for node in sorted(states.keys() | self._states.keys()):
             before, now = self._states.get(node), states.get(node)
-            if before is not now:
+            if before != now:
                 tell(Topic.NODE, encode(NodeNews(node=node, state=now, before=before)))
         for name, alert in open_now.items():
             if name not in self._open:
@@ -81,8 +82,8 @@ class ChangeWatcher:
                 tell(Topic.ALERT, encode(listed.get(name, was)))
         self._states, self._open = states, open_now
 
-    def _states_now(self) -> Mapping[str, State]:
-        return {each.name: each.state for each in self._core.registry.known(self._core.clock())}
+    def _states_now(self) -> Mapping[str, LivenessLabel]:
+        return {each.name: each.liveness.label for each in self._core.registry.nodes(self._core.clock())}
 
     def _open_now(self) -> Mapping[str, ClusterAlert]:
         return {each.id: each for each in cluster_alerts(self._core, AlertState.OPEN)}

@@ -6,10 +6,6 @@ from http import HTTPStatus
 from aiohttp import web
 
 from collector.api.alerts import ROUTES as ALERTS
-from collector.api.answers import (
-    NodePowerCurve,
-    WhatIfAnswers,
-)
 from collector.api.availability import ROUTES as AVAILABILITY
 from collector.api.cluster import ROUTES as CLUSTER
 from collector.api.containers import ROUTES as CONTAINERS
@@ -23,7 +19,7 @@ from collector.api.hints import ROUTES as HINTS
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.page import page
-from collector.api.power import PowerCurveQuery, WhatIf, power_curve, what_if
+from collector.api.power import NodePowerCurve, PowerCurveQuery, WhatIf, WhatIfAnswers, power_curve, what_if
 from collector.api.services import ROUTES as SERVICES
 from collector.api.stream import ROUTES as STREAM
 from collector.core.parts import Core

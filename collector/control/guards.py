@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from collector.common.liveness import Liveness
 from collector.config import ControlConfig
 from collector.control.records import IN_MOTION, Pause, Step, StepState, touched
 from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, OrchestratorState, ServiceView
-from collector.snapshot.tables import NOWHERE, Liveness, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 ACT_LABEL, ALLOWED, NEVER = "wattpack.act", "allowed", "never"
 _HOUR_SECONDS = 3600.0

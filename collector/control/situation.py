@@ -159,5 +159,7 @@ class Situation:
         """What the node of a container that is cut sees as its limits."""
         if step.act.kind != "cut":
             return None
-        listed = self.core.registry.containers(self.core.clock(), node=step.act.node)
-        return next((each.limit for each in listed if each.id == step.act.task), None)
+        for node in self.core.registry.nodes(self.core.clock(), node=step.act.node):
+            if step.act.task in node.run.containers:
+                return node.run.containers[step.act.task].what.limit
+        return None

@@ -4,9 +4,10 @@ from enum import Enum, auto
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.control.records import AnsweredAlert, Load, Step
 from collector.drivers.interface import OrchestratorState
-from collector.snapshot.tables import NOWHERE, Liveness, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
 
 _MOST_OFF_RATIO = 0.02

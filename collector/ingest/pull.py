@@ -11,7 +11,6 @@ from typing import Final, Protocol
 import msgspec
 
 from collector.analysis.usage import within_slot
-from collector.api.answers import AlertState, NodeAlert
 from collector.common.outages import Dependency
 from collector.config import PullConfig
 from collector.core.parts import Core
@@ -30,7 +29,8 @@ from collector.history.prometheus.reader import (
 )
 from collector.ingest.push import keep
 from collector.ingest.store_reports import StoredNode, StoreReading, alerts_of, grouped
-from wire.messages import Report
+from collector.reports.alerts import AlertState
+from wire.messages import Alert, Report
 
 log = logging.getLogger(__name__)
 
@@ -149,8 +149,8 @@ class Puller:
         await self._forget(look, seen)
         fresh = {node for node, each in seen.items() if self._is_new(node, each, look)}
         alerts = defaultdict(list)
-        for alert in core.registry.alerts(now, state=AlertState.OPEN):
-            alerts[alert.node].append(alert)
+        for entry in core.registry.alerts(now, state=AlertState.OPEN):
+            alerts[entry.reported.node].append(entry.reported.alert)
         for nodes in grouped(sorted(fresh), _NODES_AT_ONCE):
             await self._take_now(look, {node: seen[node] for node in nodes}, alerts)
         # Of those that are scraped, only a new scrape brings new samples.
@@ -177,7 +177,7 @@ class Puller:
             await self._core.history.put_values(_REMEMBERED, dict.fromkeys(gone))
 
     async def _take_now(
-        self, look: StoreReading, seen: Mapping[str, NodeTimestamps], alerts: Mapping[str, list[NodeAlert]]
+        self, look: StoreReading, seen: Mapping[str, NodeTimestamps], alerts: Mapping[str, list[Alert]]
     ) -> None:
         label = self._settings.node_label
         found = await self._source.query(state_query(list(seen), label), look.at)

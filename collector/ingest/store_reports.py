@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from collector.api.answers import NodeAlert
 from collector.history.prometheus.reader import PULLED, NodeTimestamps, StoredNodeState
 from wire.messages import Alert, ContainerUsage, Heartbeat, Report
 from wire.resources import ratio
@@ -83,7 +82,7 @@ def _sequence(at: float) -> int:
     return 2 * round(at * 1000)
 
 
-def alerts_of(seen: NodeTimestamps, told: StoredNodeState, known: Iterable[NodeAlert]) -> Iterator[Alert]:
+def alerts_of(seen: NodeTimestamps, told: StoredNodeState, known: Iterable[Alert]) -> Iterator[Alert]:
     """What lasts or ended, given the alerts of the node that are known to be open.
 
     What lasts is told every time, as a heartbeat does: one that it does not name is over.

@@ -6,14 +6,15 @@ from math import inf
 
 import numpy as np
 
-from collector.config import CollectorConfig, LivenessConfig
+from collector.common.liveness import Liveness, liveness_column
+from collector.config import CollectorConfig
 from collector.live.changes import Change, Host
 from collector.live.table import Table
 from collector.live.task_columns import amounts, blank_resources
 from collector.live.traits import NodeTraits, node_traits
 from collector.live.trend import Trend
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
-from collector.snapshot.tables import Codes, Flags, Generation, Liveness
+from collector.snapshot.tables import Codes, Flags, Generation
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES
 
@@ -58,15 +59,6 @@ def _blank() -> NodeColumns:
         full_watts=no_curve.full_watts,
         error_ratio=no_curve.error_ratio,
     )
-
-
-def liveness_of(patience: LivenessConfig, heard_seconds_ago: Floats, beacon_seconds: Floats) -> Codes:
-    """Up, suspect or down, by how many of its own beacons a node has missed."""
-    beacon_seconds = np.maximum(beacon_seconds, patience.shortest_beacon_seconds)
-    liveness = np.full(heard_seconds_ago.size, Liveness.UP, dtype=np.int8)
-    liveness[heard_seconds_ago > patience.suspect_after_beacons * beacon_seconds] = Liveness.SUSPECT
-    liveness[heard_seconds_ago > patience.down_after_beacons * beacon_seconds] = Liveness.DOWN
-    return liveness
 
 
 @dataclass(slots=True)
@@ -144,7 +136,7 @@ class NodeTable:
         """Close the slots of the trend that are over; what a node said holds until it counts as down."""
         if self.trend.is_over(now):
             columns = self.table.columns
-            liveness = liveness_of(self._patience, now - columns.heard_at, columns.beacon_seconds)
+            liveness = liveness_column(self._patience, now - columns.heard_at, columns.beacon_seconds)
             self.trend.advance(now, np.where(liveness == Liveness.DOWN, columns.heard_at, now))
 
     def put_host(self, host: Host) -> None:

@@ -1,11 +1,11 @@
 """Who is there now: the last words of every node, in memory.
 
 Pure: no clock, no I/O. Reports may come twice, late and in any order. Within one run of an agent they are
-put together by `picture`; of two runs the later one counts, by the times that the node gave them. Clocks
+put together by `run`; of two runs the later one counts, by the times that the node gave them. Clocks
 may lie, so a run that has missed its beacons yields to any other: a node that comes back with its clock reset
 is not shut out.
 
-A new run starts with an empty picture: what an earlier one said of the node's containers is not believed,
+A new run starts with an empty run: what an earlier one said of the node's containers is not believed,
 since nobody watched them in between. The first word of a run is a heartbeat, so this lasts for a moment;
 should that word be lost, the node is listed as not complete until the next. Usage outlives the runs: it is
 about the containers, and adds up whoever counted it.
@@ -25,13 +25,12 @@ import numpy as np
 
 from collector.analysis.envelopes import Statistic
 from collector.analysis.usage import ObservedContainer, UsageRing, UsageWeights, add, count, settle, slot_at
-from collector.api.answers import AlertState, Container, Node, NodeAlert, State
-from collector.api.listing import listed_alert, listed_container, listed_node
+from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd
 from collector.live.board import LiveTables
 from collector.live.changes import Change, Flags
-from collector.reports.alerts import NodeAlerts, ReportedAlert
+from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
@@ -48,7 +47,7 @@ _MOST_WORDS = 2
 class _Entry:
     """What is known of one node."""
 
-    picture: AgentRun
+    run: AgentRun
     first_heard_at: float
     heard_at: float
     """When any report of this node last came in."""
@@ -64,24 +63,35 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """A node and what runs on it, for those who list them; not to be kept, as it goes on changing."""
+    """A node and its containers at this moment. Do not keep it: the registry changes what it refers to."""
 
     name: str
-    state: State
-    picture: AgentRun
+    liveness: Liveness
+    last_report_at: float
+    """By the collector's clock."""
+    run: AgentRun
     usage: Mapping[str, UsageRing]
 
-    def container(self, name: str) -> Container:
-        """One of its containers, by id."""
-        ring = self.usage.get(name, _NOTHING_COUNTED)
-        return listed_container(self.picture.containers[name], self.name, self.state, ring)
+    def usage_of(self, container: str) -> UsageRing:
+        """The usage of one of its containers, by id; empty before its first histogram arrives."""
+        return self.usage.get(container, _NOTHING_COUNTED)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertEntry:
+    """An alert that a node reported."""
+
+    reported: ReportedAlert
+    state: AlertState
+    liveness: Liveness
+    """Of the node."""
 
 
 class Registry:
     """Nodes, their containers and their alerts."""
 
     def __init__(self, config: CollectorConfig) -> None:
-        self._liveness = config.liveness
+        self._limits = config.liveness
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._reckoning = UsageWeights.of(config.envelopes)
         self._entries: dict[str, _Entry] = {}
@@ -101,21 +111,19 @@ class Registry:
         for alert in report.alerts:
             entry.alerts.take(ReportedAlert(report.node, report.boot, report.sequence, alert))
         failures = sum(event.kind in _FAILURES for event in report.events)
-        before = entry.picture
+        before = entry.run
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
                 self._write(entry, _change(report.node, entry, failures=failures))
                 return False
-            entry.picture = AgentRun(report.boot, received_at)
-        picture = entry.picture
-        merged = picture.merge(report, received_at)
-        if picture.heartbeat is not None:
-            entry.beacon_seconds = picture.heartbeat.what.beacon_seconds
-        is_new_run = picture is not before
+            entry.run = AgentRun(report.boot, received_at)
+        run = entry.run
+        merged = run.merge(report, received_at)
+        if run.heartbeat is not None:
+            entry.beacon_seconds = run.heartbeat.what.beacon_seconds
+        is_new_run = run is not before
         gone = (
-            [name for name in before.containers if name not in picture.containers]
-            if is_new_run
-            else merged.gone
+            [name for name in before.containers if name not in run.containers] if is_new_run else merged.gone
         )
         change = Change(
             node=report.node,
@@ -124,7 +132,7 @@ class Registry:
             state=merged.state,
             containers=merged.containers,
             gone=gone,
-            curve=None if picture.heartbeat is None else picture.heartbeat.what.power_curve,
+            curve=None if run.heartbeat is None else run.heartbeat.what.power_curve,
             bottleneck=_open(entry) if report.alerts or report.heartbeat or is_new_run else None,
             failures=failures,
             is_new_run=is_new_run,
@@ -231,10 +239,10 @@ class Registry:
         """All nodes, in no particular order."""
         return list(self._entries)
 
-    def known(self, now: float, *, node: str | None = None, since: str = "") -> Iterator[NodeEntry]:
-        """Nodes by name: all, or those from a name on, or one."""
+    def nodes(self, now: float, *, node: str | None = None, since: str = "") -> Iterator[NodeEntry]:
+        """Nodes by name: all, those from a name on, or one."""
         for name, entry in _by_name(self._asked(node), since):
-            yield NodeEntry(name, self._state(entry, now), entry.picture, entry.usage)
+            yield NodeEntry(name, self._liveness(entry, now), entry.heard_at, entry.run, entry.usage)
 
     def stirred(self) -> set[str]:
         """The nodes of which `watched` tells something else than when this was last asked.
@@ -250,17 +258,17 @@ class Registry:
         entry = self._entries.get(node)
         if entry is None:
             return []
-        heartbeat = entry.picture.heartbeat
+        heartbeat = entry.run.heartbeat
         sample_seconds = 0.0 if heartbeat is None else heartbeat.what.sample_seconds
         return [
             _watched(node, said.what, sample_seconds or 1.0, entry.usage.get(name, _NOTHING_COUNTED))
-            for name, said in entry.picture.containers.items()
+            for name, said in entry.run.containers.items()
             if said.what.service
         ]
 
     def _replaces(self, report: Report, received_at: float, entry: _Entry) -> bool:
-        current = entry.picture
-        if self._state_after(received_at - current.heard_at, entry) is not State.UP:
+        current = entry.run
+        if liveness_of(self._limits, received_at - current.heard_at, entry.beacon_seconds) is not Liveness.UP:
             return True
         # Two runs at the very same time: any order will do, as long as it is always the same.
         return (report.at, report.boot) > (current.newest.at, current.boot)
@@ -284,7 +292,7 @@ class Registry:
             self._forget(old)
         slot = slot_at(now)
         for entry in self._entries.values():
-            for name in entry.usage.keys() - entry.picture.containers.keys():
+            for name in entry.usage.keys() - entry.run.containers.keys():
                 if entry.usage[name].newest < slot:
                     del entry.usage[name]
         return renamed
@@ -298,80 +306,55 @@ class Registry:
         """The nodes that go on under another name, with that name."""
         renamed = {}
         for name, entry in self._entries.items():
-            if not entry.picture.containers or self._state(entry, now) is not State.DOWN:
+            if not entry.run.containers or self._liveness(entry, now) is not Liveness.DOWN:
                 continue
             for rival, shared in self.tables.rivals(name).items():
                 heir = self._entries[rival]
-                is_later = heir.first_heard_at > entry.heard_at and self._state(heir, now) is not State.DOWN
-                if is_later and 2 * shared > len(entry.picture.containers):
+                is_later = (
+                    heir.first_heard_at > entry.heard_at and self._liveness(heir, now) is not Liveness.DOWN
+                )
+                if is_later and 2 * shared > len(entry.run.containers):
                     renamed[name] = rival
         return renamed
 
-    def nodes(self, now: float, *, node: str | None = None) -> list[Node]:
-        """Nodes by name; all, or one."""
-        return [
-            listed_node(
-                name,
-                entry.picture,
-                self.tables.record(name, now),
-                self._state(entry, now),
-                max(0.0, now - entry.heard_at),
-            )
-            for name, entry in sorted(self._asked(node))
-        ]
-
     def power_curve(self, node: str) -> PowerCurve | None:
         """How a node that is here answers to load, as its last heartbeat said; None if it did not."""
-        heartbeat = self._entries[node].picture.heartbeat
+        heartbeat = self._entries[node].run.heartbeat
         return None if heartbeat is None else heartbeat.what.power_curve
 
-    def containers(self, now: float, *, node: str | None = None, name: str | None = None) -> list[Container]:
-        """Containers by name, then by node and id; all, or those of one node or of one name."""
+    def alerts(self, now: float, *, state: AlertState | None = None) -> list[AlertEntry]:
+        """Alerts in one state, or all, in no particular order."""
         found = [
-            listed_container(
-                said, host, self._state(entry, now), entry.usage.get(said.what.id, _NOTHING_COUNTED)
+            AlertEntry(
+                reported, AlertState.OPEN if is_open else AlertState.CLOSED, self._liveness(entry, now)
             )
-            for host, entry in self._asked(node)
-            for said in entry.picture.containers.values()
-            if name is None or said.what.name == name
-        ]
-        return sorted(found, key=lambda container: (container.name, container.node, container.id))
-
-    def alerts(self, now: float, *, state: AlertState | None = None) -> list[NodeAlert]:
-        """Alerts in one state, or all: the open ones first, then the latest first."""
-        found = [
-            listed_alert(said, AlertState.OPEN if is_open else AlertState.CLOSED, self._state(entry, now))
             for entry in self._entries.values()
-            for said, is_open in entry.alerts.listed(entry.picture.boot, entry.picture.complete_until)
+            for reported, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until)
         ]
-        listed = [alert for alert in found if state in (None, alert.state)]
-        listed.sort(
-            key=lambda alert: (alert.state is AlertState.CLOSED, -alert.opened_at, alert.node, alert.resource)
-        )
-        return listed
+        return [alert for alert in found if state in (None, alert.state)]
 
     def standings(self, now: float, *, node: str | None = None) -> list[WindowEnd]:
         """Where the nodes that are not down stand; all, or one."""
         return [
-            WindowEnd(name, entry.picture.boot, entry.picture.newest.at)
+            WindowEnd(name, entry.run.boot, entry.run.newest.at)
             for name, entry in self._asked(node)
-            if self._state(entry, now) is not State.DOWN
+            if self._liveness(entry, now) is not Liveness.DOWN
         ]
 
-    def count(self, now: float) -> dict[State, int]:
-        """How many nodes there are in each state."""
-        states = [self._state(entry, now) for entry in self._entries.values()]
-        return {state: states.count(state) for state in State}
+    def count(self, now: float) -> dict[Liveness, int]:
+        """How many nodes are up, suspect and down."""
+        found = [self._liveness(entry, now) for entry in self._entries.values()]
+        return {liveness: found.count(liveness) for liveness in Liveness}
 
     def container_count(self) -> int:
-        return sum(len(entry.picture.containers) for entry in self._entries.values())
+        return sum(len(entry.run.containers) for entry in self._entries.values())
 
     def alert_count(self) -> dict[AlertState, int]:
         """How many alerts are listed in each state."""
         are_open = [
             is_open
             for entry in self._entries.values()
-            for _, is_open in entry.alerts.listed(entry.picture.boot, entry.picture.complete_until)
+            for _, is_open in entry.alerts.listed(entry.run.boot, entry.run.complete_until)
         ]
         return {AlertState.OPEN: are_open.count(True), AlertState.CLOSED: are_open.count(False)}
 
@@ -381,19 +364,8 @@ class Registry:
         elif entry := self._entries.get(node):
             yield node, entry
 
-    def _state(self, entry: _Entry, now: float) -> State:
-        return self._state_after(now - entry.heard_at, entry)
-
-    def _state_after(self, silent_seconds: float, entry: _Entry) -> State:
-        """As `board.nodes.liveness_of` has it, for one."""
-        beacon_seconds = max(entry.beacon_seconds, self._liveness.shortest_beacon_seconds)
-        if silent_seconds > self._liveness.down_after_beacons * beacon_seconds:
-            return State.DOWN
-        return (
-            State.SUSPECT
-            if silent_seconds > self._liveness.suspect_after_beacons * beacon_seconds
-            else State.UP
-        )
+    def _liveness(self, entry: _Entry, now: float) -> Liveness:
+        return liveness_of(self._limits, now - entry.heard_at, entry.beacon_seconds)
 
 
 def _watched(
@@ -411,7 +383,7 @@ def _watched(
 
 
 def _change(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failures: int = 0) -> Change:
-    """A change that leaves the picture of a node as it is."""
+    """A change that leaves the run of a node as it is."""
     return Change(
         node=node,
         heard_at=entry.heard_at,
@@ -427,6 +399,6 @@ def _by_name(entries: Iterable[tuple[str, _Entry]], since: str) -> list[tuple[st
 
 def _open(entry: _Entry) -> Flags:
     """Which resources the node is short of."""
-    short = entry.alerts.open_resources(entry.picture.boot, entry.picture.complete_until)
+    short = entry.alerts.open_resources(entry.run.boot, entry.run.complete_until)
     cpu, memory, disk, network = (resource in short for resource in RESOURCES)
     return cpu, memory, disk, network

@@ -6,8 +6,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from collector.common.liveness import liveness_column
 from collector.config import CollectorConfig
-from collector.live.node_columns import NodeColumns, NodeTable, liveness_of
+from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
 from collector.snapshot.assembly import (
@@ -210,7 +211,7 @@ class SnapshotBuilder:
             names=words.names,
             capacity=told.capacity,
             used=told.used,
-            liveness=liveness_of(self._liveness, heard_seconds_ago, told.beacon_seconds),
+            liveness=liveness_column(self._liveness, heard_seconds_ago, told.beacon_seconds),
             on=told.on,
             accepts=told.accepts,
             heard_seconds_ago=heard_seconds_ago,

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from collector.api.answers import Ratios, State
+from collector.common.liveness import LivenessLabel
+from collector.common.ratios import Ratios
 from wire.resources import Quantities, Resource
 
 
@@ -62,7 +63,7 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     score: float | None
     """Null where it is beyond all numbers: then the node comes last."""
-    state: State
+    state: LivenessLabel
     heard_seconds_ago: float | None
     """Null for a node that is off."""
     predicted_ratio: Ratios

@@ -1,14 +1,15 @@
 """Ranks nodes for a request by a policy, and says all that a person needs to believe it."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import erf, isfinite, isnan, sqrt
 
 import numpy as np
 
-from collector.api.answers import Ratios, State
+from collector.common.liveness import Liveness
+from collector.common.ratios import ratios_of
 from collector.placement.answers import (
     Act,
     Assumed,
@@ -36,15 +37,10 @@ from collector.policies.interface import (
 from collector.policies.scoring import share
 from collector.snapshot.assembly import best_guess, four, square
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags, Liveness, Snapshot
+from collector.snapshot.tables import Flags, Snapshot
 
 _SOME = 10
 """Refused nodes that are named without being asked for."""
-_STATES: Mapping[int, State] = {
-    Liveness.UP: State.UP,
-    Liveness.SUSPECT: State.SUSPECT,
-    Liveness.DOWN: State.DOWN,
-}
 _NO_CURVE = "it has told no power curve yet"
 
 
@@ -171,9 +167,9 @@ def _ranked(
             RankedNode(
                 node=nodes.names[row],
                 score=score if isfinite(score) else None,
-                state=_STATES[int(nodes.liveness[row])],
+                state=Liveness(nodes.liveness[row]).label,
                 heard_seconds_ago=float(nodes.heard_seconds_ago[row]) if nodes.on[row] else None,
-                predicted_ratio=ratios(used_ratios[place]),
+                predicted_ratio=ratios_of(used_ratios[place]),
                 added_watts=added if known else None,
                 error_watts=abs(added) * float(nodes.power.error_ratio[row]) if known else None,
                 watts_unknown=None if known else _NO_CURVE,
@@ -198,11 +194,6 @@ def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool) -> Iter
         yield f"it comes after all that are heard of: its last word is {ago} old"
     elif in_doubt:
         yield "it comes after all that tell their use: it has not said how busy it is"
-
-
-def ratios(row: Sequence[float]) -> Ratios:
-    """Shares of the four resources; those that are not known are left out."""
-    return Ratios(*(None if isnan(each) else each for each in row))
 
 
 def act(snapshot: Snapshot, action: Action) -> Act:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Rejection, Request
 from collector.snapshot.assembly import four
 from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Liveness, Nodes, Snapshot
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
 from wire.resources import Quantities
 
 _SHORT_OF = (Rejection.CPU, Rejection.MEMORY, Rejection.DISK, Rejection.NETWORK)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.policies.interface import Action, Move, Stability
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Liveness, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
 from wire.resources import RESOURCES, Resource
 
 COPY_BYTES_PER_SECOND = 125e6

@@ -10,12 +10,20 @@ lost. Then nobody knows when it was: its `closed_at` stays empty.
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from wire.messages import Alert
 from wire.resources import Resource
 
 KEPT = 20
 """Alerts that are remembered per resource of a node."""
+
+
+class AlertState(StrEnum):
+    """Whether a bottleneck lasts."""
+
+    OPEN = "open"
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)

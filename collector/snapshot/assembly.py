@@ -6,17 +6,9 @@ from math import inf
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
-from collector.snapshot.tables import (
-    NOWHERE,
-    Generation,
-    Liveness,
-    Nodes,
-    Services,
-    Snapshot,
-    TaskKind,
-    Tasks,
-)
+from collector.snapshot.tables import NOWHERE, Generation, Nodes, Services, Snapshot, TaskKind, Tasks
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
 

@@ -21,15 +21,6 @@ NOWHERE = -1
 _NO_ROWS: Rows = np.empty(0, dtype=np.intp)
 
 
-class Liveness(IntEnum):
-    """Whether a node is heard of."""
-
-    UP = 0
-    SUSPECT = 1
-    """It has missed a word: what it last said may no longer hold."""
-    DOWN = 2
-
-
 class Region(IntEnum):
     """How well a node's energy is used, by its most used resource."""
 

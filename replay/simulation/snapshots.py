@@ -5,10 +5,11 @@ from operator import itemgetter
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.policies.interface import Request
 from collector.snapshot.assembly import strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Liveness, Nodes, Services, Snapshot, TaskKind, Tasks
+from collector.snapshot.tables import NOWHERE, Codes, Nodes, Services, Snapshot, TaskKind, Tasks
 from replay.setup.scenario import Simulation
 from replay.simulation.cluster import Cluster, Phase
 from replay.simulation.learner import Learnt

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.live.trend import SLOT_SECONDS
-from collector.snapshot.tables import Liveness, Snapshot
+from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES, Resource
 
 _WINDOW, _WINDOW_SECONDS = "15m", 900.0

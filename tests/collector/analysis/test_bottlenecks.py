@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.bottlenecks import BottleneckKind, BottleneckTracker, Finding, Patience, findings
+from collector.common.liveness import Liveness
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Liveness
 from tests.collector.speaking import patient
 from wire.resources import Quantities, Resource
 

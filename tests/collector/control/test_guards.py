@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.common.liveness import Liveness
 from collector.config import ControlConfig
 from collector.control.guards import GUARDS, GuardContext, refusal
 from collector.control.records import Pause, Step, StepState
@@ -12,7 +13,6 @@ from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.placement.answers import Act
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Liveness
 from wire.resources import Quantities
 
 NOW = 1_800_000_000.0

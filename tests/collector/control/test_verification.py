@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from collector.common.liveness import Liveness
 from collector.control.records import Step
 from collector.control.verification import ActionStatus, load, new_containers, shown, standing
 from collector.drivers.interface import NodeView, OrchestratorState, TaskView
 from collector.placement.answers import Act
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Liveness, Snapshot
+from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
 from wire.resources import Quantities
 

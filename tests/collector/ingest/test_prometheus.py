@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from collector.api.nodes import list_nodes
 from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.prometheus.reader import STORE_GAP
 from collector.main import running
 from tests.collector.builders import settings
 from tests.collector.history.prometheus.waiting import until
+from tests.collector.listed import list_containers
 from tests.lab.docker import Engine
 from tests.lab.prometheus import prometheus
 from tests.processes import wattpack
@@ -25,7 +27,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 def samples(core: Core, name: str) -> int:
     """How many samples are known of the container of a name."""
-    return sum(each.p90_samples for each in core.registry.containers(time.time(), name=name))
+    return sum(each.p90_samples for each in list_containers(core.registry, time.time(), name=name))
 
 
 @contextmanager
@@ -59,19 +61,19 @@ async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlive
             collector = await stack.enter_async_context(running(config, clock=time.time))
             core, registry = collector.core, collector.core.registry
             await until(lambda: samples(core, "burner") >= 5)
-            [burner] = registry.containers(time.time(), name="burner")
+            [burner] = list_containers(registry, time.time(), name="burner")
             assert (burner.node, burner.runtime) == (target, "docker")
             assert burner.p90.cpu_cores is not None
             # A machine that is busy elsewhere gives less than the quota of 0.2.
             assert 0.05 < burner.p90.cpu_cores < 0.3
-            [node] = registry.nodes(time.time())
+            [node] = list_nodes(registry, time.time())
             assert STORE_GAP in node.gaps
             assert node.power is not None
             assert node.capacity.memory_bytes
             assert not core.outages.listed
         await until(lambda: bool(core.outages.listed))
         assert "cannot read nodes from" in core.outages.listed[0]
-        assert registry.containers(time.time(), name="burner"), "what was known is still told"
+        assert list_containers(registry, time.time(), name="burner"), "what was known is still told"
         before = samples(core, "burner")
         await asyncio.to_thread(
             stack.enter_context,

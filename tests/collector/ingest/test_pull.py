@@ -8,7 +8,8 @@ import pytest
 
 from collector.analysis.histograms import sketches
 from collector.analysis.usage import SLOT_SECONDS, slot_at
-from collector.api.answers import AlertState, Container
+from collector.api.containers import Container
+from collector.api.nodes import list_nodes
 from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
@@ -19,8 +20,10 @@ from collector.history.sqlite.history import open_sqlite
 from collector.ingest.pull import Puller
 from collector.ingest.push import keep
 from collector.live.registry import Registry
+from collector.reports.alerts import AlertState
 from tests.collector.builders import HEARTBEAT, START, Clock, container, report, said, settings, state
 from tests.collector.ingest.tiny import TinyStore
+from tests.collector.listed import list_alerts, list_containers
 from wire.messages import ContainerUsage
 from wire.resources import Resource
 from wire.sketch import Sketch
@@ -46,7 +49,7 @@ class Reading:
         await self.puller.remember()
 
     def containers(self) -> list[Container]:
-        return self.core.registry.containers(self.clock.now)
+        return list_containers(self.core.registry, self.clock.now)
 
 
 @pytest.fixture
@@ -72,7 +75,7 @@ def scrape(
 async def test_a_node_that_is_scraped_is_known_as_one_that_reports(reading: Reading) -> None:
     scrape(reading.store, START, cores=0.7)
     await reading.look(START + 5)
-    [node] = reading.core.registry.nodes(START + 5)
+    [node] = list_nodes(reading.core.registry, START + 5)
     assert (node.name, node.boot, node.used.cpu_cores, node.sampled_at) == ("alpha", PULLED, 2.0, START)
     assert STORE_GAP in node.gaps
     [web] = reading.containers()
@@ -88,7 +91,7 @@ async def test_every_sample_is_counted_once_however_looks_and_scrapes_fall(readi
     [web] = reading.containers()
     assert web.p90_samples == 240
     assert web.p90.cpu_cores == pytest.approx(0.1, rel=0.01)
-    [node] = reading.core.registry.nodes(START + HOUR)
+    [node] = list_nodes(reading.core.registry, START + HOUR)
     assert node.sample_seconds == pytest.approx(15)
 
 
@@ -142,7 +145,7 @@ async def test_reading_the_past_does_not_change_the_present(reading: Reading) ->
     await reading.look(START + HOUR)
     [web] = reading.containers()
     assert (web.used.cpu_cores, web.p90_samples) == (0.9, 2)
-    assert [node.complete for node in reading.core.registry.nodes(START + HOUR)] == [True]
+    assert [node.complete for node in list_nodes(reading.core.registry, START + HOUR)] == [True]
     assert reading.core.counters.sequence_gaps == 0
 
 
@@ -168,10 +171,10 @@ async def test_alerts_open_and_close_with_the_agents_metric(reading: Reading) ->
     scrape(reading.store, START + 30)
     for later in (0, 15):
         await reading.look(START + later)
-        [alert] = reading.core.registry.alerts(START + later)
+        [alert] = list_alerts(reading.core.registry, START + later)
         assert (alert.state, alert.resource, alert.opened_at) == (AlertState.OPEN, Resource.CPU, START)
     await reading.look(START + 30)
-    [alert] = reading.core.registry.alerts(START + 30)
+    [alert] = list_alerts(reading.core.registry, START + 30)
     assert (alert.state, alert.closed_at) == (AlertState.CLOSED, START + 30)
 
 
@@ -204,7 +207,7 @@ async def test_a_node_label_of_ones_own_is_used(reading: Reading) -> None:
     reading.store.put(START, 2.0, __name__="wattpack_node_cpu_cores", host='al"pha.x')
     reading.store.put(START, 3.0, __name__="wattpack_node_cpu_cores", host='al"phaxx')
     await reading.look(START)
-    [node] = reading.core.registry.nodes(START)
+    [node] = list_nodes(reading.core.registry, START)
     assert (node.name, node.used.cpu_cores) == ('al"pha.x', 2.0)
 
 
@@ -215,7 +218,7 @@ async def test_numbers_that_make_no_sense_are_left_out_and_named(reading: Readin
     reading.store.put(START, 1.0, __name__=INFO, **who)
     reading.store.put(START, -5.0, __name__="wattpack_container_cpu_seconds_total", **who)
     await reading.look(START)
-    [node] = reading.core.registry.nodes(START)
+    [node] = list_nodes(reading.core.registry, START)
     assert {gap.what for gap in node.gaps} == {"the node", "container id-of-odd", STORE_GAP.what}
     assert [each.name for each in reading.containers()] == ["web"]
 

@@ -5,24 +5,21 @@ from dataclasses import fields
 
 import numpy as np
 
-from collector.api.answers import State
 from collector.config import CollectorConfig
 from collector.live.registry import Registry
 from collector.live.task_columns import promise
 from collector.live.traits import node_traits, task_traits
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble, four
-from collector.snapshot.tables import Liveness, Snapshot
+from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES, Quantities
-
-_STATES = {State.UP: Liveness.UP, State.SUSPECT: Liveness.SUSPECT, State.DOWN: Liveness.DOWN}
 
 
 def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
     """The snapshot of a registry that was told of neither envelopes nor promises."""
-    claims = Counter(name for entry in registry._entries.values() for name in entry.picture.containers)
+    claims = Counter(name for entry in registry._entries.values() for name in entry.run.containers)
     nodes, tasks = [], []
     for name, entry in registry._entries.items():
-        picture = entry.picture
+        picture = entry.run
         traits = node_traits(name, config.nodes, {})
         short = {said.alert.resource for said, is_open in entry.alerts.listed(picture.boot) if is_open}
         cpu, memory, disk, network = (resource in short for resource in RESOURCES)
@@ -31,7 +28,7 @@ def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
                 name=name,
                 capacity=Quantities() if picture.state is None else picture.state.what.capacity,
                 used=Quantities() if picture.state is None else picture.state.what.used,
-                liveness=_STATES[registry._state(entry, now)],
+                liveness=registry._liveness(entry, now),
                 accepts=traits.accepts,
                 heard_seconds_ago=now - entry.heard_at,
                 generation=traits.generation,

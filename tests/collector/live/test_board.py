@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.api.nodes import list_nodes
+from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, LivenessConfig, NodeRule, PlacementConfig
 from collector.live.changes import Allocation, Host
 from collector.live.registry import Registry
 from collector.snapshot.assembly import Four, ServiceFacts
-from collector.snapshot.tables import NOWHERE, Generation, Liveness, Region, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, TaskKind
 from tests.collector.builders import CURVE, HEARTBEAT, START, container, report, said, state
 from tests.collector.live.afresh import afresh, assert_same
 from tests.collector.speaking import clusters, deliveries, patient
@@ -360,9 +362,9 @@ def test_absurd_numbers_harm_nobody() -> None:
     taken = known.tables.snapshot(START + 800)
     assert taken.nodes.index == {"alpha": 0, "beta": 1}
     assert known.tables.hosts(Region) == ["beta", "alpha"]
-    placement = known.nodes(START)[0].placement
+    placement = list_nodes(known, START)[0].placement
     assert placement.allocated.memory_bytes == 2**63 - 1
-    json.loads(msgspec.json.encode(known.nodes(START)))
+    json.loads(msgspec.json.encode(list_nodes(known, START)))
 
 
 def test_the_record_of_a_node_is_what_the_snapshot_says() -> None:
@@ -371,7 +373,7 @@ def test_the_record_of_a_node_is_what_the_snapshot_says() -> None:
     some = [container("a", labels={"wattpack.class": "3"}), container("b", labels={"wattpack.class": "2"})]
     known.apply(report("alpha", containers=some, used=Quantities(3.0, 0)), START)
     known.apply(said("beta", events=(Event(EventKind.DIED, START),)), START)
-    taken, listed = known.tables.snapshot(START).nodes, [node.placement for node in known.nodes(START)]
+    taken, listed = known.tables.snapshot(START).nodes, [node.placement for node in list_nodes(known, START)]
     assert [each.region for each in listed] == [Region(code).name for code in taken.region] == ["DEE", "LEE"]
     assert [each.task_class or 0 for each in listed] == taken.strictest_class.tolist() == [2, 0]
     assert [each.overbooking_ratio for each in listed] == taken.overbooking.tolist() == [0.5, 0.0]

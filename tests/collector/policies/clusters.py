@@ -6,9 +6,10 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.policies.interface import Action, Cut, Kill, Move, Power, Request, Start
 from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
-from collector.snapshot.tables import Generation, Liveness, Snapshot
+from collector.snapshot.tables import Generation, Snapshot
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities
 

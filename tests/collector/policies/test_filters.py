@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from collector.common.liveness import Liveness
 from collector.policies.filters import eligible, free_of_load, why, without_room
 from collector.policies.interface import Constraint, Operator, Rejection, Request
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Liveness
 from tests.collector.policies.clusters import amount
 from wire.resources import Quantities
 

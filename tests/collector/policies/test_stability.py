@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from collector.common.liveness import Liveness
 from collector.policies.interface import Move, Stability
 from collector.policies.stability import (
     Moves,
@@ -18,7 +19,7 @@ from collector.policies.stability import (
     move_joules,
 )
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import NOWHERE, Liveness
+from collector.snapshot.tables import NOWHERE
 from tests.collector.policies.clusters import CURVE, amount
 from wire.errors import UserError
 from wire.resources import Quantities

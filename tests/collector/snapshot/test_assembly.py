@@ -5,6 +5,7 @@ from math import isnan
 import numpy as np
 import pytest
 
+from collector.common.liveness import Liveness
 from collector.snapshot.assembly import (
     NodeFacts,
     ServiceFacts,
@@ -14,7 +15,7 @@ from collector.snapshot.assembly import (
     four,
     square,
 )
-from collector.snapshot.tables import NOWHERE, Liveness
+from collector.snapshot.tables import NOWHERE
 from wire.resources import Quantities
 
 NAN = float("nan")

@@ -20,6 +20,7 @@ from collector.ingest.push import keep
 from collector.main import running
 from tests.collector.builders import HEARTBEAT, container, said, settings, state
 from tests.collector.history.prometheus.waiting import until
+from tests.collector.listed import list_containers
 from tests.lab.victoria import VictoriaMetrics, victoria_metrics
 from tests.lab.waiting import eventually
 from wire.messages import ContainerUsage, Report
@@ -112,7 +113,7 @@ def statistics(core: Core) -> dict[tuple[str, str], Any]:
 
 
 def samples(core: Core) -> list[int]:
-    return [each.p90_samples for each in core.registry.containers(core.clock())]
+    return [each.p90_samples for each in list_containers(core.registry, core.clock())]
 
 
 def unsent(core: Core) -> int:
@@ -168,7 +169,9 @@ async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_
 async def check_present(one: Core, two: Core) -> None:
     """Side by side, both know the same nodes; the second one by the store alone."""
     now = one.clock()
-    for ours, theirs in zip(one.registry.containers(now), two.registry.containers(now), strict=True):
+    for ours, theirs in zip(
+        list_containers(one.registry, now), list_containers(two.registry, now), strict=True
+    ):
         assert (ours.node, ours.name, ours.used, ours.power) == (
             theirs.node,
             theirs.name,
@@ -181,7 +184,7 @@ async def check_quantile_in_the_store(store: VictoriaMetrics, plain: Core) -> No
     """Whoever asks the store itself gets the same percentile."""
     asked = 'quantile_over_time(0.9, wattpack_container_cpu_cores_sampled{id="id-of-web-0-0"}[4h])'
     [(_, p90)] = await asyncio.to_thread(eventually, lambda: store.query(asked), PATIENCE_SECONDS)
-    [web] = plain.registry.containers(plain.clock(), name="web-0-0")
+    [web] = list_containers(plain.registry, plain.clock(), name="web-0-0")
     assert p90 == pytest.approx(web.p90.cpu_cores, rel=0.01)
 
 

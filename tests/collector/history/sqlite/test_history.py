@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector import config
-from collector.api.answers import Container, Node, NodeAlert
+from collector.api.alerts import ClusterAlert
+from collector.api.containers import Container
+from collector.api.nodes import Node, list_nodes
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
 from collector.history.sqlite import history as sqlite
@@ -23,6 +25,7 @@ from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.live.registry import Registry
 from tests.collector.builders import HEARTBEAT, START, container, report, said, take_in
+from tests.collector.listed import list_alerts, list_containers
 from tests.collector.speaking import clusters, deliveries, patient
 from wire.messages import Alert, ContainerUsage, Event, EventKind, Report
 from wire.resources import Resource
@@ -42,11 +45,11 @@ LEFT JOIN events e ON e.report_id = r.id
 ORDER BY 1, 2, 3, 8, 12
 """
 
-Answers = tuple[list[Node], list[Container], list[NodeAlert]]
+Answers = tuple[list[Node], list[Container], list[ClusterAlert]]
 
 
 def answers(registry: Registry, now: float) -> Answers:
-    return registry.nodes(now), registry.containers(now), registry.alerts(now)
+    return list_nodes(registry, now), list_containers(registry, now), list_alerts(registry, now)
 
 
 def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any]:
@@ -239,8 +242,8 @@ def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
         for received in stored.reports:
             restored.apply(received.report, received.received_at)
         restored.restore(stored.alerts, stored.usage, stored.pending_usage)
-        assert restored.containers(START) == registry.containers(START)
-        assert restored.containers(START)[0].p90_samples == 3 * sequence
+        assert list_containers(restored, START) == list_containers(registry, START)
+        assert list_containers(restored, START)[0].p90_samples == 3 * sequence
     assert left == [1, 0, 1, 0, 1, 0]
 
 

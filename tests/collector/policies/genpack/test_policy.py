@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.liveness import Liveness
 from collector.policies.genpack.generations import GenPackSettings, generations
 from collector.policies.genpack.policy import place, rebalance
 from collector.policies.interface import Move, Plan, Power, Rejection, Request
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.tables import Generation, Liveness, Snapshot
+from collector.snapshot.tables import Generation, Snapshot
 from tests.collector.policies.clusters import CURVE, amount
 
 NURSERY, YOUNG, OLD = Generation.NURSERY, Generation.YOUNG, Generation.OLD

@@ -1,0 +1,57 @@
+"""Whether a node is up, suspect or down: one rule, for one node and for a column of nodes."""
+
+from enum import IntEnum
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+LivenessLabel = Literal["up", "suspect", "down"]
+"""Liveness as the API and metrics write it."""
+_LABELS: tuple[LivenessLabel, ...] = ("up", "suspect", "down")
+
+
+class Liveness(IntEnum):
+    """Whether reports of a node arrive on time. The numbers are the codes in columns."""
+
+    UP = 0
+    SUSPECT = 1
+    """It missed some beacons: its last report may be out of date."""
+    DOWN = 2
+    """It missed so many beacons that it counts as failed."""
+
+    @property
+    def label(self) -> LivenessLabel:
+        """As the API and metrics write it."""
+        return _LABELS[self]
+
+
+class LivenessLimits(Protocol):
+    """The settings of the rule."""
+
+    @property
+    def suspect_after_beacons(self) -> float: ...
+    @property
+    def down_after_beacons(self) -> float: ...
+    @property
+    def shortest_beacon_seconds(self) -> float: ...
+
+
+def liveness_of(limits: LivenessLimits, report_age_seconds: float, beacon_seconds: float) -> Liveness:
+    """The liveness of one node, by how many of its own beacons it missed."""
+    beacon_seconds = max(beacon_seconds, limits.shortest_beacon_seconds)
+    if report_age_seconds > limits.down_after_beacons * beacon_seconds:
+        return Liveness.DOWN
+    is_late = report_age_seconds > limits.suspect_after_beacons * beacon_seconds
+    return Liveness.SUSPECT if is_late else Liveness.UP
+
+
+def liveness_column(
+    limits: LivenessLimits, report_age_seconds: NDArray[np.float64], beacon_seconds: NDArray[np.float64]
+) -> NDArray[np.int8]:
+    """As `liveness_of`, for many nodes."""
+    beacon_seconds = np.maximum(beacon_seconds, limits.shortest_beacon_seconds)
+    codes = np.full(report_age_seconds.size, Liveness.UP, dtype=np.int8)
+    codes[report_age_seconds > limits.suspect_after_beacons * beacon_seconds] = Liveness.SUSPECT
+    codes[report_age_seconds > limits.down_after_beacons * beacon_seconds] = Liveness.DOWN
+    return codes

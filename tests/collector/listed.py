@@ -1,0 +1,28 @@
+"""Containers and alerts of a registry, as the API lists them."""
+
+from collector.api.alerts import ClusterAlert, node_alert_answer
+from collector.api.containers import Container, container_answer
+from collector.live.registry import Registry
+from collector.reports.alerts import AlertState
+
+
+def list_containers(
+    registry: Registry, now: float, *, node: str | None = None, name: str | None = None
+) -> list[Container]:
+    """Containers by name, then by node and id."""
+    found = [
+        container_answer(entry, each)
+        for entry in registry.nodes(now, node=node)
+        for each, reported in entry.run.containers.items()
+        if name in (None, reported.what.name)
+    ]
+    return sorted(found, key=lambda each: (each.name, each.node, each.id))
+
+
+def list_alerts(registry: Registry, now: float, *, state: AlertState | None = None) -> list[ClusterAlert]:
+    """Open alerts first, then the latest first."""
+    found = [node_alert_answer(each) for each in registry.alerts(now, state=state)]
+    return sorted(
+        found,
+        key=lambda each: (each.state is AlertState.CLOSED, -each.opened_at, each.subject, str(each.resource)),
+    )
