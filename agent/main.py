@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from agent.bottlenecks.detector import Watch
+from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import AgentConfig
-from agent.delivery.sender import Outbox
+from agent.delivery.sender import ReportSender
 from agent.exposition.metrics import AgentMetrics
 from agent.exposition.state import AgentState
 from agent.reporting.messages import container_state, container_values, node_state, node_values
-from agent.reporting.reporter import Speaker
-from agent.sampling.node_sample import Picture
-from agent.sampling.observer import Observer, Survey
+from agent.reporting.reporter import Reporter
+from agent.sampling.node_sample import NodeSample
+from agent.sampling.sampler import Sampler, Survey
 from agent.sampling.ticker import ticks
 from wire.address import Address, parse_address
 from wire.http.serving import metrics_handler, serving
@@ -27,7 +27,7 @@ from wire.messages import Report
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_WITH_THE_ENGINE_SECONDS = 2.0
+_DOCKER_TIMEOUT_SECONDS = 2.0
 _ONCE_INTERVAL_SECONDS = 1.0
 
 _Job = Callable[[], Coroutine[object, object, None]]
@@ -50,8 +50,8 @@ async def running(
     config: AgentConfig, alive: Callable[[], None] = lambda: None
 ) -> AsyncIterator[RunningAgent]:
     """Run an agent while the block runs; `alive` is called after each completed pass."""
-    observer = Observer(config, remembers=True)
-    state = AgentState(Outbox(config.collector, config.spool))
+    sampler = Sampler(config, remembers=True)
+    state = AgentState(ReportSender(config.collector, config.spool))
     metrics = AgentMetrics(state)
     app = web.Application()
     app.router.add_get("/metrics", metrics_handler(metrics.registry))
@@ -61,45 +61,45 @@ async def running(
         log.warning("anyone who can reach %s can read this node's metrics", address)
     async with (
         serving(app, address, "http.listen", config.http.web_config) as bound,
-        _background(lambda: _name(observer)),
+        _background(lambda: _run_names(sampler)),
     ):
-        await _named(observer)
-        sampling = _Sampling(config, observer, state, metrics, alive)
+        await _wait_for_names(sampler)
+        sampling = _SamplingLoop(config, sampler, state, metrics, alive)
         jobs: list[_Job] = [sampling.run]
         if config.collector.enabled:
-            jobs.append(state.outbox.run)
+            jobs.append(state.sender.run)
         try:
             async with _background(*jobs) as work:
-                yield RunningAgent(node_name(config), bound, observer.survey(), state, work)
+                yield RunningAgent(node_name(config), bound, sampler.survey(), state, work)
         finally:
-            sampling.take_leave()
-            await state.outbox.close()
-            observer.close()
+            sampling.send_final_report()
+            await state.sender.close()
+            sampler.close()
 
 
-async def once(config: AgentConfig) -> Report:
+async def sample_once(config: AgentConfig) -> Report:
     """One full sample, over a second at most."""
-    observer = Observer(config)
-    async with _background(lambda: _name(observer)):
-        await _named(observer)
-        observer.look()
+    sampler = Sampler(config)
+    async with _background(lambda: _run_names(sampler)):
+        await _wait_for_names(sampler)
+        sampler.take_sample()
         await asyncio.sleep(min(_ONCE_INTERVAL_SECONDS, config.sampling.period_seconds))
-        picture = observer.look()
-    assert picture is not None, "the second look always has a first one to compare with"
-    return whole(node_name(config), picture)
+        sample = sampler.take_sample()
+    assert sample is not None, "the second look always has a first one to compare with"
+    return full_report(node_name(config), sample)
 
 
-def whole(node: str, picture: Picture) -> Report:
+def full_report(node: str, sample: NodeSample) -> Report:
     """One tick in full, in the words of the wire; for people and scripts, never sent."""
-    seconds = picture.sample.interval_seconds
+    seconds = sample.rates.interval_seconds
     return Report(
         node=node,
         boot="-",
         sequence=1,
-        at=picture.sample.unix_seconds,
-        state=node_state(picture, node_values(picture), seconds),
+        at=sample.rates.unix_seconds,
+        state=node_state(sample, node_values(sample), seconds),
         containers=tuple(
-            container_state(each, container_values(each), seconds) for each in picture.containers
+            container_state(each, container_values(each), seconds) for each in sample.containers
         ),
     )
 
@@ -109,68 +109,68 @@ def node_name(config: AgentConfig) -> str:
     return config.node or socket.gethostname()
 
 
-class _Sampling:
+class _SamplingLoop:
     """The loop that looks, judges and speaks."""
 
     def __init__(
         self,
         config: AgentConfig,
-        observer: Observer,
+        sampler: Sampler,
         state: AgentState,
         metrics: AgentMetrics,
         alive: Callable[[], None],
     ) -> None:
         self._period_seconds = config.sampling.period_seconds
         self._reports = config.collector.enabled
-        self._observer = observer
+        self._sampler = sampler
         self._state = state
         self._metrics = metrics
         self._alive = alive
-        self._watch = Watch(config.bottleneck)
-        self._speaker = Speaker(node_name(config), secrets.token_hex(8), config.push, self._period_seconds)
+        self._detector = BottleneckDetector(config.bottleneck)
+        self._reporter = Reporter(node_name(config), secrets.token_hex(8), config.push, self._period_seconds)
 
     async def run(self) -> None:
         async for tick in ticks(self._period_seconds, time.monotonic):
             self._state.missed += tick.missed
             with self._metrics.pass_duration.time():
                 # In a thread: a disk or a meter that hangs must not silence /metrics as well.
-                picture = await asyncio.to_thread(self._observer.look)
-                if picture is not None:
-                    self._digest(picture)
+                sample = await asyncio.to_thread(self._sampler.take_sample)
+                if sample is not None:
+                    self._digest(sample)
             self._state.samples += 1
             self._alive()
 
-    def _digest(self, picture: Picture) -> None:
-        if self._state.outbox.gap is not None:
-            picture = replace(picture, gaps=(*picture.gaps, self._state.outbox.gap))
-        self._state.picture = picture
-        alerts = self._watch.examine(picture)
+    def _digest(self, sample: NodeSample) -> None:
+        if self._state.sender.gap is not None:
+            sample = replace(sample, gaps=(*sample.gaps, self._state.sender.gap))
+        self._state.sample = sample
+        alerts = self._detector.update(sample)
         for alert in alerts:
             self._state.note(alert)
             log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
-        events = self._observer.names.take_events() if self._observer.names is not None else []
-        report = self._speaker.say(picture, events, alerts)
+        events = self._sampler.names.take_events() if self._sampler.names is not None else []
+        report = self._reporter.report(sample, events, alerts)
         if report is not None and self._reports:
-            self._state.outbox.offer(report)
+            self._state.sender.enqueue(report)
 
-    def take_leave(self) -> None:
+    def send_final_report(self) -> None:
         """Hand over what no heartbeat has told of yet; it goes out now, or when the agent is back."""
-        if self._state.picture is not None and self._reports:
-            last_words = self._speaker.last_words(self._state.picture)
-            if last_words is not None:
-                self._state.outbox.offer(last_words)
+        if self._state.sample is not None and self._reports:
+            final_report = self._reporter.final_report(self._state.sample)
+            if final_report is not None:
+                self._state.sender.enqueue(final_report)
 
 
-async def _name(observer: Observer) -> None:
-    if observer.names is not None:
-        await observer.names.run()
+async def _run_names(sampler: Sampler) -> None:
+    if sampler.names is not None:
+        await sampler.names.run()
 
 
-async def _named(observer: Observer) -> None:
+async def _wait_for_names(sampler: Sampler) -> None:
     """Give the engine a moment, so that the first report already calls containers by their names."""
-    if observer.names is not None:
+    if sampler.names is not None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(observer.names.listed.wait(), _PATIENCE_WITH_THE_ENGINE_SECONDS)
+            await asyncio.wait_for(sampler.names.listed.wait(), _DOCKER_TIMEOUT_SECONDS)
 
 
 @asynccontextmanager

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.config import PushConfig, SamplingConfig
-from agent.reporting.reporter import Speaker
-from agent.sampling.node_sample import Picture
+from agent.config import ReportingConfig, SamplingConfig
+from agent.reporting.reporter import Reporter
+from agent.sampling.node_sample import NodeSample
 from bench import push_traffic
 from bench.bitbrains import SLOT_SECONDS, Machine, read_machines
 from bench.frame import Figure, Progress, Result
@@ -31,9 +31,9 @@ LEAST_SAVED_PERCENT = 80.0
 MOST_P90_POINTS = 2.0
 MOST_BYTES_PER_MINUTE = 6000.0
 
-_PUSH = PushConfig()
+_REPORTING = ReportingConfig()
 _SAMPLE_SECONDS = SamplingConfig().period_seconds
-_WINDOW_SAMPLES = round(_PUSH.container_window_seconds / _SAMPLE_SECONDS)
+_WINDOW_SAMPLES = round(_REPORTING.container_window_seconds / _SAMPLE_SECONDS)
 _LONGEST_HOURS = 23
 """The collector's histograms go back one day."""
 _QUANTILE = 0.9
@@ -67,9 +67,9 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         "nodes": len(groups),
         "hours": options.hours,
         "sample_seconds": _SAMPLE_SECONDS,
-        "window_seconds": _PUSH.container_window_seconds,
-        "threshold_points": _PUSH.threshold_points,
-        "heartbeat_seconds": _PUSH.heartbeat_seconds,
+        "window_seconds": _REPORTING.container_window_seconds,
+        "threshold_points": _REPORTING.threshold_points,
+        "heartbeat_seconds": _REPORTING.heartbeat_seconds,
         "samples": (
             f"the trace's value of each 5 minutes, scattered by {SCATTER:.0%} (memory {MEMORY_SCATTER:.0%})"
         ),
@@ -116,7 +116,7 @@ class _Trial:
         ]
         limits = {machine.name: machine.limit for machine in machines}
         self._node = SimulatedNode(limits, capacity, _SAMPLE_SECONDS)
-        self._speaker = Speaker(name, "boot", _PUSH, _SAMPLE_SECONDS)
+        self._reporter = Reporter(name, "boot", _REPORTING, _SAMPLE_SECONDS)
         self._registry = Registry(CollectorConfig())
         self._samples = [[array("d") for _ in RESOURCES] for _ in machines]
         self._means: list[list[float]] = []
@@ -129,11 +129,11 @@ class _Trial:
             levels = [machine.slots[slot] for machine in self._machines]
             for number in range(samples_per_slot):
                 tick = slot * samples_per_slot + number + 1
-                picture = self._node.picture(tick, levels)
-                self._keep(picture)
-                report = self._speaker.say(picture, (), ())
+                sample = self._node.sample(tick, levels)
+                self._keep(sample)
+                report = self._reporter.report(sample, (), ())
                 if report is not None:
-                    self._receive(report, picture.sample.unix_seconds)
+                    self._receive(report, sample.rates.unix_seconds)
                 closes = tick % _WINDOW_SAMPLES == 0
                 if closes:
                     self._found.windows += len(self._machines)
@@ -142,12 +142,12 @@ class _Trial:
                         for samples in self._samples
                     ]
                 if self._means and (closes or (report is not None and report.containers)):
-                    self._compare(picture.sample.unix_seconds)
+                    self._compare(sample.rates.unix_seconds)
         self._compare_quantiles(BEGIN_SECONDS + slots * SLOT_SECONDS)
 
-    def _keep(self, picture: Picture) -> None:
-        for container, (cpu, memory, disk, network) in zip(picture.containers, self._samples, strict=True):
-            used = container.sample.used
+    def _keep(self, sample: NodeSample) -> None:
+        for container, (cpu, memory, disk, network) in zip(sample.containers, self._samples, strict=True):
+            used = container.rates.used
             cpu.append(used.cpu_cores or 0.0)
             memory.append(used.memory_bytes or 0)
             disk.append(used.disk_bytes_per_second or 0.0)
@@ -171,7 +171,7 @@ class _Trial:
             for resource, mean, capacity in zip(RESOURCES, means, allowed, strict=True):
                 points = _points(held[name].of(resource), mean, capacity)
                 self._found.compared += 1
-                self._found.far_off += points >= _PUSH.threshold_points
+                self._found.far_off += points >= _REPORTING.threshold_points
                 self._found.worst_points = max(self._found.worst_points, points)
 
     def _compare_quantiles(self, now: float) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.config import PushConfig, SamplingConfig
-from agent.reporting.reporter import Speaker
+from agent.config import ReportingConfig, SamplingConfig
+from agent.reporting.reporter import Reporter
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, Used
 from wire.messages import Report, encode
@@ -118,7 +118,7 @@ def _speak(seed: str, count: int) -> list[Report]:
         for number, name in enumerate(names)
     }
     node = SimulatedNode(limits, _CAPACITY, sample_seconds, id_prefix=_STAND_IN)
-    speaker = Speaker(f"node-{_STAND_IN}", "1f0e3dad99908345", PushConfig(), sample_seconds)
+    reporter = Reporter(f"node-{_STAND_IN}", "1f0e3dad99908345", ReportingConfig(), sample_seconds)
     levels = [_level(rng, number) for number in range(CONTAINERS)]
     said: list[Report] = []
     tick = 0
@@ -127,7 +127,7 @@ def _speak(seed: str, count: int) -> list[Report]:
         for number in range(CONTAINERS):
             if rng.random() < _MOVES_RATIO:
                 levels[number] = _level(rng, number)
-        report = speaker.say(node.picture(tick, levels), (), ())
+        report = reporter.report(node.sample(tick, levels), (), ())
         if report is not None:
             said.append(report)
     return said

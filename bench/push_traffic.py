@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from agent.config import DeliveryConfig, PushConfig, SamplingConfig, SpoolConfig
-from agent.delivery.sender import Outbox
-from agent.reporting.reporter import Speaker
+from agent.config import DeliveryConfig, ReportingConfig, SamplingConfig, SpoolConfig
+from agent.delivery.sender import ReportSender
+from agent.reporting.reporter import Reporter
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, Used
 from collector.config import CollectorConfig, HistoryConfig, HttpConfig
@@ -55,19 +55,19 @@ async def _measure(progress: Progress) -> Traffic:
     config = CollectorConfig(http=HttpConfig(listen="127.0.0.1:0"), history=HistoryConfig(path=":memory:"))
     exchanges: list[_Exchange] = []
     async with running(config) as collector, _relay(collector.address) as relay:
-        outbox = Outbox(DeliveryConfig(url=relay.address.url), SpoolConfig(path=""))
-        delivery = asyncio.create_task(outbox.run())
+        sender = ReportSender(DeliveryConfig(url=relay.address.url), SpoolConfig(path=""))
+        delivery = asyncio.create_task(sender.run())
         with progress.track("steady containers", _SETTLE_MINUTES + _MINUTES, " min") as show:
             for number, (minute, report) in enumerate(_reports(), start=1):
                 sent_bytes, answered_bytes = relay.sent_bytes, relay.answered_bytes
-                outbox.offer(report)
-                await _until_delivered(outbox, number)
+                sender.enqueue(report)
+                await _until_delivered(sender, number)
                 if minute >= _SETTLE_MINUTES:
                     exchanges.append(
                         _Exchange(relay.sent_bytes - sent_bytes, relay.answered_bytes - answered_bytes)
                     )
                 show(minute)
-        await outbox.close()
+        await sender.close()
         await delivery
     sent_bytes = sum(each.sent_bytes for each in exchanges)
     return Traffic(
@@ -78,10 +78,10 @@ async def _measure(progress: Progress) -> Traffic:
     )
 
 
-async def _until_delivered(outbox: Outbox, count: int) -> None:
+async def _until_delivered(sender: ReportSender, count: int) -> None:
     async with asyncio.timeout(_PATIENCE_SECONDS):
-        while outbox.delivered < count:
-            if outbox.dropped:
+        while sender.delivered < count:
+            if sender.dropped:
                 raise RuntimeError("the collector refused a report that the agent made")
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -105,9 +105,9 @@ def _reports() -> Iterator[tuple[float, Report]]:
         for number in range(CONTAINERS)
     ]
     node = SimulatedNode(limits, _CAPACITY, sample_seconds)
-    speaker = Speaker("node1", "1f0e3dad99908345", PushConfig(), sample_seconds)
+    reporter = Reporter("node1", "1f0e3dad99908345", ReportingConfig(), sample_seconds)
     for tick in range(1, round((_SETTLE_MINUTES + _MINUTES) * 60 / sample_seconds) + 1):
-        report = speaker.say(node.picture(tick, levels), (), ())
+        report = reporter.report(node.sample(tick, levels), (), ())
         if report is not None:
             yield tick * sample_seconds / 60, report
 

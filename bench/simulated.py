@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import cycle
 
-from agent.sampling.node_sample import ContainerPicture, Picture
-from agent.sampling.rates import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
@@ -34,14 +34,14 @@ class _Container:
     scatter: Iterator[float]
     cpu_seconds_total: float = 0.0
 
-    def look(self, level: Used, seconds: float) -> ContainerPicture:
+    def look(self, level: Used, seconds: float) -> ContainerSample:
         """It used about so much for some seconds."""
         cpu, memory, disk, network = level
         scatter = self.scatter
         cores = cpu * max(0.0, 1 + SCATTER * next(scatter))
         self.cpu_seconds_total += cores * seconds
-        return ContainerPicture(
-            ContainerSample(
+        return ContainerSample(
+            ContainerRates(
                 id=self.id,
                 runtime="docker",
                 cpu_seconds_total=self.cpu_seconds_total,
@@ -86,7 +86,7 @@ class SimulatedNode:
         self._capacity = capacity
         self._sample_seconds = sample_seconds
 
-    def picture(self, tick: int, levels: Sequence[Used]) -> Picture:
+    def sample(self, tick: int, levels: Sequence[Used]) -> NodeSample:
         """The node at a tick, with its containers at these levels, one for each."""
         elapsed_seconds = tick * self._sample_seconds
         containers = tuple(
@@ -95,12 +95,12 @@ class SimulatedNode:
                 for container, level in zip(self._containers, levels, strict=True)
             ]
         )
-        used = [each.sample.used for each in containers]
+        used = [each.rates.used for each in containers]
         cores = sum([each.cpu_cores or 0.0 for each in used])
         watts = _WATTS_PER_CORE * cores
-        return Picture(
+        return NodeSample(
             monotonic_seconds=elapsed_seconds,
-            sample=Sample(
+            rates=HostRates(
                 unix_seconds=BEGIN_SECONDS + elapsed_seconds,
                 interval_seconds=self._sample_seconds,
                 used=Quantities(

@@ -11,9 +11,9 @@ from math import inf
 
 import numpy as np
 
-from agent.config import PushConfig, SamplingConfig
-from agent.reporting.reporter import Speaker
-from agent.sampling.node_sample import Picture
+from agent.config import ReportingConfig, SamplingConfig
+from agent.reporting.reporter import Reporter
+from agent.sampling.node_sample import NodeSample
 from bench.bitbrains import SLOT_SECONDS, Machine
 from bench.frame import Progress
 from bench.simulated import SimulatedNode, container_id
@@ -62,12 +62,12 @@ def _measure(name: str, machines: Sequence[Machine], hours: int, truth: Truth) -
     # All samples weigh alike, as they do to numpy.
     reckoning = UsageWeights(half_life_seconds=inf)
     rings: dict[str, UsageRing] = {}
-    speaker = Speaker(name, "boot", PushConfig(), _SAMPLE_SECONDS)
-    for picture in _pictures(machines, hours):
-        for container, kept in zip(picture.containers, samples, strict=True):
+    reporter = Reporter(name, "boot", ReportingConfig(), _SAMPLE_SECONDS)
+    for sample in _samples_of(machines, hours):
+        for container, kept in zip(sample.containers, samples, strict=True):
             for resource, column in zip(RESOURCES, kept, strict=True):
-                column.append(container.sample.used.of(resource) or 0.0)
-        said = speaker.say(picture, (), ())
+                column.append(container.rates.used.of(resource) or 0.0)
+        said = reporter.report(sample, (), ())
         if said is not None and said.heartbeat is not None:
             _receive(said, rings, reckoning)
             counted = len(samples[0][0])
@@ -78,7 +78,7 @@ def _measure(name: str, machines: Sequence[Machine], hours: int, truth: Truth) -
             _compare(ring, place, np.array(column[:counted]), truth)
 
 
-def _pictures(machines: Sequence[Machine], hours: int) -> Iterator[Picture]:
+def _samples_of(machines: Sequence[Machine], hours: int) -> Iterator[NodeSample]:
     limits = {machine.name: machine.limit for machine in machines}
     capacity = Quantities(
         cpu_cores=sum(machine.limit.cpu_cores or 0.0 for machine in machines),
@@ -89,7 +89,7 @@ def _pictures(machines: Sequence[Machine], hours: int) -> Iterator[Picture]:
     for slot in range(hours * 3600 // SLOT_SECONDS):
         levels = [machine.slots[slot] for machine in machines]
         for number in range(per_slot):
-            yield node.picture(slot * per_slot + number + 1, levels)
+            yield node.sample(slot * per_slot + number + 1, levels)
 
 
 def _receive(said: Report, rings: dict[str, UsageRing], reckoning: UsageWeights) -> None:

@@ -21,7 +21,7 @@ from collector.core.parts import INGEST_DURATION
 from collector.web.reference import api_markdown
 from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
-from wire.catalogue import MetricSpec
+from wire.metrics import MetricSpec
 
 _MADE = "<!-- Made from code by ./dev docs: change the code instead. -->"
 _ROLES: dict[str, type[msgspec.Struct]] = {"agent": AgentConfig, "collector": CollectorConfig}

@@ -11,19 +11,19 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wire.resources import LARGEST, Quantities, Resource
+from wire.resources import MAX_VALUE, Quantities, Resource
 from wire.sketch import Sketch
 
-NonNegative = Annotated[float, Meta(ge=0, le=LARGEST)]
-Ratio = Annotated[float, Meta(ge=0, le=LARGEST)]
-Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+NonNegative = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
+Ratio = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
+Time = Annotated[float, Meta(ge=-MAX_VALUE, le=MAX_VALUE)]
 Watts = Annotated[float, Meta(ge=0, le=1e9)]
 """A gigawatt is no host; without a bound, a stranger's sums could overflow."""
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-LONGEST_NAME = 253
-LONGEST_TEXT = 1024
-Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
-Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+MAX_NAME_LENGTH = 253
+MAX_TEXT_LENGTH = 1024
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)]
 
 
 class PowerSource(StrEnum):

@@ -6,9 +6,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-LARGEST = 1e300
+MAX_VALUE = 1e300
 """Above any quantity, and far enough below infinity, which msgpack can say, that no sum gets there."""
-Amount = Annotated[float, Meta(ge=0, le=LARGEST)]
+Amount = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
 Bytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 

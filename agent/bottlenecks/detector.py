@@ -1,6 +1,6 @@
 """The node examines itself: is it short of something, since when, and by whose doing? Pure.
 
-An alert opens when a sample shows any sign of a resource (`signs`) as often in a row as the settings
+An alert opens when a sample shows any sign of a resource (`indicators`) as often in a row as the settings
 want, and ends when as many show none. Between its limit and some points below it, a sign is reason for
 neither, so a value that hovers about its limit makes one alert and not twenty.
 
@@ -16,189 +16,206 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from agent.bottlenecks.signs import SIGNS, Heat, Sign, amount, pressure, use
+from agent.bottlenecks.indicators import (
+    INDICATORS,
+    Indicator,
+    Level,
+    format_amount,
+    pressure_ratio,
+    usage_ratio,
+)
 from agent.config import BottleneckConfig
 from agent.reporting.messages import name_of
-from agent.sampling.node_sample import Picture
-from agent.sampling.rates import Sample
+from agent.sampling.node_sample import NodeSample
+from agent.sampling.rates import HostRates
 from wire.messages import Alert
 from wire.resources import RESOURCES, Resource
 
-_PATIENCE_WITH_THE_UNSEEN = 10
+_UNREADABLE_FACTOR = 10
 """An alert that cannot be seen to end ends after this many times the samples that it takes to see it."""
-_CLEARLY_COSTLIER = 1.2
+_REPLACE_FACTOR = 1.2
 """Two containers that use about the same must not take turns in being the costliest."""
 
 
-class Watch:
+class BottleneckDetector:
     """Keeps an eye on the four resources; `settings` may be replaced while it does."""
 
     def __init__(self, settings: BottleneckConfig) -> None:
         self.settings = settings
-        self._cases = tuple(_Case(resource) for resource in RESOURCES)
+        self._detectors = tuple(_ResourceDetector(resource) for resource in RESOURCES)
 
-    def examine(self, picture: Picture) -> tuple[Alert, ...]:
+    def update(self, sample: NodeSample) -> tuple[Alert, ...]:
         """Alerts that opened, ended or came to name another container at this tick."""
-        news = (case.examine(picture, self.settings) for case in self._cases)
+        news = (each.update(sample, self.settings) for each in self._detectors)
         return tuple(alert for alert in news if alert is not None)
 
     @property
-    def open(self) -> tuple[Alert, ...]:
+    def open_alerts(self) -> tuple[Alert, ...]:
         """What the node is short of now."""
-        return tuple(case.trouble.alert for case in self._cases if case.trouble is not None)
+        return tuple(each.open_alert.alert for each in self._detectors if each.open_alert is not None)
 
 
 @dataclass(slots=True)
-class _Doubt:
+class _Pending:
     """Samples in a row that look bad, while they are too few to be believed."""
 
     samples: int = 0
     seconds: float = 0.0
-    values: defaultdict[Sign, list[float]] = field(default_factory=lambda: defaultdict(list))
-    costs: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    values: defaultdict[Indicator, list[float]] = field(default_factory=lambda: defaultdict(list))
+    usage: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """What each container used, summed over the samples."""
 
-    def add(self, sample: Sample, signs: Iterable[Sign], costs: Mapping[str, float]) -> None:
+    def add(self, rates: HostRates, indicators: Iterable[Indicator], usage: Mapping[str, float]) -> None:
         self.samples += 1
-        self.seconds += sample.interval_seconds
-        for sign in signs:
-            self.values[sign].append(sign.value(sample) or 0.0)
-        for container, cost in costs.items():
-            self.costs[container] += cost
+        self.seconds += rates.interval_seconds
+        for indicator in indicators:
+            self.values[indicator].append(indicator.value(rates) or 0.0)
+        for container, used in usage.items():
+            self.usage[container] += used
 
-    def evidence(self, sample: Sample) -> str:
-        first, *others = (sign.says(sample, fmean(values)) for sign, values in self.values.items())
+    def evidence(self, rates: HostRates) -> str:
+        first, *others = (
+            indicator.describe(rates, fmean(values)) for indicator, values in self.values.items()
+        )
         return "; ".join((f"{first} for {self.seconds:.0f} s", *others))
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _OpenAlert:
     """An open alert, and what decides on its end."""
 
     alert: Alert
     evidence: str
     opened_monotonic_seconds: float
-    blamed: set[Sign]
+    indicators: set[Indicator]
     """The signs that it was ever seen by."""
-    cool_samples: int = 0
-    rival: str | None = None
+    below_samples: int = 0
+    candidate: str | None = None
     """A container that costs more than the one that the alert names, for so many samples."""
-    rival_samples: int = 0
+    candidate_samples: int = 0
 
 
-class _Case:
+class _ResourceDetector:
     """One resource: well, in doubt, or in trouble."""
 
     def __init__(self, resource: Resource) -> None:
-        self.trouble: _Trouble | None = None
-        self._doubt = _Doubt()
-        self._unseen_samples = 0
+        self.open_alert: _OpenAlert | None = None
+        self._pending = _Pending()
+        self._unreadable_samples = 0
         self._resource = resource
-        self._signs = tuple(sign for sign in SIGNS if sign.resource is resource)
+        self._signs = tuple(indicator for indicator in INDICATORS if indicator.resource is resource)
 
-    def examine(self, picture: Picture, settings: BottleneckConfig) -> Alert | None:
+    def update(self, sample: NodeSample, settings: BottleneckConfig) -> Alert | None:
         """The alert, if this sample makes a difference to it."""
-        heats = {
-            sign: heat for sign in self._signs if (heat := sign.heat(picture.sample, settings)) is not None
+        levels = {
+            indicator: level
+            for indicator in self._signs
+            if (level := indicator.level(sample.rates, settings)) is not None
         }
-        needed = self.trouble.blamed if self.trouble is not None else set()
-        if not heats or not needed <= heats.keys():
-            return self._miss(picture, settings)
-        self._unseen_samples = 0
-        if self.trouble is None:
-            return self._suspect(picture, settings, heats)
-        return self._follow(self.trouble, picture, settings, heats)
+        needed = self.open_alert.indicators if self.open_alert is not None else set()
+        if not levels or not needed <= levels.keys():
+            return self._skip(sample, settings)
+        self._unreadable_samples = 0
+        if self.open_alert is None:
+            return self._update_pending(sample, settings, levels)
+        return self._update_open(self.open_alert, sample, settings, levels)
 
-    def _miss(self, picture: Picture, settings: BottleneckConfig) -> Alert | None:
+    def _skip(self, sample: NodeSample, settings: BottleneckConfig) -> Alert | None:
         """Nothing to be seen in this sample."""
-        self._unseen_samples += 1
-        if self.trouble is None:
-            if self._unseen_samples >= settings.samples:
-                self._doubt = _Doubt()
+        self._unreadable_samples += 1
+        if self.open_alert is None:
+            if self._unreadable_samples >= settings.samples:
+                self._pending = _Pending()
             return None
-        if self._unseen_samples < settings.samples * _PATIENCE_WITH_THE_UNSEEN:
+        if self._unreadable_samples < settings.samples * _UNREADABLE_FACTOR:
             return None
-        return self._close(self.trouble, picture, "no longer to be seen after")
+        return self._close(self.open_alert, sample, "no longer to be seen after")
 
-    def _suspect(
-        self, picture: Picture, settings: BottleneckConfig, heats: Mapping[Sign, Heat]
+    def _update_pending(
+        self, sample: NodeSample, settings: BottleneckConfig, levels: Mapping[Indicator, Level]
     ) -> Alert | None:
-        hot = {sign for sign, heat in heats.items() if heat is Heat.HOT}
-        if not hot:
-            self._doubt = _Doubt()
+        above = {indicator for indicator, level in levels.items() if level is Level.ABOVE}
+        if not above:
+            self._pending = _Pending()
             return None
-        doubt, sample = self._doubt, picture.sample
-        doubt.add(sample, heats, self._costs(picture))
-        if doubt.samples < settings.samples:
+        pending, rates = self._pending, sample.rates
+        pending.add(rates, levels, self._usage_by_container(sample))
+        if pending.samples < settings.samples:
             return None
-        self._doubt = _Doubt()
-        evidence = doubt.evidence(sample)
-        alert = Alert(resource=self._resource, opened_at=sample.unix_seconds, evidence=evidence)
-        self.trouble = _Trouble(alert, evidence, picture.monotonic_seconds, hot)
-        costs = {container: cost / doubt.samples for container, cost in doubt.costs.items()}
-        return self._name(self.trouble, picture, costs)
+        self._pending = _Pending()
+        evidence = pending.evidence(rates)
+        alert = Alert(resource=self._resource, opened_at=rates.unix_seconds, evidence=evidence)
+        self.open_alert = _OpenAlert(alert, evidence, sample.monotonic_seconds, above)
+        usage = {container: used / pending.samples for container, used in pending.usage.items()}
+        return self._name(self.open_alert, sample, usage)
 
-    def _follow(
-        self, trouble: _Trouble, picture: Picture, settings: BottleneckConfig, heats: Mapping[Sign, Heat]
+    def _update_open(
+        self,
+        open_alert: _OpenAlert,
+        sample: NodeSample,
+        settings: BottleneckConfig,
+        levels: Mapping[Indicator, Level],
     ) -> Alert | None:
-        trouble.blamed |= {sign for sign, heat in heats.items() if heat is Heat.HOT}
-        trouble.cool_samples = trouble.cool_samples + 1 if max(heats.values()) is Heat.COOL else 0
-        if trouble.cool_samples >= settings.samples:
-            return self._close(trouble, picture, "ended after")
-        costs = self._costs(picture)
-        rival = _rival(trouble.alert.container, costs)
-        trouble.rival_samples = trouble.rival_samples + 1 if rival == trouble.rival else 1
-        trouble.rival = rival
-        if rival is None or trouble.rival_samples < settings.samples:
-            return None
-        return self._name(trouble, picture, costs)
-
-    def _name(self, trouble: _Trouble, picture: Picture, costs: Mapping[str, float]) -> Alert:
-        """Put the costliest container into the alert, and how things are now."""
-        names = {container.id: container.info.name for container in picture.containers}
-        # Not one that is gone by now: nothing could be done about it.
-        present = [container for container in costs if container in names]
-        costliest = max(present, key=costs.__getitem__, default=None)
-        evidence, name = trouble.evidence, None
-        if costliest is not None:
-            name = name_of(names[costliest], costliest)
-            evidence += f"; costliest container: {name}, {amount(self._resource, costs[costliest])}"
-        trouble.alert = replace(
-            trouble.alert, evidence=evidence, container=costliest, name=name, **self._now(picture)
+        open_alert.indicators |= {indicator for indicator, level in levels.items() if level is Level.ABOVE}
+        open_alert.below_samples = open_alert.below_samples + 1 if max(levels.values()) is Level.BELOW else 0
+        if open_alert.below_samples >= settings.samples:
+            return self._close(open_alert, sample, "ended after")
+        usage = self._usage_by_container(sample)
+        candidate = _find_replacement(open_alert.alert.container, usage)
+        open_alert.candidate_samples = (
+            open_alert.candidate_samples + 1 if candidate == open_alert.candidate else 1
         )
-        return trouble.alert
+        open_alert.candidate = candidate
+        if candidate is None or open_alert.candidate_samples < settings.samples:
+            return None
+        return self._name(open_alert, sample, usage)
 
-    def _close(self, trouble: _Trouble, picture: Picture, how: str) -> Alert:
-        self.trouble = None
-        self._unseen_samples = 0
-        alert = trouble.alert
-        lasted_seconds = picture.monotonic_seconds - trouble.opened_monotonic_seconds
+    def _name(self, open_alert: _OpenAlert, sample: NodeSample, usage: Mapping[str, float]) -> Alert:
+        """Put the costliest container into the alert, and how things are now."""
+        names = {container.id: container.info.name for container in sample.containers}
+        # Not one that is gone by now: nothing could be done about it.
+        present = [container for container in usage if container in names]
+        top = max(present, key=usage.__getitem__, default=None)
+        evidence, name = open_alert.evidence, None
+        if top is not None:
+            name = name_of(names[top], top)
+            evidence += f"; costliest container: {name}, {format_amount(self._resource, usage[top])}"
+        open_alert.alert = replace(
+            open_alert.alert, evidence=evidence, container=top, name=name, **self._current_ratios(sample)
+        )
+        return open_alert.alert
+
+    def _close(self, open_alert: _OpenAlert, sample: NodeSample, how: str) -> Alert:
+        self.open_alert = None
+        self._unreadable_samples = 0
+        alert = open_alert.alert
+        open_seconds = sample.monotonic_seconds - open_alert.opened_monotonic_seconds
         return replace(
             alert,
-            evidence=f"{alert.evidence}; {how} {lasted_seconds:.0f} s",
+            evidence=f"{alert.evidence}; {how} {open_seconds:.0f} s",
             # The clock may have been set back; an alert that ends before it began would be nonsense.
-            closed_at=max(alert.opened_at, picture.sample.unix_seconds),
-            **self._now(picture),
+            closed_at=max(alert.opened_at, sample.rates.unix_seconds),
+            **self._current_ratios(sample),
         )
 
-    def _now(self, picture: Picture) -> dict[str, float | None]:
+    def _current_ratios(self, sample: NodeSample) -> dict[str, float | None]:
         return {
-            "ratio": use(self._resource)(picture.sample),
-            "pressure_ratio": pressure(self._resource)(picture.sample),
+            "ratio": usage_ratio(self._resource)(sample.rates),
+            "pressure_ratio": pressure_ratio(self._resource)(sample.rates),
         }
 
-    def _costs(self, picture: Picture) -> dict[str, float]:
+    def _usage_by_container(self, sample: NodeSample) -> dict[str, float]:
         """What each container uses of the resource, where that is known and not nothing."""
         return {
-            container.id: cost
-            for container in picture.containers
-            if (cost := container.sample.used.of(self._resource))
+            container.id: used
+            for container in sample.containers
+            if (used := container.rates.used.of(self._resource))
         }
 
 
-def _rival(named: str | None, costs: Mapping[str, float]) -> str | None:
+def _find_replacement(named: str | None, usage: Mapping[str, float]) -> str | None:
     """The container that costs clearly more than the one named, if there is one."""
-    costliest = max(costs, key=costs.__getitem__, default=None)
-    if costliest is None or costs[costliest] < _CLEARLY_COSTLIER * costs.get(named or "", 0.0):
+    top = max(usage, key=usage.__getitem__, default=None)
+    if top is None or usage[top] < _REPLACE_FACTOR * usage.get(named or "", 0.0):
         return None
-    return costliest
+    return top

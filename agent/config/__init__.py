@@ -18,7 +18,7 @@ class SamplingConfig(_Section, frozen=True):
     period_seconds: Annotated[float, Meta(ge=0.2, le=300, description="Time between two samples.")] = 3.0
 
 
-class PushConfig(_Section, frozen=True):
+class ReportingConfig(_Section, frozen=True):
     """What is said to the collector, and how seldom."""
 
     host_window_seconds: Annotated[
@@ -231,7 +231,7 @@ class AgentConfig(_Section, frozen=True):
     ] = ""
     sampling: SamplingConfig = SamplingConfig()
     host: HostConfig = HostConfig()
-    push: PushConfig = PushConfig()
+    push: ReportingConfig = ReportingConfig()
     bottleneck: BottleneckConfig = BottleneckConfig()
     power: PowerConfig = PowerConfig()
     roots: RootsConfig = RootsConfig()

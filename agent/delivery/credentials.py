@@ -55,7 +55,7 @@ def tls_context(settings: DeliveryConfig) -> ssl.SSLContext | None:
     return context
 
 
-def is_told_in_the_open(settings: DeliveryConfig) -> bool:
+def sends_token_in_plaintext(settings: DeliveryConfig) -> bool:
     """Whether a token would cross a network as plain text."""
     address = urlsplit(settings.url)
     is_local = Address(address.hostname or "", 0).is_loopback

@@ -13,8 +13,8 @@ import msgspec
 
 from wire.messages import Receipt, parse_receipt
 
-_LONGEST_TEXT = 300
-_LONGEST_WAIT_SECONDS = 900.0
+_MAX_TEXT = 300
+_MAX_WAIT_SECONDS = 900.0
 _BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 _SLOW_SECONDS = 120.0
 _SPREAD = 0.25
@@ -27,25 +27,25 @@ _MISCONFIGURED = {
     HTTPStatus.NOT_FOUND: "nothing takes reports there: check collector.url",
     HTTPStatus.METHOD_NOT_ALLOWED: "nothing takes reports there: check collector.url",
 }
-_TRY_AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+_RETRYABLE = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Accepted:
     """The collector has the batch."""
 
     receipt: Receipt
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """The collector will never take the batch as it is."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class Retry:
     """The collector did not take the batch now."""
 
     why: str
@@ -55,39 +55,39 @@ class Later:
     """It will go on so until someone changes a setting."""
 
 
-Answer = Taken | Refused | Later
+Response = Accepted | Rejected | Retry
 
 
-def parse_answer(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Answer:
+def parse_response(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Response:
     """Understand an HTTP answer to a batch."""
-    said = f"{status} {body[:_LONGEST_TEXT].decode(errors='replace')}".strip()
+    body_text = f"{status} {body[:_MAX_TEXT].decode(errors='replace')}".strip()
     if status == HTTPStatus.OK:
         try:
-            return Taken(parse_receipt(body))
+            return Accepted(parse_receipt(body))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             why = f"what it answers is no receipt ({error}): check that collector.url leads to a collector"
-            return Later(why, needs_attention=True)
+            return Retry(why, needs_attention=True)
     if status in _MISCONFIGURED:
-        return Later(f"{_MISCONFIGURED[HTTPStatus(status)]} ({said})", needs_attention=True)
+        return Retry(f"{_MISCONFIGURED[HTTPStatus(status)]} ({body_text})", needs_attention=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         elsewhere = headers.get("Location", "elsewhere")
-        return Later(f"it points to {elsewhere} ({status}): check collector.url", needs_attention=True)
-    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _TRY_AGAIN:
-        return Refused(said)
-    return Later(said, parse_retry_after(headers, now))
+        return Retry(f"it points to {elsewhere} ({status}): check collector.url", needs_attention=True)
+    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _RETRYABLE:
+        return Rejected(body_text)
+    return Retry(body_text, parse_retry_after(headers, now))
 
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """The seconds to wait that a header asks for, as a number or as a date; None if it does not."""
     asked = headers.get("Retry-After", "").strip()
     if asked.isascii() and asked.isdigit():
-        return min(float(asked), _LONGEST_WAIT_SECONDS)
+        return min(float(asked), _MAX_WAIT_SECONDS)
     until = _parse_date(asked)
     if until is None:
         return None
     # By the collector's own clock, where it tells: ours may be wrong.
     since = _parse_date(headers.get("Date", ""))
-    return min(max(0.0, until - (now if since is None else since)), _LONGEST_WAIT_SECONDS)
+    return min(max(0.0, until - (now if since is None else since)), _MAX_WAIT_SECONDS)
 
 
 def _parse_date(text: str) -> float | None:
@@ -98,7 +98,7 @@ def _parse_date(text: str) -> float | None:
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
-class Patience:
+class Backoff:
     """How long to wait after a failure: longer each time, and never as long as everyone else."""
 
     def __init__(self, chance: Callable[[], float] = random.random) -> None:
@@ -108,13 +108,13 @@ class Patience:
     def reset(self) -> None:
         self._failures = 0
 
-    def wait_seconds(self, asked_seconds: float | None = None, *, needs_attention: bool = False) -> float:
+    def wait_seconds(self, requested_seconds: float | None = None, *, needs_attention: bool = False) -> float:
         """The wait after one more failure; never less than what was asked for."""
         backoff = _BACKOFF_SECONDS[min(self._failures, len(_BACKOFF_SECONDS) - 1)]
         self._failures += 1
         # Jitter, so that a whole cluster does not come back in the same instant.
-        if asked_seconds is not None:
-            return max(asked_seconds, backoff) * (1 + _SPREAD * self._chance())
+        if requested_seconds is not None:
+            return max(requested_seconds, backoff) * (1 + _SPREAD * self._chance())
         if needs_attention and self._failures > len(_BACKOFF_SECONDS):
             backoff = _SLOW_SECONDS
         return backoff * (1 - 2 * _SPREAD * self._chance())
@@ -126,7 +126,7 @@ class ClockOffset:
     def __init__(self) -> None:
         self._offsets: deque[float] = deque(maxlen=_OFFSETS)
 
-    def learn(self, server_time: float, answered_at: float, took_seconds: float) -> None:
+    def update(self, server_time: float, answered_at: float, took_seconds: float) -> None:
         """Take in one receipt; `answered_at` is this node's wall clock when it came.
 
         Somewhere within the request the collector looked at its clock; the middle is the best guess, wrong

@@ -20,8 +20,8 @@ import aiohttp
 from aiohttp import hdrs
 
 from agent.config import DeliveryConfig, SpoolConfig
-from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
-from agent.delivery.responses import Answer, ClockOffset, Later, Patience, Refused, Taken, parse_answer
+from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
+from agent.delivery.responses import Accepted, Backoff, ClockOffset, Rejected, Response, Retry, parse_response
 from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spool_file import Entry
 from wire.errors import UserError
@@ -45,7 +45,7 @@ class _Batch:
     headers: dict[str, str]
 
 
-class Outbox:
+class ReportSender:
     """The reports that wait for the collector, and the loop that brings them there."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Outbox:
         self._tls = tls_context(collector) if collector.enabled else None
         if collector.enabled:
             read_token(collector)
-            if is_told_in_the_open(collector):
+            if sends_token_in_plaintext(collector):
                 log.warning("this node's token goes to %s as plain text: use https://", collector.url)
         self._wall = wall
         self._monotonic = monotonic
@@ -69,31 +69,31 @@ class Outbox:
         self._spool = Spool(spool, wall=wall, monotonic=monotonic)
         # The disk has a thread of its own: however slow it is, it holds up nothing but itself.
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
-        self._unstored = 0
-        self._unstored_bytes = 0
-        self._offered = asyncio.Event()
-        self._patience = Patience()
+        self._writing_count = 0
+        self._writing_bytes = 0
+        self._queued = asyncio.Event()
+        self._backoff = Backoff()
         self._clock = ClockOffset()
-        self._most = MAX_BATCH
-        self._trouble: Later | None = None
-        self._refusal: str | None = None
+        self._batch_limit = MAX_BATCH
+        self._failure: Retry | None = None
+        self._rejection: str | None = None
         self._delivery: asyncio.Task[None] | None = None
         self._is_closing = False
-        self._lost = 0
+        self._dropped = 0
         self.delivered = 0
 
     def __len__(self) -> int:
-        return len(self._spool) + self._unstored
+        return len(self._spool) + self._writing_count
 
     @property
     def dropped(self) -> int:
         """Reports given up: too many, too old, damaged, or refused by the collector for good."""
-        return self._spool.dropped + self._lost
+        return self._spool.dropped + self._dropped
 
     @property
     def stored_bytes(self) -> int:
         """Room that the waiting reports take."""
-        return self._spool.size_bytes + self._unstored_bytes
+        return self._spool.size_bytes + self._writing_bytes
 
     @property
     def gap(self) -> Gap | None:
@@ -105,24 +105,24 @@ class Outbox:
         """How far the collector's clock is ahead of this node's; None before it was heard."""
         return self._clock.seconds
 
-    def offer(self, report: Report) -> None:
+    def enqueue(self, report: Report) -> None:
         """Hand over a report to be stored and sent now; returns at once, and never raises."""
-        if self._is_closing or self._unstored_bytes > MEMORY_BYTES:
+        if self._is_closing or self._writing_bytes > MEMORY_BYTES:
             # Too late; or the disk hangs, and what waits for it is bounded too.
-            self._lost += 1
+            self._dropped += 1
             return
         body = encode(report)
-        self._unstored += 1
-        self._unstored_bytes += len(body)
+        self._writing_count += 1
+        self._writing_bytes += len(body)
         stored = asyncio.get_running_loop().run_in_executor(self._disk, self._spool.add, (body,))
-        stored.add_done_callback(partial(self._stored, len(body)))
-        self._offered.set()
+        stored.add_done_callback(partial(self._on_stored, len(body)))
+        self._queued.set()
 
-    def _stored(self, size_bytes: int, done: asyncio.Future[None]) -> None:
-        self._unstored -= 1
-        self._unstored_bytes -= size_bytes
+    def _on_stored(self, size_bytes: int, done: asyncio.Future[None]) -> None:
+        self._writing_count -= 1
+        self._writing_bytes -= size_bytes
         if not done.cancelled() and (error := done.exception()) is not None:
-            self._lost += 1
+            self._dropped += 1
             log.error("a report could not be stored: a bug, please report it", exc_info=error)
 
     async def run(self) -> None:
@@ -139,19 +139,19 @@ class Outbox:
     async def _deliver(self) -> None:
         async with self._session() as session:
             while True:
-                self._offered.clear()
+                self._queued.clear()
                 match await self._send_next(session):
                     case None:
-                        await self._offered.wait()
-                    case Later() as later:
-                        wait = self._patience.wait_seconds(
+                        await self._queued.wait()
+                    case Retry() as later:
+                        wait = self._backoff.wait_seconds(
                             later.wait_seconds, needs_attention=later.needs_attention
                         )
                         await self._sleep(wait)
-                    case Refused() if self._refusal is not None:
+                    case Rejected() if self._rejection is not None:
                         # If it takes none at all, because it is older than this agent perhaps, the spool
                         # should not be gone before someone can put that right.
-                        await self._sleep(self._patience.wait_seconds())
+                        await self._sleep(self._backoff.wait_seconds())
 
     async def close(self) -> None:
         """End `run`, send what can be sent quickly, and leave the rest in the spool."""
@@ -159,10 +159,10 @@ class Outbox:
         if self._delivery is not None:
             self._delivery.cancel()
             await asyncio.wait((self._delivery,))
-        if len(self) and self._trouble is None:
+        if len(self) and self._failure is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH_SECONDS), self._session() as session:
-                    while isinstance(await self._send_next(session), Taken):
+                    while isinstance(await self._send_next(session), Accepted):
                         pass
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -171,36 +171,36 @@ class Outbox:
 
     # --- One batch --------------------------------------------------------------------------
 
-    async def _send_next(self, session: aiohttp.ClientSession) -> Answer | None:
+    async def _send_next(self, session: aiohttp.ClientSession) -> Response | None:
         """Send the oldest reports and act on the answer; None when none waits."""
         try:
             batch = await self._on_disk(self._next_batch)
         except UserError as complaint:
-            later = Later(str(complaint), needs_attention=True)
-            self._say_it_takes_none(later)
+            later = Retry(str(complaint), needs_attention=True)
+            self._log_failure(later)
             return later
         if batch is None:
             return None
         answer = await self._post(session, batch)
         match answer:
-            case Taken():
+            case Accepted():
                 self.delivered += await self._on_disk(partial(self._spool.remove, batch.entries))
-                self._patience.reset()
-                self._most = min(self._most * 2, MAX_BATCH)
-                self._say_it_takes_reports()
-            case Refused(why) if len(batch.entries) == 1:
-                self._lost += await self._on_disk(partial(self._spool.remove, batch.entries))
-                self._most = 1
-                self._say_it_refuses(why)
-            case Refused():
+                self._backoff.reset()
+                self._batch_limit = min(self._batch_limit * 2, MAX_BATCH)
+                self._log_accepted()
+            case Rejected(why) if len(batch.entries) == 1:
+                self._dropped += await self._on_disk(partial(self._spool.remove, batch.entries))
+                self._batch_limit = 1
+                self._log_rejection(why)
+            case Rejected():
                 # One bad report must not take good ones with it: halve until it stands alone.
-                self._most = len(batch.entries) // 2
-            case Later():
-                self._say_it_takes_none(answer)
+                self._batch_limit = len(batch.entries) // 2
+            case Retry():
+                self._log_failure(answer)
         return answer
 
     def _next_batch(self) -> _Batch | None:
-        entries = self._spool.first(self._most, _BATCH_BYTES)
+        entries = self._spool.first(self._batch_limit, _BATCH_BYTES)
         if not entries:
             return None
         body = b"[" + b",".join(entry.body for entry in entries) + b"]"
@@ -234,7 +234,7 @@ class Outbox:
         ) as session:
             yield session
 
-    async def _post(self, session: aiohttp.ClientSession, batch: _Batch) -> Answer:
+    async def _post(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
         try:
             try:
                 return await self._post_once(session, batch)
@@ -242,47 +242,47 @@ class Outbox:
                 # A kept connection that the other side closed meanwhile: not worth a word.
                 return await self._post_once(session, batch)
         except aiohttp.ClientSSLError as error:
-            return Later(_why_not_trusted(error), needs_attention=True)
+            return Retry(_tls_reason(error), needs_attention=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return Later(_reason(error))
+            return Retry(_network_reason(error))
 
-    async def _post_once(self, session: aiohttp.ClientSession, batch: _Batch) -> Answer:
+    async def _post_once(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
         url = self._settings.url.rstrip("/") + "/v1/reports"
         began = self._monotonic()
         # Nowhere else than where the token belongs.
         async with session.post(
             url, data=batch.body, headers=batch.headers, allow_redirects=False
         ) as response:
-            said = await response.read()
+            body_text = await response.read()
             took_seconds, answered_at = self._monotonic() - began, self._wall()
-        answer = parse_answer(response.status, response.headers, said, answered_at)
-        if isinstance(answer, Taken):
-            self._clock.learn(answer.receipt.server_time, answered_at, took_seconds)
+        answer = parse_response(response.status, response.headers, body_text, answered_at)
+        if isinstance(answer, Accepted):
+            self._clock.update(answer.receipt.server_time, answered_at, took_seconds)
         return answer
 
     # --- What a person hears ----------------------------------------------------------------
 
-    def _say_it_takes_reports(self) -> None:
-        if self._trouble is not None:
+    def _log_accepted(self) -> None:
+        if self._failure is not None:
             log.info("the collector at %s takes reports again; %d wait", self._settings.url, len(self))
-        self._trouble = self._refusal = None
+        self._failure = self._rejection = None
 
-    def _say_it_takes_none(self, later: Later) -> None:
-        if self._trouble is None or self._trouble.needs_attention != later.needs_attention:
+    def _log_failure(self, later: Retry) -> None:
+        if self._failure is None or self._failure.needs_attention != later.needs_attention:
             log.warning(
                 "the collector at %s takes no reports: %s; they are kept, and tried again",
                 self._settings.url,
                 later.why,
             )
-        self._trouble = later
+        self._failure = later
 
-    def _say_it_refuses(self, why: str) -> None:
-        if self._refusal is None:
+    def _log_rejection(self, why: str) -> None:
+        if self._rejection is None:
             log.error("the collector refused a report for good, which is dropped: %s", why)
-        self._refusal = why
+        self._rejection = why
 
 
-def _why_not_trusted(error: aiohttp.ClientSSLError) -> str:
+def _tls_reason(error: aiohttp.ClientSSLError) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error
         why = getattr(cause, "verify_message", "") or str(cause)
@@ -291,7 +291,7 @@ def _why_not_trusted(error: aiohttp.ClientSSLError) -> str:
     return f"no TLS with it ({reason}): check collector.url"
 
 
-def _reason(error: Exception) -> str:
+def _network_reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
         number = cause.errno or 0

@@ -10,8 +10,15 @@ from itertools import islice
 from pathlib import Path
 
 from agent.config import SpoolConfig
-from agent.delivery.spool_file import Damaged, Entry, Full, SpoolFile, Unusable, set_aside
-from wire.messages import LONGEST_TEXT, Gap
+from agent.delivery.spool_file import (
+    Entry,
+    SpoolDamagedError,
+    SpoolFile,
+    SpoolFullError,
+    SpoolUnusableError,
+    move_aside,
+)
+from wire.messages import MAX_TEXT_LENGTH, Gap
 
 log = logging.getLogger(__name__)
 
@@ -57,20 +64,20 @@ class Spool:
         self._store()
         self._drop()
 
-    def first(self, most: int, most_bytes: int) -> list[Entry]:
+    def first(self, max_count: int, max_bytes: int) -> list[Entry]:
         """The oldest, in order: as many as fit, at least one if there is any."""
         self._store()
         found: list[Entry] = []
         if self._file is not None:
             try:
-                found = self._file.first(most, most_bytes)
-            except (Unusable, Damaged) as error:
-                self._lose_file(error)
+                found = self._file.first(max_count, max_bytes)
+            except (SpoolUnusableError, SpoolDamagedError) as error:
+                self._close_failed_file(error)
             else:
                 self._count_damaged(self._file)
         if self._file is None or len(found) == self._file.count:
-            room = most_bytes - sum(len(entry.body) for entry in found)
-            for entry in islice(self._memory, most - len(found)):
+            room = max_bytes - sum(len(entry.body) for entry in found)
+            for entry in islice(self._memory, max_count - len(found)):
                 room -= len(entry.body)
                 if found and room < 0:
                     break
@@ -87,8 +94,8 @@ class Spool:
         if self._file is not None and rows:
             try:
                 removed += self._file.remove(rows[0], rows[-1])
-            except (Unusable, Damaged) as error:
-                self._lose_file(error)
+            except (SpoolUnusableError, SpoolDamagedError) as error:
+                self._close_failed_file(error)
         if not len(self):
             self._is_dropping = False
         return removed
@@ -115,21 +122,21 @@ class Spool:
                 self._file = self._open(self._path)
             if self._memory:
                 self._append(self._file, self._path)
-        except Full as error:
-            self._without_disk(str(error))
-        except (Unusable, Damaged) as error:
-            self._lose_file(error)
+        except SpoolFullError as error:
+            self._fall_back_to_memory(str(error))
+        except (SpoolUnusableError, SpoolDamagedError) as error:
+            self._close_failed_file(error)
 
     def _open(self, path: Path) -> SpoolFile:
         try:
             return SpoolFile.open(path, wall=self._wall(), monotonic=self._monotonic())
-        except Damaged as error:
-            return self._start_anew(path, error)
+        except SpoolDamagedError as error:
+            return self._replace_damaged(path, error)
 
     def _append(self, file: SpoolFile, path: Path) -> None:
         try:
             file.append(self._memory, self._wall())
-        except Full:
+        except SpoolFullError:
             if file.count:
                 raise
             # Nothing in it is wanted, yet it takes up room that a new one can have.
@@ -144,21 +151,21 @@ class Spool:
             log.info("the spool %s works again: reports are kept on disk", path)
             self.gap = None
 
-    def _lose_file(self, error: Unusable | Damaged) -> None:
+    def _close_failed_file(self, error: SpoolUnusableError | SpoolDamagedError) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
-        if isinstance(error, Damaged) and self._path is not None:
+        if isinstance(error, SpoolDamagedError) and self._path is not None:
             try:
-                self._file = self._start_anew(self._path, error)
-            except Unusable as unusable:
+                self._file = self._replace_damaged(self._path, error)
+            except SpoolUnusableError as unusable:
                 error = unusable
             else:
                 return
-        self._without_disk(str(error))
+        self._fall_back_to_memory(str(error))
 
-    def _start_anew(self, path: Path, why: Damaged) -> SpoolFile:
-        aside = set_aside(path, self._wall())
+    def _replace_damaged(self, path: Path, why: SpoolDamagedError) -> SpoolFile:
+        aside = move_aside(path, self._wall())
         log.error(
             "the spool %s was damaged (%s): it is set aside as %s, reports and all, and a new one is begun",
             path,
@@ -167,12 +174,12 @@ class Spool:
         )
         try:
             return SpoolFile.open(path, wall=self._wall(), monotonic=self._monotonic())
-        except Damaged as error:
-            raise Unusable(str(error)) from error
+        except SpoolDamagedError as error:
+            raise SpoolUnusableError(str(error)) from error
 
-    def _without_disk(self, why: str) -> None:
+    def _fall_back_to_memory(self, why: str) -> None:
         self._try_disk_at = self._monotonic() + _TRY_DISK_SECONDS
-        gap = Gap("spool", f"{self._path}: {why}; reports are kept in memory only"[:LONGEST_TEXT])
+        gap = Gap("spool", f"{self._path}: {why}; reports are kept in memory only"[:MAX_TEXT_LENGTH])
         if gap != self.gap:
             log.warning("the spool %s cannot be used (%s): reports are kept in memory only", self._path, why)
         self.gap = gap
@@ -186,8 +193,8 @@ class Spool:
             surplus_bytes = self._file.size_bytes - self._max_bytes
             try:
                 dropped += self._file.drop_oldest(now, self._max_age_seconds, surplus_bytes)
-            except (Unusable, Damaged) as error:
-                self._lose_file(error)
+            except (SpoolUnusableError, SpoolDamagedError) as error:
+                self._close_failed_file(error)
         room = min(self._max_bytes, MEMORY_BYTES)
         while self._memory and (
             (self._memory_bytes > room and len(self._memory) > 1)

@@ -2,7 +2,7 @@
 
 A commit writes to the log beside the file without waiting for the disk (WAL, synchronous=NORMAL): kill -9
 loses nothing that was committed. When the power fails the last moments may be lost, never the file.
-Everything here blocks, and raises `Unusable` or `Damaged`; `agent.delivery.spool` is what never fails.
+Everything here blocks and raises. `agent.delivery.spool` handles the errors.
 """
 
 import os
@@ -39,7 +39,7 @@ _DAMAGE = {
     sqlite3.SQLITE_NOTADB: "it is not a database",
     sqlite3.SQLITE_ERROR: "its tables are not those of a spool",
 }
-_TROUBLE = {
+_REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
     sqlite3.SQLITE_READONLY: "it may not be written",
@@ -48,15 +48,15 @@ _TROUBLE = {
 }
 
 
-class Unusable(Exception):  # noqa: N818 - it says how the file is, and may pass
+class SpoolUnusableError(Exception):
     """The file cannot be used now, and why."""
 
 
-class Full(Unusable):
+class SpoolFullError(SpoolUnusableError):
     """Nothing more can be written, but what is there can be read."""
 
 
-class Damaged(Exception):  # noqa: N818 - it says how the file is
+class SpoolDamagedError(Exception):
     """The file is not, or no longer, a spool, and why."""
 
 
@@ -74,8 +74,8 @@ class Entry:
 class SpoolFile:
     """An open spool, which no other process can open meanwhile.
 
-    Reports leave at the front only, so one number, `_gone`, tells which rows are no longer wanted; rows that
-    cannot be deleted because the disk is full are out of sight at least.
+    Reports leave at the front only, so `_removed_to` is the last row that is no longer wanted. Rows that
+    cannot be deleted because the disk is full are at least no longer returned.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, wall: float, monotonic: float) -> None:
@@ -88,8 +88,8 @@ class SpoolFile:
             " coalesce(min(id), 1), coalesce(max(id), 0) FROM report",
             (_ROW_BYTES,),
         ).fetchone()
-        self._gone = first - 1
-        self._is_untidy = False
+        self._removed_to = first - 1
+        self._has_deletable_rows = False
         self.damaged_reports = 0
         newest_at, newest_wall = connection.execute(
             "SELECT CAST(at AS REAL), CAST(wall AS REAL) FROM report WHERE id = ?"
@@ -97,7 +97,7 @@ class SpoolFile:
             (self._last, wall),
         ).fetchone()
         if self._last > _LAST_ROW or abs(newest_at) > _END_OF_TIME:
-            raise Damaged(_DAMAGE[sqlite3.SQLITE_CORRUPT])
+            raise SpoolDamagedError(_DAMAGE[sqlite3.SQLITE_CORRUPT])
         # While the agent was away only the clock knows how time went by; a clock set back adds nothing.
         self._origin = newest_at + max(0.0, wall - newest_wall) - monotonic
 
@@ -106,14 +106,14 @@ class SpoolFile:
         """Open the file, or make it and its folder."""
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _make(path)
+            _create(path)
         except OSError as error:
-            raise Unusable((error.strerror or str(error)).lower()) from error
-        with _explained():
+            raise SpoolUnusableError((error.strerror or str(error)).lower()) from error
+        with _translated_errors():
             # Without patience: a lock is held by another agent, for as long as it runs.
             connection = sqlite3.connect(path, timeout=0, isolation_level=None)
         try:
-            with _explained():
+            with _translated_errors():
                 _prepare(connection)
                 return cls(connection, path, wall, monotonic)
         except BaseException:
@@ -124,8 +124,8 @@ class SpoolFile:
         """Commit all of them, or none."""
         packed = [zlib.compress(entry.body) for entry in entries]
         rows = range(self._last + 1, self._last + 1 + len(entries))
-        with _explained(), self._transaction():
-            self._tidy()
+        with _translated_errors(), self._transaction():
+            self._delete_rows()
             self._connection.executemany(
                 "INSERT INTO report (id, at, wall, body) VALUES (?, ?, ?, ?)",
                 (
@@ -139,26 +139,26 @@ class SpoolFile:
             self.size_bytes += len(body) + _ROW_BYTES
         self._last += len(entries)
 
-    def first(self, most: int, most_bytes: int) -> list[Entry]:
+    def first(self, max_count: int, max_bytes: int) -> list[Entry]:
         """The oldest, at least one if there is any; a damaged one at the front is dropped and counted."""
         found: list[Entry] = []
         found_bytes = 0
-        with _explained(), closing(self._connection.cursor()) as cursor:
-            cursor.execute("SELECT id, body FROM report WHERE id > ? ORDER BY id", (self._gone,))
+        with _translated_errors(), closing(self._connection.cursor()) as cursor:
+            cursor.execute("SELECT id, body FROM report WHERE id > ? ORDER BY id", (self._removed_to,))
             for row, packed in cursor:
                 body = _unpack(packed)
                 if body is None and not found:
                     self.damaged_reports += 1
-                    self._lose(row, 1, (len(packed) if isinstance(packed, bytes) else 0) + _ROW_BYTES)
+                    self._forget_rows(row, 1, (len(packed) if isinstance(packed, bytes) else 0) + _ROW_BYTES)
                     continue
-                if body is None or (found and found_bytes + len(body) > most_bytes):
+                if body is None or (found and found_bytes + len(body) > max_bytes):
                     break
                 found.append(Entry(body, 0.0, row, self))
                 found_bytes += len(body)
-                if len(found) == most:
+                if len(found) == max_count:
                     break
         if self.count and not found:
-            raise Damaged(_DAMAGE[sqlite3.SQLITE_CORRUPT])
+            raise SpoolDamagedError(_DAMAGE[sqlite3.SQLITE_CORRUPT])
         return found
 
     def remove(self, first_row: int, last_row: int) -> int:
@@ -167,40 +167,40 @@ class SpoolFile:
         If there are older ones, from before this file could be opened, these rows wait for their turn.
         """
         before = self.count
-        with _explained():
+        with _translated_errors():
             (oldest,) = self._connection.execute(
-                "SELECT min(id) FROM report WHERE id > ?", (self._gone,)
+                "SELECT min(id) FROM report WHERE id > ?", (self._removed_to,)
             ).fetchone()
             if oldest is None or oldest < first_row:
                 return 0
             gone, gone_bytes = self._connection.execute(
                 "SELECT count(*), coalesce(sum(coalesce(length(body), 0) + ?), 0)"
                 " FROM report WHERE id > ? AND id <= ?",
-                (_ROW_BYTES, self._gone, last_row),
+                (_ROW_BYTES, self._removed_to, last_row),
             ).fetchone()
-            self._lose(last_row, gone, gone_bytes)
-            self._try_tidy()
+            self._forget_rows(last_row, gone, gone_bytes)
+            self._try_delete_rows()
         return before - self.count
 
     def drop_oldest(self, monotonic: float, max_age_seconds: float, surplus_bytes: int) -> int:
         """Drop what is too old, and as much more as `surplus_bytes` asks for; how many that was."""
         too_old = self._origin + monotonic - max_age_seconds
         before = self.count
-        with _explained():
+        with _translated_errors():
             with closing(self._connection.cursor()) as cursor:
                 cursor.execute(
                     "SELECT id, coalesce(CAST(at AS REAL), 0.0), coalesce(length(body), 0) FROM report"
                     " WHERE id > ? ORDER BY id",
-                    (self._gone,),
+                    (self._removed_to,),
                 )
                 for row, at, length in cursor:
                     # The newest is never too much: a bound too small for one report must not stop them all.
                     if at >= too_old and (surplus_bytes <= 0 or self.count == 1):
                         break
                     surplus_bytes -= length + _ROW_BYTES
-                    self._lose(row, 1, length + _ROW_BYTES)
+                    self._forget_rows(row, 1, length + _ROW_BYTES)
             if self.count != before:
-                self._try_tidy()
+                self._try_delete_rows()
         return before - self.count
 
     def close(self) -> None:
@@ -211,27 +211,27 @@ class SpoolFile:
     def discard(self) -> None:
         """Delete the file, which holds nothing any more that is wanted, and close it."""
         # In this order: while it is open nobody else can have taken it over.
-        for path in (self._path, _log_of(self._path)):
+        for path in (self._path, _wal_of(self._path)):
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                raise Unusable((error.strerror or str(error)).lower()) from error
+                raise SpoolUnusableError((error.strerror or str(error)).lower()) from error
         self.close()
 
-    def _lose(self, through_row: int, count: int, size_bytes: int) -> None:
-        self._gone = max(self._gone, through_row)
+    def _forget_rows(self, through_row: int, count: int, size_bytes: int) -> None:
+        self._removed_to = max(self._removed_to, through_row)
         self.count -= count
         self.size_bytes -= size_bytes
-        self._is_untidy = True
+        self._has_deletable_rows = True
 
-    def _tidy(self) -> None:
-        if self._is_untidy:
-            self._connection.execute("DELETE FROM report WHERE id <= ?", (self._gone,))
-            self._is_untidy = False
+    def _delete_rows(self) -> None:
+        if self._has_deletable_rows:
+            self._connection.execute("DELETE FROM report WHERE id <= ?", (self._removed_to,))
+            self._has_deletable_rows = False
 
-    def _try_tidy(self) -> None:
+    def _try_delete_rows(self) -> None:
         try:
-            self._tidy()
+            self._delete_rows()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             if self.count == 0 and pages > _GIVE_BACK_PAGES:
                 # A backlog is gone: the disk gets its room back.
@@ -240,30 +240,30 @@ class SpoolFile:
         except sqlite3.Error as error:
             if _code(error) != sqlite3.SQLITE_FULL:
                 raise
-            self._is_untidy = True
+            self._has_deletable_rows = True
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        was_untidy = self._is_untidy
+        was_untidy = self._has_deletable_rows
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            self._is_untidy = was_untidy
+            self._has_deletable_rows = was_untidy
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
 
 
-def set_aside(path: Path, wall: float) -> Path:
+def move_aside(path: Path, wall: float) -> Path:
     """Rename a damaged file, so that someone can look at it; only the last few are kept."""
     name = f"{path.name}.corrupt-"
     aside = path.with_name(name + time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall)))
     try:
         path.rename(aside)
-        if _log_of(path).exists():
-            _log_of(path).rename(_log_of(aside))
+        if _wal_of(path).exists():
+            _wal_of(path).rename(_wal_of(aside))
         all_aside = sorted(
             each
             for each in path.parent.iterdir()
@@ -271,24 +271,24 @@ def set_aside(path: Path, wall: float) -> Path:
         )
         for each in all_aside[:-_KEEP_SET_ASIDE]:
             each.unlink(missing_ok=True)
-            _log_of(each).unlink(missing_ok=True)
+            _wal_of(each).unlink(missing_ok=True)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise Unusable(f"it is damaged and cannot be set aside: {why}") from error
+        raise SpoolUnusableError(f"it is damaged and cannot be set aside: {why}") from error
     return aside
 
 
-def _log_of(path: Path) -> Path:
+def _wal_of(path: Path) -> Path:
     return path.with_name(path.name + _LOG)
 
 
-def _make(path: Path) -> None:
+def _create(path: Path) -> None:
     """Make the file for its owner alone, unless it is there; a folder or a device is left in peace."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise Unusable("it is not a file; choose another with spool.path") from None
+            raise SpoolUnusableError("it is not a file; choose another with spool.path") from None
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -301,7 +301,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != _APPLICATION_ID:
         # Whole, and someone's: moving it out of the way could do harm elsewhere.
-        raise Unusable("it is the database of another program; choose another with spool.path")
+        raise SpoolUnusableError("it is the database of another program; choose another with spool.path")
     connection.execute("PRAGMA journal_mode = WAL").fetchone()
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {1 << 20}").fetchone()
@@ -312,9 +312,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
         )
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != _VERSION:
-        raise Damaged(f"its format is {version}, and this agent knows {_VERSION}")
+        raise SpoolDamagedError(f"its format is {version}, and this agent knows {_VERSION}")
     if connection.execute("PRAGMA quick_check(1)").fetchone() != (b"ok",):
-        raise Damaged(_DAMAGE[sqlite3.SQLITE_CORRUPT])
+        raise SpoolDamagedError(_DAMAGE[sqlite3.SQLITE_CORRUPT])
 
 
 def _unpack(packed: object) -> bytes | None:
@@ -333,15 +333,15 @@ def _code(error: sqlite3.Error) -> int:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
         code = _code(error)
         if code in _DAMAGE:
-            raise Damaged(_DAMAGE[code]) from error
-        kind = Full if code == sqlite3.SQLITE_FULL else Unusable
-        raise kind(_TROUBLE.get(code, str(error))) from error
+            raise SpoolDamagedError(_DAMAGE[code]) from error
+        kind = SpoolFullError if code == sqlite3.SQLITE_FULL else SpoolUnusableError
+        raise kind(_REASONS.get(code, str(error))) from error
     except (UnicodeError, OverflowError) as error:
         # SQLite's complaint about a damaged schema quotes it, and Python cannot read that.
-        raise Damaged(_DAMAGE[sqlite3.SQLITE_CORRUPT]) from error
+        raise SpoolDamagedError(_DAMAGE[sqlite3.SQLITE_CORRUPT]) from error

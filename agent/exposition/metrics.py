@@ -19,11 +19,11 @@ from agent.exposition.catalogue import (
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
 )
-from agent.exposition.catalogue.container import container_waiting
-from agent.exposition.catalogue.node import waiting
-from agent.exposition.catalogue.own import shortages
+from agent.exposition.catalogue.agent import alert_states
+from agent.exposition.catalogue.container import container_pressures
+from agent.exposition.catalogue.node import resource_pressures
 from agent.exposition.state import AgentState
-from wire.catalogue import families
+from wire.metrics import metric_families
 
 PASS_DURATION = ("wattpack_agent_pass_duration_seconds", "Time that one pass over host and containers took.")
 _PASS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1, 3)
@@ -40,19 +40,19 @@ class _FromState(Collector):
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        yield from families(AGENT_METRICS, [self._state])
-        yield from families(ALERT_METRICS, shortages(self._state))
-        picture = self._state.picture
-        if picture is None:
+        yield from metric_families(AGENT_METRICS, [self._state])
+        yield from metric_families(ALERT_METRICS, alert_states(self._state))
+        sample = self._state.sample
+        if sample is None:
             return
-        yield from families(NODE_METRICS, [picture])
-        yield from families(NODE_PRESSURE_METRICS, waiting(picture.sample.pressure))
-        yield from families(METER_METRICS, picture.meters)
-        yield from families(GAP_METRICS, picture.gaps)
-        yield from families(CONTAINER_METRICS, picture.containers)
-        yield from families(
+        yield from metric_families(NODE_METRICS, [sample])
+        yield from metric_families(NODE_PRESSURE_METRICS, resource_pressures(sample.rates.pressure))
+        yield from metric_families(METER_METRICS, sample.meters)
+        yield from metric_families(GAP_METRICS, sample.gaps)
+        yield from metric_families(CONTAINER_METRICS, sample.containers)
+        yield from metric_families(
             CONTAINER_PRESSURE_METRICS,
-            (each for container in picture.containers for each in container_waiting(container)),
+            (each for container in sample.containers for each in container_pressures(container)),
         )
 
 

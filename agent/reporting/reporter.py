@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.config import PushConfig
-from agent.reporting.lifecycle import Chronicle, Happenings
+from agent.config import ReportingConfig
+from agent.reporting.lifecycle import ContainerChanges, ContainerTracker
 from agent.reporting.messages import (
     CONTAINER_WIDTH,
     NODE_WIDTH,
@@ -19,13 +19,12 @@ from agent.reporting.messages import (
     node_state,
     node_values,
 )
-from agent.reporting.track import Track
-from agent.reporting.usage import Tally, greediest
-from agent.reporting.windows import Tumbling, Values
-from agent.sampling.node_sample import ContainerPicture, Picture
+from agent.reporting.usage import UsageTally, top_containers
+from agent.reporting.windows import TumblingWindows, Values, WindowTracker
+from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sources.docker import RuntimeEvent
 from wire.messages import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     Alert,
     ContainerState,
     Event,
@@ -39,71 +38,71 @@ from wire.version import __version__
 
 _EARLY_RATIO = 0.1
 """No tick falls to the millisecond: what is due this part of a sample's time later is due now."""
-_MOST_ENDED = 1000
+_MAX_ENDED = 1000
 """When so many containers have ended since the last heartbeat, the next one does not wait for its time."""
 _CPU = 0
 
 
-class Speaker:
+class Reporter:
     """Speaks for one node during one run of its agent, and counts what it says."""
 
-    def __init__(self, node: str, boot: str, push: PushConfig, sample_seconds: float) -> None:
-        self._node = node[:LONGEST_NAME]
+    def __init__(self, node: str, boot: str, push: ReportingConfig, sample_seconds: float) -> None:
+        self._node = node[:MAX_NAME_LENGTH]
         self._boot = boot
         self._push = push
         self._sample_seconds = sample_seconds
         self._sequence = 0
         self._schedule: _Schedule | None = None
-        self._chronicle = Chronicle()
-        self._host = Track(NODE_WIDTH, since_the_beginning=True)
+        self._tracker = ContainerTracker()
+        self._host = WindowTracker(NODE_WIDTH, from_start=True)
         self._containers: dict[str, _Container] = {}
-        self._ended: dict[str, Tally] = {}
+        self._ended: dict[str, UsageTally] = {}
         """What was used by containers that ended since the last heartbeat."""
         self._open_alerts: dict[Resource, Alert] = {}
 
-    def say(
-        self, picture: Picture, runtime_events: Sequence[RuntimeEvent], alerts: Sequence[Alert]
+    def report(
+        self, sample: NodeSample, runtime_events: Sequence[RuntimeEvent], alerts: Sequence[Alert]
     ) -> Report | None:
         """What is to be said at this tick; None if there is nothing."""
         events: tuple[Event, ...] = ()
         is_first = self._schedule is None
         if self._schedule is None:
-            self._schedule = _Schedule(self._node, self._push, self._sample_seconds, picture)
-            events = (Event(EventKind.JOINED, picture.sample.unix_seconds),)
-        due = self._schedule.due(picture.monotonic_seconds)
-        happened = self._chronicle.witness(picture, runtime_events)
-        self._follow(happened, is_first=is_first)
-        everything = is_first or due.heartbeat or len(self._ended) >= _MOST_ENDED
-        state = self._state(picture, closes=due.host, everything=everything)
-        containers = self._states(picture, set(happened.begun), closes=due.containers, everything=everything)
-        events += happened.events
-        heartbeat = self._heartbeat(picture) if everything else None
-        said_alerts = self._alerts(alerts, everything=everything)
-        is_news = state or containers or happened.gone or events or said_alerts or heartbeat
-        if not is_news and not due.beacon:
+            self._schedule = _Schedule(self._node, self._push, self._sample_seconds, sample)
+            events = (Event(EventKind.JOINED, sample.rates.unix_seconds),)
+        due = self._schedule.due(sample.monotonic_seconds)
+        changes = self._tracker.update(sample, runtime_events)
+        self._track_containers(changes, is_first=is_first)
+        full = is_first or due.heartbeat or len(self._ended) >= _MAX_ENDED
+        state = self._state(sample, closes=due.host, full=full)
+        containers = self._states(sample, set(changes.started), closes=due.containers, full=full)
+        events += changes.events
+        heartbeat = self._heartbeat(sample) if full else None
+        reported_alerts = self._alerts(alerts, full=full)
+        is_due = state or containers or changes.gone or events or reported_alerts or heartbeat
+        if not is_due and not due.beacon:
             return None
-        self._schedule.spoke(picture.monotonic_seconds)
+        self._schedule.mark_sent(sample.monotonic_seconds)
         self._sequence += 1
         return Report(
             node=self._node,
             boot=self._boot,
             sequence=self._sequence,
-            at=picture.sample.unix_seconds,
+            at=sample.rates.unix_seconds,
             state=state,
             containers=containers,
-            gone=tuple(container_id[:LONGEST_NAME] for container_id in happened.gone),
+            gone=tuple(container_id[:MAX_NAME_LENGTH] for container_id in changes.gone),
             events=events,
-            alerts=said_alerts,
+            alerts=reported_alerts,
             heartbeat=heartbeat,
         )
 
-    def last_words(self, picture: Picture) -> Report | None:
+    def final_report(self, sample: NodeSample) -> Report | None:
         """What is left to say when the agent stops: every sample that no heartbeat has told of yet."""
         if self._schedule is None:
             return None
         states = (
             container_state(container, *followed.track.latest())
-            for container in picture.containers
+            for container in sample.containers
             if (followed := self._containers.get(container.id))
         )
         self._sequence += 1
@@ -111,74 +110,74 @@ class Speaker:
             node=self._node,
             boot=self._boot,
             sequence=self._sequence,
-            at=picture.sample.unix_seconds,
-            state=node_state(picture, *self._host.latest()),
+            at=sample.rates.unix_seconds,
+            state=node_state(sample, *self._host.latest()),
             containers=tuple(states),
-            alerts=self._alerts((), everything=True),
-            heartbeat=self._heartbeat(picture),
+            alerts=self._alerts((), full=True),
+            heartbeat=self._heartbeat(sample),
         )
 
-    def _follow(self, happened: Happenings, *, is_first: bool) -> None:
+    def _track_containers(self, changes: ContainerChanges, *, is_first: bool) -> None:
         """Begin to follow those that began, and stop with those that ended."""
-        for container_id in happened.gone:
+        for container_id in changes.gone:
             self._ended[container_id] = self._containers.pop(container_id).tally
-        for container_id in happened.begun:
+        for container_id in changes.started:
             # What was used under an id stays with it, through all its lives.
             before = self._containers.get(container_id)
-            tally = before.tally if before else self._ended.pop(container_id, Tally())
-            self._containers[container_id] = _Container(tally, since_the_beginning=is_first)
+            tally = before.tally if before else self._ended.pop(container_id, UsageTally())
+            self._containers[container_id] = _Container(tally, from_start=is_first)
 
-    def _state(self, picture: Picture, *, closes: bool, everything: bool) -> NodeState | None:
-        self._host.add(node_values(picture), picture.sample.interval_seconds)
-        capacities = _capacities(picture.sample.capacity)
-        is_news = closes and self._host.close(capacities, self._push.threshold_points)
-        if not (is_news or everything):
+    def _state(self, sample: NodeSample, *, closes: bool, full: bool) -> NodeState | None:
+        self._host.add(node_values(sample), sample.rates.interval_seconds)
+        capacities = _capacities(sample.rates.capacity)
+        is_due = closes and self._host.close(capacities, self._push.threshold_points)
+        if not (is_due or full):
             return None
-        state = node_state(picture, *self._host.latest())
-        self._host.note_said(state.used, capacities)
+        state = node_state(sample, *self._host.latest())
+        self._host.mark_reported(state.used, capacities)
         return state
 
     def _states(
-        self, picture: Picture, begun: set[str], *, closes: bool, everything: bool
+        self, sample: NodeSample, started: set[str], *, closes: bool, full: bool
     ) -> tuple[ContainerState, ...]:
-        capacity, seconds = picture.sample.capacity, picture.sample.interval_seconds
+        capacity, seconds = sample.rates.capacity, sample.rates.interval_seconds
         states = []
-        for container in picture.containers:
+        for container in sample.containers:
             followed = self._containers.get(container.id)
             if followed is None:
                 continue  # it has ended; this is what it left
             track = followed.track
-            limit, values = container.sample.limit, container_values(container)
+            limit, values = container.rates.limit, container_values(container)
             track.add(values, seconds)
             followed.tally.add(values, seconds)
-            is_news = closes and track.close(_allowed(container, capacity), self._push.threshold_points)
+            is_due = closes and track.close(_limits_or(container, capacity), self._push.threshold_points)
             # Who lowered or raised a limit waits to see that it holds.
-            if is_news or everything or followed.said_limit not in {None, limit}:
+            if is_due or full or followed.reported_limit not in {None, limit}:
                 mean, window_seconds = track.latest()
-            elif container.id in begun or (values[_CPU] is not None and track.awaits(_CPU)):
+            elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):
                 # Something is better than nothing until there is a window.
                 mean, window_seconds = values, seconds
             else:
                 continue
             state = container_state(container, mean, window_seconds)
-            track.note_said(state.used, _allowed(container, capacity))
-            followed.said_limit = limit
+            track.mark_reported(state.used, _limits_or(container, capacity))
+            followed.reported_limit = limit
             states.append(state)
         return tuple(states)
 
-    def _alerts(self, news: Sequence[Alert], *, everything: bool) -> tuple[Alert, ...]:
+    def _alerts(self, news: Sequence[Alert], *, full: bool) -> tuple[Alert, ...]:
         """Those that are news, or all that are open: the next heartbeat makes up for a word that was lost."""
         for alert in news:
             if alert.closed_at is None:
                 self._open_alerts[alert.resource] = alert
             else:
                 self._open_alerts.pop(alert.resource, None)
-        if not everything:
+        if not full:
             return tuple(news)
         closed = (alert for alert in news if alert.closed_at is not None)
         return (*closed, *self._open_alerts.values())
 
-    def _heartbeat(self, picture: Picture) -> Heartbeat:
+    def _heartbeat(self, sample: NodeSample) -> Heartbeat:
         tallies = {container_id: followed.tally for container_id, followed in self._containers.items()}
         usage = [tally.usage(container_id) for container_id, tally in (tallies | self._ended).items()]
         heartbeat = Heartbeat(
@@ -187,24 +186,24 @@ class Speaker:
             beacon_seconds=max(self._push.beacon_seconds, self._sample_seconds),
             usage=tuple(each for each in usage if each is not None),
             # Of those that run: the others cannot be asked to use less.
-            top=greediest(tallies, self._push.top_containers),
-            power_curve=picture.power_curve,
+            top=top_containers(tallies, self._push.top_containers),
+            power_curve=sample.power_curve,
         )
         self._ended = {}
         for followed in self._containers.values():
-            followed.tally = Tally()
+            followed.tally = UsageTally()
         return heartbeat
 
 
 class _Container:
     """What is known of a container between two ticks."""
 
-    __slots__ = ("said_limit", "tally", "track")
+    __slots__ = ("reported_limit", "tally", "track")
 
-    def __init__(self, tally: Tally, *, since_the_beginning: bool) -> None:
-        self.track = Track(CONTAINER_WIDTH, since_the_beginning=since_the_beginning)
+    def __init__(self, tally: UsageTally, *, from_start: bool) -> None:
+        self.track = WindowTracker(CONTAINER_WIDTH, from_start=from_start)
         self.tally = tally
-        self.said_limit: Quantities | None = None
+        self.reported_limit: Quantities | None = None
         """The limit that the collector holds; None while it holds nothing."""
 
 
@@ -212,9 +211,9 @@ def _capacities(capacity: Quantities) -> Values:
     return tuple([capacity.of(resource) for resource in RESOURCES])
 
 
-def _allowed(container: ContainerPicture, capacity: Quantities) -> Values:
+def _limits_or(container: ContainerSample, capacity: Quantities) -> Values:
     """What a container's use is a share of: its own limit, or what the host has."""
-    limit = container.sample.limit
+    limit = container.rates.limit
     return tuple([limit.of(resource) or capacity.of(resource) for resource in RESOURCES])
 
 
@@ -234,25 +233,27 @@ class _Due:
 class _Schedule:
     """When windows close, and when something is said in any case. It begins with the first picture."""
 
-    def __init__(self, node: str, push: PushConfig, sample_seconds: float, first: Picture) -> None:
+    def __init__(self, node: str, push: ReportingConfig, sample_seconds: float, first: NodeSample) -> None:
         early_seconds = _EARLY_RATIO * sample_seconds
-        begin_seconds = first.monotonic_seconds - first.sample.interval_seconds - early_seconds
+        begin_seconds = first.monotonic_seconds - first.rates.interval_seconds - early_seconds
         # By the name, so that the nodes of a cluster that were started together do not all speak together.
         phase = zlib.crc32(node.encode()) / (1 << 32) - 1
         heartbeat_seconds = push.heartbeat_seconds
-        self._host = Tumbling(begin_seconds, push.host_window_seconds)
-        self._containers = Tumbling(begin_seconds, push.container_window_seconds)
-        self._heartbeat = Tumbling(first.monotonic_seconds + phase * heartbeat_seconds, heartbeat_seconds)
-        self._patience_seconds = push.beacon_seconds - early_seconds
-        self._spoke_seconds = first.monotonic_seconds
+        self._host = TumblingWindows(begin_seconds, push.host_window_seconds)
+        self._containers = TumblingWindows(begin_seconds, push.container_window_seconds)
+        self._heartbeat = TumblingWindows(
+            first.monotonic_seconds + phase * heartbeat_seconds, heartbeat_seconds
+        )
+        self._beacon_after_seconds = push.beacon_seconds - early_seconds
+        self._sent_seconds = first.monotonic_seconds
 
     def due(self, now_seconds: float) -> _Due:
         return _Due(
             host=self._host.closes(now_seconds),
             containers=self._containers.closes(now_seconds),
             heartbeat=self._heartbeat.closes(now_seconds),
-            beacon=now_seconds - self._spoke_seconds >= self._patience_seconds,
+            beacon=now_seconds - self._sent_seconds >= self._beacon_after_seconds,
         )
 
-    def spoke(self, now_seconds: float) -> None:
-        self._spoke_seconds = now_seconds
+    def mark_sent(self, now_seconds: float) -> None:
+        self._sent_seconds = now_seconds

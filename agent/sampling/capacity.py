@@ -9,7 +9,7 @@ slower than the floor; the disk's busy ratio does not depend on it.
 
 from dataclasses import replace
 
-from agent.sampling.rates import Sample
+from agent.sampling.rates import HostRates
 from wire.resources import Quantities, Resource
 
 DISK_FLOOR_BYTES_PER_SECOND = 100e6
@@ -25,16 +25,16 @@ class Capacities:
         self._disk = _Capacity(disk_bytes_per_second, DISK_FLOOR_BYTES_PER_SECOND)
         self._network = _Capacity(network_bytes_per_second, NETWORK_FLOOR_BYTES_PER_SECOND)
 
-    def complete(self, sample: Sample) -> Sample:
+    def complete(self, rates: HostRates) -> HostRates:
         """The sample with a capacity for every resource whose use was ever seen."""
-        used, told = sample.used, sample.capacity
+        used, told = rates.used, rates.capacity
         disk, disk_learned = self._disk.learn(used.disk_bytes_per_second, told.disk_bytes_per_second)
         network, network_learned = self._network.learn(
             used.network_bytes_per_second, told.network_bytes_per_second
         )
         learned = ((Resource.DISK, disk_learned), (Resource.NETWORK, network_learned))
         return replace(
-            sample,
+            rates,
             capacity=Quantities(told.cpu_cores, told.memory_bytes, disk, network),
             learned_capacities=tuple(resource for resource, is_learned in learned if is_learned),
         )

@@ -2,33 +2,33 @@
 
 from dataclasses import dataclass
 
-from agent.sampling.rates import ContainerSample, Sample
+from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
 from powermodels.common.interface import MeterState
 from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerPicture:
+class ContainerSample:
     """One running container."""
 
-    sample: ContainerSample
+    rates: ContainerRates
     info: ContainerInfo
     power: ContainerPower | None = None
 
     @property
     def id(self) -> str:
-        return self.sample.id
+        return self.rates.id
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class NodeSample:
     """The node and its containers, over the interval from the tick before to this one."""
 
     monotonic_seconds: float
-    sample: Sample
+    rates: HostRates
     power: NodePower | None = None
-    containers: tuple[ContainerPicture, ...] = ()
+    containers: tuple[ContainerSample, ...] = ()
     gaps: tuple[Gap, ...] = ()
     meters: tuple[MeterState, ...] = ()
     power_curve: PowerCurve | None = None

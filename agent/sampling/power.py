@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent import config
-from agent.sampling.rates import Sample
+from agent.sampling.rates import HostRates
 from powermodels.attribution.accounts import EnergyAccounts
 from powermodels.attribution.idle import IdlePolicy
 from powermodels.common.interface import Load, MeterState
@@ -37,7 +37,7 @@ def load_of(used: Quantities, capacity: Quantities) -> Load:
     )
 
 
-class PowerMeter:
+class PowerSampler:
     """Estimates each sample and integrates it over time."""
 
     def __init__(self, settings: config.PowerConfig, proc: Path, sys: Path) -> None:
@@ -66,19 +66,19 @@ class PowerMeter:
         """Start the first interval."""
         self._estimator.begin(monotonic_seconds)
 
-    def measure(self, sample: Sample, monotonic_seconds: float) -> PowerSample:
+    def measure(self, rates: HostRates, monotonic_seconds: float) -> PowerSample:
         """Watts of the sample's interval, and all joules up to now."""
-        load = load_of(sample.used, sample.capacity)
-        if self._max_hertz is not None and sample.frequency_hertz is not None:
-            load = replace(load, frequency_ratio=sample.frequency_hertz / self._max_hertz)
+        load = load_of(rates.used, rates.capacity)
+        if self._max_hertz is not None and rates.frequency_hertz is not None:
+            load = replace(load, frequency_ratio=rates.frequency_hertz / self._max_hertz)
         estimate = self._estimator.estimate(
             monotonic_seconds,
             load,
-            {c.id: load_of(c.used, sample.capacity) for c in sample.containers},
-            reserved={c.id: load_of(c.limit, sample.capacity) for c in sample.containers},
-            capacity=sample.capacity,
+            {c.id: load_of(c.used, rates.capacity) for c in rates.containers},
+            reserved={c.id: load_of(c.limit, rates.capacity) for c in rates.containers},
+            capacity=rates.capacity,
         )
-        self._accounts.add(estimate, sample.interval_seconds)
+        self._accounts.add(estimate, rates.interval_seconds)
         self._accounts.keep(estimate.containers)
         self._accounts.save()
         return PowerSample(

@@ -15,7 +15,7 @@ from wire.resources import Quantities, Resource
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerSample:
+class ContainerRates:
     """One container over one interval."""
 
     id: str
@@ -41,7 +41,7 @@ class ContainerSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class HostRates:
     """The host and its containers over one interval."""
 
     unix_seconds: float
@@ -61,11 +61,11 @@ class Sample:
     disk_busy_ratio: float | None = None
     """How busy the busiest disk was."""
     oom_kills_total: int | None = None
-    containers: tuple[ContainerSample, ...] = ()
+    containers: tuple[ContainerRates, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
-def sample(previous: Reading, current: Reading) -> Sample:
+def compute_rates(previous: Reading, current: Reading) -> HostRates:
     """What was used between two readings of the same host."""
     seconds = max(0.0, current.monotonic_seconds - previous.monotonic_seconds)
     before, host = previous.host, current.host
@@ -74,7 +74,7 @@ def sample(previous: Reading, current: Reading) -> Sample:
     links = [(before.links[name], now) for name, now in host.links.items() if name in before.links]
     known = {container.id: container for container in previous.containers}
     core_seconds = seconds * (host.cores or 0)
-    return Sample(
+    return HostRates(
         unix_seconds=current.unix_seconds,
         interval_seconds=seconds,
         used=Quantities(
@@ -107,15 +107,13 @@ def sample(previous: Reading, current: Reading) -> Sample:
     )
 
 
-def _container(
-    before: ContainerReading | None, now: ContainerReading, cores: float | None
-) -> ContainerSample:
+def _container(before: ContainerReading | None, now: ContainerReading, cores: float | None) -> ContainerRates:
     if before is None or now.cgroup.cpu.seconds < before.cgroup.cpu.seconds:
         # Less CPU time than before means a restart under the same id: all its counters are new.
         before = now
     seconds = now.monotonic_seconds - before.monotonic_seconds
     old, new = before.cgroup, now.cgroup
-    return ContainerSample(
+    return ContainerRates(
         id=now.id,
         runtime=now.runtime,
         pod=now.pod,

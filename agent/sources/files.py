@@ -5,12 +5,15 @@ building a `Path` for each would cost as much as reading it.
 """
 
 import os
+import re
+
+from agent.sources.readings import PressureTotals
 
 _CHUNK_BYTES = 16384
 _SURELY_WHOLE_BYTES = 2048
 """The kernel hands out a list (/proc/diskstats, say) a page at a time, in whole lines; so a read may stop
 short of the end, but with lines shorter than half a page, never as short as this."""
-_LONGEST_COUNT = 20
+_MAX_DIGITS = 20
 """Digits of the largest 64-bit number; anything longer is not a count."""
 
 
@@ -40,7 +43,7 @@ def parse_count(text: bytes | None) -> int | None:
     if text is None:
         return None
     digits = text.strip()
-    return int(digits) if digits.isdigit() and len(digits) <= _LONGEST_COUNT else None
+    return int(digits) if digits.isdigit() and len(digits) <= _MAX_DIGITS else None
 
 
 def parse_field(text: bytes | None, key: bytes) -> int | None:
@@ -55,3 +58,23 @@ def parse_field(text: bytes | None, key: bytes) -> int | None:
             return None
     end = text.find(b"\n", start)
     return parse_count(text[start + len(key) : end if end >= 0 else len(text)])
+
+
+_MICROSECONDS = 1_000_000
+_SOME_TOTAL = re.compile(rb"^some .*\btotal=([0-9]{1,20})$", re.MULTILINE)
+
+
+def parse_pressure(text: bytes | None) -> float | None:
+    """The "some" total in seconds, out of `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`."""
+    match = _SOME_TOTAL.search(text or b"")
+    return int(match[1]) / _MICROSECONDS if match else None
+
+
+def parse_totals(cpu: bytes | None, memory: bytes | None, disk: bytes | None) -> PressureTotals:
+    """The three files together."""
+    return PressureTotals(parse_pressure(cpu), parse_pressure(memory), parse_pressure(disk))
+
+
+def read_host_pressure(proc: str) -> PressureTotals:
+    """The host's totals, from `/proc/pressure`."""
+    return parse_totals(*(read_file(f"{proc}/pressure/{resource}") for resource in ("cpu", "memory", "io")))

@@ -15,7 +15,7 @@ from statistics import fmean
 from agent.sources.files import parse_count, read_file
 
 _CORES_PER_PASS = 8
-_PATIENCE_SECONDS = 0.002
+_MAX_READ_SECONDS = 0.002
 _KEPT_SECONDS = 60.0
 """For the list of cores, and for what /proc/cpuinfo says, which in a virtual machine never changes."""
 _HERTZ_PER_KILOHERTZ = 1000
@@ -56,7 +56,7 @@ class FrequencyReader:
             kilohertz = parse_count(read_file(self._files[self._next]))
             if kilohertz is not None:
                 rates.append(kilohertz)
-            if self._clock() - began > _PATIENCE_SECONDS:
+            if self._clock() - began > _MAX_READ_SECONDS:
                 break
         return fmean(rates) * _HERTZ_PER_KILOHERTZ if rates else None
 

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from agent.sources.attempts import Attempts
-from agent.sources.devices import Disks, read_disks
-from agent.sources.files import parse_field, read_file
+from agent.sources.disks import Disks, read_disks
+from agent.sources.files import parse_field, read_file, read_host_pressure
 from agent.sources.frequency import FrequencyReader
-from agent.sources.links import Links, may_lead_outside, parse_net_dev, read_links
-from agent.sources.pressure import read_host_pressure
+from agent.sources.gaps import GapRecorder
+from agent.sources.interfaces import NetworkInterfaces, may_be_external, parse_net_dev, read_interfaces
 from agent.sources.readings import NO_PRESSURE, HostCpu, HostMemory, HostReading
 from wire.messages import Gap
 
@@ -34,7 +33,7 @@ class HostPass:
     skipped_devices: frozenset[bytes] = frozenset()
     """Block devices that are not disks; containers' figures leave them out as well."""
     failures: tuple[Gap, ...] = ()
-    """Sources that broke; those that merely have nothing to say are in `gaps_of` the reading."""
+    """Sources that broke; those that merely have nothing to say are in `host_gaps` the reading."""
 
 
 class HostReader:
@@ -44,14 +43,14 @@ class HostReader:
         self._proc = proc
         self._sys = sys
         self._frequency = FrequencyReader(proc, sys)
-        self._links = Links(frozenset(), None)
+        self._links = NetworkInterfaces(frozenset(), None)
         self._links_among: frozenset[str] = frozenset()
         self._links_read_at = float("-inf")
 
     def read(self, monotonic_seconds: float) -> HostPass:
         """Look at the host once."""
         proc, sys = str(self._proc), str(self._sys)
-        attempts = Attempts()
+        attempts = GapRecorder()
         attempt = attempts.read
         cores, cpu = attempt("host CPU", lambda: _read_cpu(proc), (None, HostCpu()))
         disks = attempt("host disk", lambda: read_disks(proc, sys), Disks())
@@ -73,14 +72,14 @@ class HostReader:
         # The first process is in the host's network even where the agent has one of its own.
         text = read_file(f"{self._proc}/1/net/dev") or read_file(f"{self._proc}/net/dev") or b""
         bytes_by_link = parse_net_dev(text)
-        among = frozenset(filter(may_lead_outside, bytes_by_link))
+        among = frozenset(filter(may_be_external, bytes_by_link))
         if among != self._links_among or monotonic_seconds - self._links_read_at >= _LINKS_KEPT_SECONDS:
-            self._links = read_links(self._sys, bytes_by_link)
+            self._links = read_interfaces(self._sys, bytes_by_link)
             self._links_among, self._links_read_at = among, monotonic_seconds
         return {name: count for name, count in bytes_by_link.items() if name in self._links.names}
 
 
-def gaps_of(host: HostReading) -> list[Gap]:
+def host_gaps(host: HostReading) -> list[Gap]:
     """What this machine does not tell."""
     gaps = []
     if host.frequency_hertz is None:

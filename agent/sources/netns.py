@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.sources.files import read_file
-from agent.sources.links import LOOPBACK, parse_net_dev
+from agent.sources.interfaces import LOOPBACK, parse_net_dev
 from wire.messages import Gap
 
 _HIDDEN = Gap(
@@ -25,7 +25,7 @@ _HIDDEN = Gap(
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class NamespaceRef:
     """A container's first process and the namespace it is in, as it was found."""
 
     pid: int
@@ -50,12 +50,12 @@ class NetworkReader:
 
     def __init__(self, proc: Path) -> None:
         self._proc = str(proc)
-        self._homes: dict[str, Home] = {}
+        self._homes: dict[str, NamespaceRef] = {}
 
     def read(self, directories: Iterable[tuple[str, str]]) -> NetworkPass:
         """Bytes by container id; the containers come as `(id, cgroup directory)`, by id."""
         taken = {namespace_of(self._proc, process) for process in ("1", "self")}
-        homes: dict[str, Home] = {}
+        homes: dict[str, NamespaceRef] = {}
         counted: dict[str, int] = {}
         gaps: tuple[Gap, ...] = ()
         for identifier, directory in directories:
@@ -78,7 +78,7 @@ class NetworkReader:
         self._homes = homes
         return NetworkPass(counted, gaps)
 
-    def _find_home(self, identifier: str, directory: str) -> Home | None:
+    def _find_home(self, identifier: str, directory: str) -> NamespaceRef | None:
         """Where the container lives; None where it has gone or has no process.
 
         What is remembered holds only while that process is still there, in the same namespace: a
@@ -95,7 +95,7 @@ class NetworkReader:
             if namespace_of(self._proc, "1") is None:
                 raise _HiddenError
             return None  # it ended meanwhile
-        return Home(pid, namespace)
+        return NamespaceRef(pid, namespace)
 
 
 def namespace_of(proc: str, process: str) -> int | None:

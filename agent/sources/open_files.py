@@ -9,32 +9,32 @@ import resource
 from contextlib import suppress
 
 _CHUNK_BYTES = 16384
-_MOST_KEPT = 6144
+_MAX_OPEN = 6144
 """Some 36 MB: enough for 500 containers, with a dozen files each at most."""
 
 
-class Allowance:
+class OpenFileBudget:
     """How many more files may be kept open."""
 
     def __init__(self, files: int) -> None:
         self.left = files
 
 
-def usual_allowance() -> Allowance:
+def default_budget() -> OpenFileBudget:
     """Half of what the system lets this process open, since sockets and the rest need some as well.
 
     It is asked for more first: the usual limit of 1024 is there for programs that use `select`.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * _MOST_KEPT if hard == resource.RLIM_INFINITY else min(2 * _MOST_KEPT, hard)
+    wanted = 2 * _MAX_OPEN if hard == resource.RLIM_INFINITY else min(2 * _MAX_OPEN, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):  # a sandbox may forbid it
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-    return Allowance(_MOST_KEPT if soft == resource.RLIM_INFINITY else min(_MOST_KEPT, soft // 2))
+    return OpenFileBudget(_MAX_OPEN if soft == resource.RLIM_INFINITY else min(_MAX_OPEN, soft // 2))
 
 
-class KeptFile:
+class OpenFile:
     """One file, by the first of its paths that there is; closed when nobody refers to it any more.
 
     Only for files that are written in one piece, as all those of a cgroup are that hold figures. Not for
@@ -43,7 +43,7 @@ class KeptFile:
 
     __slots__ = ("_allowance", "_descriptor", "_paths")
 
-    def __init__(self, allowance: Allowance, *paths: str) -> None:
+    def __init__(self, allowance: OpenFileBudget, *paths: str) -> None:
         self._allowance = allowance
         self._paths = paths
         self._descriptor = -1
@@ -53,7 +53,7 @@ class KeptFile:
         if self._descriptor >= 0:
             try:
                 text = os.pread(self._descriptor, _CHUNK_BYTES, 0)
-                return text if len(text) < _CHUNK_BYTES else _whole(self._descriptor)
+                return text if len(text) < _CHUNK_BYTES else _read_all(self._descriptor)
             except OSError:
                 # The cgroup was removed. One that was made anew under the same name has a new file.
                 self._close()
@@ -67,7 +67,7 @@ class KeptFile:
 
     def _first(self, descriptor: int) -> bytes | None:
         try:
-            text = _whole(descriptor)
+            text = _read_all(descriptor)
         except OSError:
             os.close(descriptor)
             return None
@@ -88,7 +88,7 @@ class KeptFile:
         self._close()
 
 
-def _whole(descriptor: int) -> bytes:
+def _read_all(descriptor: int) -> bytes:
     text = b""
     while more := os.pread(descriptor, _CHUNK_BYTES, len(text)):
         text += more

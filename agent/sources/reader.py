@@ -5,16 +5,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from agent.sources.attempts import Attempts
-from agent.sources.cgroups.find import Walk, find_containers
-from agent.sources.cgroups.layout import Layout, detect
+from agent.sources.cgroup_host import CgroupHost
+from agent.sources.cgroups.containers import CgroupWalk, find_containers
+from agent.sources.cgroups.layout import Layout, detect_layout
 from agent.sources.cgroups.limits import LimitsReader
 from agent.sources.cgroups.usage import UsageReader
-from agent.sources.host import HostPass, HostReader, gaps_of
+from agent.sources.gaps import GapRecorder
+from agent.sources.host import HostPass, HostReader, host_gaps
 from agent.sources.netns import NetworkPass, NetworkReader
-from agent.sources.open_files import usual_allowance
+from agent.sources.open_files import default_budget
 from agent.sources.readings import NO_PRESSURE, ContainerReading, HostReading, Reading
-from agent.sources.subtree import Subtree
 from wire.messages import Gap
 
 _GIBIBYTE = 1 << 30
@@ -40,22 +40,22 @@ class Reader:
         self._unix = unix
         self._host = HostReader(proc, sys)
         self._network = NetworkReader(proc)
-        self._allowance = usual_allowance()
-        self._layout = detect(proc, sys)
+        self._allowance = default_budget()
+        self._layout = detect_layout(proc, sys)
         self._usage = UsageReader(self._layout, self._allowance)
-        self._subtree = Subtree(proc, self._layout, subtree) if subtree.strip("/") else None
+        self._subtree = CgroupHost(proc, self._layout, subtree) if subtree.strip("/") else None
         self._subtree_path = self._subtree.path if self._subtree is not None else ""
 
     def read(self) -> Reading:
         """One pass. What cannot be seen is a gap: worded the same in every pass, and each one once."""
-        attempts = Attempts()
+        attempts = GapRecorder()
         unix_seconds, monotonic_seconds = self._unix(), self._monotonic()
         if self._layout.is_empty:
-            self._layout = detect(self._proc, self._sys)
+            self._layout = detect_layout(self._proc, self._sys)
             self._usage = UsageReader(self._layout, self._allowance)
         machine = self._host.read(monotonic_seconds)
         limits = LimitsReader(self._layout, machine.reading.cores)
-        walk = attempts.read("containers", self._find, Walk())
+        walk = attempts.read("containers", self._find, CgroupWalk())
         network = attempts.read("container network", lambda: self._read_network(walk), NetworkPass())
         containers = attempts.read(
             "containers", lambda: tuple(self._read_containers(walk, machine, limits, network)), ()
@@ -96,16 +96,16 @@ class Reader:
             f"{self._layout.version}, {containers}{f' ({by_runtime})' if by_runtime else ''}",
         ]
 
-    def _find(self) -> Walk:
+    def _find(self) -> CgroupWalk:
         root = self._layout.walk_root
-        return Walk() if root is None else find_containers(root, self._subtree_path)
+        return CgroupWalk() if root is None else find_containers(root, self._subtree_path)
 
-    def _read_network(self, walk: Walk) -> NetworkPass:
+    def _read_network(self, walk: CgroupWalk) -> NetworkPass:
         root = self._layout.walk_root
         return self._network.read((found.container.id, f"{root}/{found.path}") for found in walk.found)
 
     def _read_containers(
-        self, walk: Walk, machine: HostPass, limits: LimitsReader, network: NetworkPass
+        self, walk: CgroupWalk, machine: HostPass, limits: LimitsReader, network: NetworkPass
     ) -> Iterator[ContainerReading]:
         self._usage.keep_only([*(found.path for found in walk.found), self._subtree_path])
         for found in walk.found:
@@ -129,7 +129,7 @@ class Reader:
         monotonic_seconds: float,
     ) -> tuple[HostReading, Iterable[Gap]]:
         if self._subtree is None:
-            return machine.reading, gaps_of(machine.reading)
+            return machine.reading, host_gaps(machine.reading)
         cgroup = self._usage.read(self._subtree.path, monotonic_seconds, limits, machine.skipped_devices)
         return self._subtree.as_host(machine.reading, cgroup, containers)
 
@@ -147,7 +147,7 @@ def _gaps_of_layout(layout: Layout) -> Iterator[Gap]:
         yield Gap("container disk", "the block I/O controller is off; mount blkio, or enable io in cgroup v2")
 
 
-def _gaps_of_containers(walk: Walk, containers: tuple[ContainerReading, ...]) -> Iterator[Gap]:
+def _gaps_of_containers(walk: CgroupWalk, containers: tuple[ContainerReading, ...]) -> Iterator[Gap]:
     if walk.some_forbidden:
         yield Gap("containers", "this user may not list all cgroups; run as root to see every one")
     if containers and all(container.cgroup.pressure == NO_PRESSURE for container in containers):

@@ -89,14 +89,14 @@ class Limits:
         if outer == NO_LIMITS:
             return self
         return Limits(
-            tightest(self.cpu_cores, outer.cpu_cores), tightest(self.memory_bytes, outer.memory_bytes)
+            lowest_limit(self.cpu_cores, outer.cpu_cores), lowest_limit(self.memory_bytes, outer.memory_bytes)
         )
 
 
 NO_LIMITS = Limits()
 
 
-def tightest(*limits: Number | None) -> Number | None:
+def lowest_limit(*limits: Number | None) -> Number | None:
     """The smallest of the limits there are."""
     return min((limit for limit in limits if limit is not None), default=None)
 

@@ -20,8 +20,8 @@ from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
 from collector.reports.alerts import AlertState
-from wire.catalogue import MetricSpec, families
 from wire.http.serving import metrics_handler
+from wire.metrics import MetricSpec, metric_families
 from wire.version import __version__
 
 REGISTRY = web.AppKey("REGISTRY", CollectorRegistry)
@@ -263,7 +263,7 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
 
 
 class _FromApi(Collector):
-    """The families of one scrape, read off the running collector."""
+    """The metric families of one scrape, read off the running collector."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -277,19 +277,21 @@ class _FromApi(Collector):
         now = Now(
             core.registry.container_count(), tally.sequence_gaps, core.history.stats(), core.analysis.latest
         )
-        yield from families(_NOW_METRICS, [now])
+        yield from metric_families(_NOW_METRICS, [now])
         cluster = added_up(core)
-        yield from families(_CLUSTER_METRICS, [cluster])
-        yield from families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
-        yield from families(_STORE_METRICS, [now.history.outbox] if now.history.outbox else [])
-        yield from families(_TROUBLE_METRICS, core.outages.parts.items())
-        yield from families(_NODE_METRICS, core.registry.count(core.clock()).items())
-        yield from families(_ALERT_METRICS, core.registry.alert_count().items())
-        yield from families(_REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in ReportOutcome])
-        yield from families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in ReportKind])
-        yield from families(_ACTING_METRICS, [actor])
-        yield from families(_DECISION_METRICS, actor.decider.decided.items())
-        yield from families(_STEP_METRICS, actor.hands.ended.items())
+        yield from metric_families(_CLUSTER_METRICS, [cluster])
+        yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
+        yield from metric_families(_STORE_METRICS, [now.history.outbox] if now.history.outbox else [])
+        yield from metric_families(_TROUBLE_METRICS, core.outages.parts.items())
+        yield from metric_families(_NODE_METRICS, core.registry.count(core.clock()).items())
+        yield from metric_families(_ALERT_METRICS, core.registry.alert_count().items())
+        yield from metric_families(
+            _REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in ReportOutcome]
+        )
+        yield from metric_families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in ReportKind])
+        yield from metric_families(_ACTING_METRICS, [actor])
+        yield from metric_families(_DECISION_METRICS, actor.decider.decided.items())
+        yield from metric_families(_STEP_METRICS, actor.hands.ended.items())
 
 
 def registry_of(api: Api) -> CollectorRegistry:

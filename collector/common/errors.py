@@ -6,8 +6,8 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import web
 
+from wire.errors import PROBLEM_TYPE, problem
 from wire.messages import encode
-from wire.problem import PROBLEM_TYPE, problem
 
 
 class ApiError(Exception):

@@ -13,8 +13,8 @@ from collector.common.errors import ApiError, what_and_where
 from collector.core.parts import Core
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.scopes import Scope
+from wire.errors import PROBLEM_TYPE, Problem
 from wire.messages import encode
-from wire.problem import PROBLEM_TYPE, Problem
 
 Query = TypeVar("Query", bound=msgspec.Struct)
 Body = TypeVar("Body", bound=msgspec.Struct)

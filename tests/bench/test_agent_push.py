@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import PushConfig
-from agent.reporting.reporter import Speaker
+from agent.config import ReportingConfig
+from agent.reporting.reporter import Reporter
 from bench import agent_push, push_traffic
 from bench.__main__ import main
 from bench.bitbrains import read_machines
@@ -98,12 +98,12 @@ def test_a_small_trace_is_told_truly_and_with_few_words(traces: Path) -> None:
 def test_an_agent_that_kept_too_much_to_itself_would_be_caught(
     traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Lax(Speaker):
-        def __init__(self, node: str, boot: str, push: PushConfig, sample_seconds: float) -> None:
-            lax = PushConfig(threshold_points=40.0, heartbeat_seconds=push.heartbeat_seconds)
+    class Lax(Reporter):
+        def __init__(self, node: str, boot: str, push: ReportingConfig, sample_seconds: float) -> None:
+            lax = ReportingConfig(threshold_points=40.0, heartbeat_seconds=push.heartbeat_seconds)
             super().__init__(node, boot, lax, sample_seconds)
 
-    monkeypatch.setattr(agent_push, "Speaker", Lax)
+    monkeypatch.setattr(agent_push, "Reporter", Lax)
     figures = run(traces)
     assert not figures["values_off_by_the_threshold"].ok
 
@@ -112,11 +112,11 @@ def test_an_agent_that_kept_too_much_to_itself_would_be_caught(
 def test_an_agent_that_said_every_window_would_save_nothing(
     traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Talkative(Speaker):
-        def __init__(self, node: str, boot: str, _: PushConfig, sample_seconds: float) -> None:
-            super().__init__(node, boot, PushConfig(threshold_points=0.0), sample_seconds)
+    class Talkative(Reporter):
+        def __init__(self, node: str, boot: str, _: ReportingConfig, sample_seconds: float) -> None:
+            super().__init__(node, boot, ReportingConfig(threshold_points=0.0), sample_seconds)
 
-    monkeypatch.setattr(agent_push, "Speaker", Talkative)
+    monkeypatch.setattr(agent_push, "Reporter", Talkative)
     saved = run(traces)["container_messages_saved"]
     assert not saved.ok
     assert saved.value is not None

@@ -15,8 +15,7 @@ import msgspec
 
 from wattpack.client.questions import CA_VARIABLE, TOKEN_VARIABLE, about, asking, collector_url
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import UserError
-from wire.problem import Problem
+from wire.errors import Problem, UserError
 
 Found = TypeVar("Found")
 Json = dict[str, Any]

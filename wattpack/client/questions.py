@@ -10,8 +10,7 @@ import aiohttp
 import msgspec
 
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import UserError
-from wire.problem import Problem
+from wire.errors import Problem, UserError
 
 Answer = TypeVar("Answer")
 _PATIENCE = aiohttp.ClientTimeout(total=60)

@@ -10,8 +10,8 @@ from functools import partial
 import msgspec
 
 from agent.config import AgentConfig
-from agent.main import RunningAgent, once, running
-from agent.sampling.node_sample import Picture
+from agent.main import RunningAgent, running, sample_once
+from agent.sampling.node_sample import NodeSample
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.report import show_report
 from wattpack.service.runner import Work, keep_running, start_logging
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     load = partial(load_config, AgentConfig, "agent", arguments)
     if arguments.once:
         logging.getLogger().addHandler(logging.NullHandler())  # gaps are part of the sample
-        report = asyncio.run(once(load()))
+        report = asyncio.run(sample_once(load()))
         print(
             msgspec.json.format(msgspec.json.encode(report)).decode()
             if arguments.json
@@ -49,8 +49,8 @@ async def _running(config: AgentConfig) -> AsyncIterator[Work]:
 
     def alive() -> None:
         # The first look has nothing to compare with: there is a picture from the second on.
-        if started is not None and started.state.picture is not None:
-            watchdog.progress(status(started.state.picture))
+        if started is not None and started.state.sample is not None:
+            watchdog.progress(status(started.state.sample))
 
     async with running(config, alive) as agent:
         started = agent
@@ -62,7 +62,7 @@ async def _running(config: AgentConfig) -> AsyncIterator[Work]:
         yield agent.work
 
 
-def status(picture: Picture) -> str:
+def status(sample: NodeSample) -> str:
     """The agent in one line, for `systemctl status`."""
-    watts = f"{picture.power.watts:.1f} W by {picture.power.source}" if picture.power else "watts not known"
-    return f"sampling {len(picture.containers)} containers, {watts}"
+    watts = f"{sample.power.watts:.1f} W by {sample.power.source}" if sample.power else "watts not known"
+    return f"sampling {len(sample.containers)} containers, {watts}"

@@ -12,7 +12,7 @@ import psutil
 
 from agent.config import AgentConfig
 from agent.sampling.power import load_of
-from agent.sampling.rates import sample
+from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
 from powermodels.calibration.drive import Drive, Look, Progress, Room
 from powermodels.calibration.plan import Phase, ramp
@@ -150,7 +150,7 @@ def _looking(reader: Reader, scaling: Quantities) -> Look:
     def look() -> tuple[float, Load]:
         nonlocal last
         before, last = last, reader.read()
-        return last.monotonic_seconds, load_of(sample(before, last).used, scaling)
+        return last.monotonic_seconds, load_of(compute_rates(before, last).used, scaling)
 
     return look
 

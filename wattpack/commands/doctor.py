@@ -14,7 +14,7 @@ import msgspec
 import psutil
 
 from agent.config import AgentConfig
-from agent.main import once
+from agent.main import sample_once
 from agent.sources.reader import Reader
 from powermodels.common.interface import Load, MeterState, Scope
 from powermodels.estimator import Estimator
@@ -90,7 +90,7 @@ def examine(config: AgentConfig, model_path: Path) -> Findings:
     pyrapl_watts = _measure(estimator, None if isinstance(pyrapl, Gap) else pyrapl)
     states = estimator.meters()
     _, absent = find_meters(sys, estimator.facts.hypervisor)
-    host = asyncio.run(once(config)).state
+    host = asyncio.run(sample_once(config)).state
     pressure, gaps = (Pressure(), ()) if host is None else (host.pressure, host.gaps)
     of_power = {gap.what for gap in (*estimator.gaps, *absent)}
     model = estimator.model_state()

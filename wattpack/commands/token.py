@@ -13,7 +13,7 @@ from collector.web.token_file import changing, read_tokens
 from collector.web.tokens import KINDS, Token, make_token
 from wattpack.config.options import add_config_options, load_config
 from wire.errors import UserError
-from wire.messages import LONGEST_NAME
+from wire.messages import MAX_NAME_LENGTH
 
 _DAY_SECONDS = 86_400
 _LONGEST_DAYS = 36_500
@@ -75,8 +75,8 @@ def _public(token: Token, secret: str | None = None) -> Shown:
 
 
 def _add(path: Path, kind: Scope, name: str, days: float | None) -> list[Shown]:
-    if not 0 < len(name) <= LONGEST_NAME:
-        raise UserError(f"a name has 1 to {LONGEST_NAME} characters: give another")
+    if not 0 < len(name) <= MAX_NAME_LENGTH:
+        raise UserError(f"a name has 1 to {MAX_NAME_LENGTH} characters: give another")
     if days is not None and not 0 < days <= _LONGEST_DAYS:
         raise UserError(f"--days {days:g}: choose a number above 0 and up to {_LONGEST_DAYS}")
     now = time.time()

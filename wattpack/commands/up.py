@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.config import AgentConfig
-from agent.main import RunningAgent, whole
+from agent.main import RunningAgent, full_report
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
 from collector.main import running as running_collector
@@ -120,11 +120,11 @@ async def _show(agent: RunningAgent, period_seconds: float) -> None:
     drawn = 0
     while True:
         await asyncio.sleep(period_seconds)
-        picture = agent.state.picture
-        if picture is None:
+        sample = agent.state.sample
+        if sample is None:
             continue
         room = shutil.get_terminal_size().lines - _LINES_AROUND_THE_TABLE
-        text = show_report(whole(agent.node, picture), most_containers=max(3, room))
+        text = show_report(full_report(agent.node, sample), most_containers=max(3, room))
         if not sys.stdout.isatty():
             print(text, flush=True)
             return

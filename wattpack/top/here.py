@@ -6,10 +6,10 @@ import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 
-from agent.bottlenecks.detector import Watch
+from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import AgentConfig
-from agent.sampling.node_sample import Picture
-from agent.sampling.observer import Observer
+from agent.sampling.node_sample import NodeSample
+from agent.sampling.sampler import Sampler
 from agent.sampling.ticker import ticks
 from wattpack.top.scene import Container, Node, Scene, Shortage
 from wire.messages import Alert
@@ -20,21 +20,21 @@ _PATIENCE_WITH_THE_ENGINE_SECONDS = 2.0
 
 async def scenes_here(config: AgentConfig, interval_seconds: float) -> AsyncGenerator[Scene, None]:
     """One scene per interval; the first comes sooner."""
-    observer, watch = Observer(config), Watch(config.bottleneck)
+    sampler, detector = Sampler(config), BottleneckDetector(config.bottleneck)
     node = config.node or socket.gethostname()
-    names = observer.names
+    names = sampler.names
     naming = None if names is None else asyncio.create_task(names.run())
     try:
         if names is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(names.listed.wait(), _PATIENCE_WITH_THE_ENGINE_SECONDS)
-        await asyncio.to_thread(observer.look)
+        await asyncio.to_thread(sampler.take_sample)
         await asyncio.sleep(min(_FIRST_LOOK_SECONDS, interval_seconds))
         async for _ in ticks(interval_seconds, time.monotonic):
-            picture = await asyncio.to_thread(observer.look)
-            assert picture is not None, "there was a look before, to compare this one with"
-            watch.examine(picture)
-            yield scene_of(node, picture, watch.open)
+            sample = await asyncio.to_thread(sampler.take_sample)
+            assert sample is not None, "there was a look before, to compare this one with"
+            detector.update(sample)
+            yield scene_of(node, sample, detector.open_alerts)
     finally:
         if naming is not None:
             naming.cancel()
@@ -42,21 +42,21 @@ async def scenes_here(config: AgentConfig, interval_seconds: float) -> AsyncGene
                 await naming
 
 
-def scene_of(node: str, picture: Picture, alerts: Iterable[Alert]) -> Scene:
+def scene_of(node: str, sample: NodeSample, alerts: Iterable[Alert]) -> Scene:
     """A picture as a scene of one node."""
-    sample = picture.sample
+    rates = sample.rates
     return Scene(
-        at=sample.unix_seconds,
+        at=rates.unix_seconds,
         nodes=(
             Node(
                 name=node,
-                used=sample.used,
-                capacity=sample.capacity,
-                learned_capacities=sample.learned_capacities,
-                pressure=sample.pressure,
-                disk_busy_ratio=sample.disk_busy_ratio,
-                power=picture.power,
-                gaps=picture.gaps,
+                used=rates.used,
+                capacity=rates.capacity,
+                learned_capacities=rates.learned_capacities,
+                pressure=rates.pressure,
+                disk_busy_ratio=rates.disk_busy_ratio,
+                power=sample.power,
+                gaps=sample.gaps,
             ),
         ),
         containers=tuple(
@@ -65,12 +65,12 @@ def scene_of(node: str, picture: Picture, alerts: Iterable[Alert]) -> Scene:
                 id=each.id,
                 name=each.info.name,
                 service=each.info.service,
-                used=each.sample.used,
-                limit=each.sample.limit,
-                pressure=each.sample.pressure,
+                used=each.rates.used,
+                limit=each.rates.limit,
+                pressure=each.rates.pressure,
                 power=each.power,
             )
-            for each in picture.containers
+            for each in sample.containers
         ),
         alerts=tuple(
             Shortage(

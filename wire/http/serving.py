@@ -62,7 +62,7 @@ async def serving(
         try:
             await site.start()
         except OSError as error:
-            raise UserError(_why_not(error, address, key)) from error
+            raise UserError(_listen_error(error, address, key)) from error
         server = site._server  # noqa: SLF001 - aiohttp has no public way to learn the port it was given
         port = server.sockets[0].getsockname()[1] if server is not None else address.port  # type: ignore[attr-defined]
         yield Address(address.host, port, tls=tls is not None)
@@ -70,7 +70,7 @@ async def serving(
         await runner.cleanup()
 
 
-def _why_not(error: OSError, address: Address, key: str) -> str:
+def _listen_error(error: OSError, address: Address, key: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return f"{address} is already in use: stop what listens there, or choose another with {key}"

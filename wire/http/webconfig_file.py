@@ -155,7 +155,7 @@ def parse_web_config(text: str, name: str) -> WebConfig:
     try:
         return msgspec.convert({} if tree is None else tree, WebConfig)
     except msgspec.ValidationError as error:
-        raise UserError(f"{name}: {_explained(str(error))}") from None
+        raise UserError(f"{name}: {_explain(str(error))}") from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -184,7 +184,7 @@ _TYPES = {
 }
 
 
-def _explained(message: str) -> str:
+def _explain(message: str) -> str:
     """Say in the file's own words what msgspec says in those of types."""
     match = _MESSAGE.fullmatch(message)
     assert match is not None, "the expression matches anything"

@@ -3,26 +3,26 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.exposition.catalogue.node import Waiting, waiting
-from agent.sampling.node_sample import ContainerPicture
-from wire.catalogue import MetricSpec
+from agent.exposition.catalogue.node import ResourcePressure, resource_pressures
+from agent.sampling.node_sample import ContainerSample
+from wire.metrics import MetricSpec
 
-_WHO: dict[str, Callable[[ContainerPicture], str]] = {
+_IDENTITY: dict[str, Callable[[ContainerSample], str]] = {
     "id": lambda container: container.id,
     "name": lambda container: container.info.name,
 }
 
-CONTAINER_METRICS: tuple[MetricSpec[ContainerPicture], ...] = (
+CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
     MetricSpec(
         name="wattpack_container_info",
         kind="gauge",
         help="What the container is; always 1.",
         labels={
-            **_WHO,
-            "runtime": lambda container: container.sample.runtime,
+            **_IDENTITY,
+            "runtime": lambda container: container.rates.runtime,
             "image": lambda container: container.info.image or "",
             "service": lambda container: container.info.service or "",
-            "pod": lambda container: container.sample.pod or "",
+            "pod": lambda container: container.rates.pod or "",
         },
         value=lambda _: 1,
     ),
@@ -30,173 +30,173 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerPicture], ...] = (
         name="wattpack_container_restarts_total",
         kind="counter",
         help="How often the container was started again since the agent has known it.",
-        labels=_WHO,
+        labels=_IDENTITY,
         value=lambda container: container.info.restarts,
     ),
     MetricSpec(
         name="wattpack_container_cpu_seconds_total",
         kind="counter",
         help="CPU time that the container used.",
-        labels=_WHO,
-        value=lambda container: container.sample.cpu_seconds_total,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.cpu_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_user_seconds_total",
         kind="counter",
         help="CPU time that the container's programs used.",
-        labels=_WHO,
-        value=lambda container: container.sample.cpu_user_seconds_total,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.cpu_user_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_system_seconds_total",
         kind="counter",
         help="CPU time that the kernel used on behalf of the container.",
-        labels=_WHO,
-        value=lambda container: container.sample.cpu_system_seconds_total,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.cpu_system_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_throttled_seconds_total",
         kind="counter",
         help="Time in which the container would have run but for its quota, over all its threads.",
-        labels=_WHO,
-        value=lambda container: container.sample.cpu_throttled_seconds_total,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.cpu_throttled_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_cores",
         kind="gauge",
         help="CPU in use, in cores, over the last sample.",
-        labels=_WHO,
-        value=lambda container: container.sample.used.cpu_cores,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.used.cpu_cores,
     ),
     MetricSpec(
         name="wattpack_container_cpu_limit_cores",
         kind="gauge",
         help="CPU that the container may use at most, by quota and by cores; absent where there is no limit.",
-        labels=_WHO,
-        value=lambda container: container.sample.limit.cpu_cores,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.limit.cpu_cores,
     ),
     MetricSpec(
         name="wattpack_container_cpu_weight",
         kind="gauge",
         help="The container's part where containers compete for the CPU; 1 is what each has by default.",
-        labels=_WHO,
-        value=lambda container: container.sample.cpu_weight,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.cpu_weight,
     ),
     MetricSpec(
         name="wattpack_container_memory_usage_bytes",
         kind="gauge",
         help="Memory in use, with all of the page cache.",
-        labels=_WHO,
-        value=lambda container: container.sample.memory_usage_bytes,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.memory_usage_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_working_set_bytes",
         kind="gauge",
         help="Memory in use without the inactive page cache.",
-        labels=_WHO,
-        value=lambda container: container.sample.used.memory_bytes,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.used.memory_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_anon_bytes",
         kind="gauge",
         help="Memory that the container's programs have asked for.",
-        labels=_WHO,
-        value=lambda container: container.sample.memory_anon_bytes,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.memory_anon_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_file_bytes",
         kind="gauge",
         help="Memory that holds files for the container.",
-        labels=_WHO,
-        value=lambda container: container.sample.memory_file_bytes,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.memory_file_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_limit_bytes",
         kind="gauge",
         help="Memory that the container may use at most; absent where there is no limit.",
-        labels=_WHO,
-        value=lambda container: container.sample.limit.memory_bytes,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.limit.memory_bytes,
     ),
     MetricSpec(
         name="wattpack_container_oom_kills_total",
         kind="counter",
         help="Processes of the container killed for want of memory.",
-        labels=_WHO,
-        value=lambda container: container.sample.oom_kills_total,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.oom_kills_total,
     ),
     MetricSpec(
         name="wattpack_container_disk_bytes_per_second",
         kind="gauge",
         help="Bytes read from and written to block devices, per second, over the last sample.",
-        labels=_WHO,
-        value=lambda container: container.sample.used.disk_bytes_per_second,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.used.disk_bytes_per_second,
     ),
     MetricSpec(
         name="wattpack_container_disk_operations_per_second",
         kind="gauge",
         help="Reads and writes of block devices, per second, over the last sample.",
-        labels=_WHO,
-        value=lambda container: container.sample.disk_operations_per_second,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.disk_operations_per_second,
     ),
     MetricSpec(
         name="wattpack_container_network_bytes_per_second",
         kind="gauge",
         help="Bytes received and sent, per second, over the last sample; absent on the host's network.",
-        labels=_WHO,
-        value=lambda container: container.sample.used.network_bytes_per_second,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.used.network_bytes_per_second,
     ),
     MetricSpec(
         name="wattpack_container_threads",
         kind="gauge",
         help="Processes of the container, and their threads.",
-        labels=_WHO,
-        value=lambda container: container.sample.pids,
+        labels=_IDENTITY,
+        value=lambda container: container.rates.pids,
     ),
     MetricSpec(
         name="wattpack_container_power_watts",
         kind="gauge",
         help="Power that the container adds to what its node draws idle.",
-        labels={**_WHO, "source": lambda container: container.power.source if container.power else ""},
+        labels={**_IDENTITY, "source": lambda container: container.power.source if container.power else ""},
         value=lambda container: container.power.watts if container.power else None,
     ),
     MetricSpec(
         name="wattpack_container_power_idle_share_watts",
         kind="gauge",
         help="What the chosen policy puts on the container of its node's idle power; not in its own power.",
-        labels=_WHO,
+        labels=_IDENTITY,
         value=lambda container: (container.power.idle_watts or None) if container.power else None,
     ),
     MetricSpec(
         name="wattpack_container_power_error_ratio",
         kind="gauge",
         help="Expected relative error of the container's power.",
-        labels=_WHO,
+        labels=_IDENTITY,
         value=lambda container: container.power.error_ratio if container.power else None,
     ),
     MetricSpec(
         name="wattpack_container_energy_joules_total",
         kind="counter",
         help="Energy that the container added since the agent saw it first.",
-        labels=_WHO,
+        labels=_IDENTITY,
         value=lambda container: container.power.joules_total if container.power else None,
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerWaiting:
+class ContainerPressure:
     """Who waited, for what, and for how long."""
 
-    container: ContainerPicture
-    waiting: Waiting
+    container: ContainerSample
+    pressure: ResourcePressure
 
 
-def container_waiting(container: ContainerPicture) -> list[ContainerWaiting]:
+def container_pressures(container: ContainerSample) -> list[ContainerPressure]:
     """One entry per resource that can be waited for."""
-    return [ContainerWaiting(container, each) for each in waiting(container.sample.pressure)]
+    return [ContainerPressure(container, each) for each in resource_pressures(container.rates.pressure)]
 
 
-CONTAINER_PRESSURE_METRICS: tuple[MetricSpec[ContainerWaiting], ...] = (
+CONTAINER_PRESSURE_METRICS: tuple[MetricSpec[ContainerPressure], ...] = (
     MetricSpec(
         name="wattpack_container_pressure_ratio",
         kind="gauge",
@@ -204,8 +204,8 @@ CONTAINER_PRESSURE_METRICS: tuple[MetricSpec[ContainerWaiting], ...] = (
         labels={
             "id": lambda each: each.container.id,
             "name": lambda each: each.container.info.name,
-            "resource": lambda each: each.waiting.resource,
+            "resource": lambda each: each.pressure.resource,
         },
-        value=lambda each: each.waiting.ratio,
+        value=lambda each: each.pressure.ratio,
     ),
 )

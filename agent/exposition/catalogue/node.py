@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass
 
-from agent.sampling.node_sample import Picture
+from agent.sampling.node_sample import NodeSample
 from powermodels.common.interface import MeterState
-from wire.catalogue import MetricSpec
 from wire.messages import Pressure
+from wire.metrics import MetricSpec
 from wire.resources import Resource
 
 
-def _source(node: Picture, resource: Resource) -> str:
+def _source(node: NodeSample, resource: Resource) -> str:
     """Where a capacity comes from."""
-    return "learned" if resource in node.sample.learned_capacities else "told"
+    return "learned" if resource in node.rates.learned_capacities else "told"
 
 
-NODE_METRICS: tuple[MetricSpec[Picture], ...] = (
+NODE_METRICS: tuple[MetricSpec[NodeSample], ...] = (
     MetricSpec(
         name="wattpack_node_power_watts",
         kind="gauge",
@@ -50,133 +50,133 @@ NODE_METRICS: tuple[MetricSpec[Picture], ...] = (
         name="wattpack_node_cpu_cores",
         kind="gauge",
         help="CPU in use, in cores, over the last sample.",
-        value=lambda node: node.sample.used.cpu_cores,
+        value=lambda node: node.rates.used.cpu_cores,
     ),
     MetricSpec(
         name="wattpack_node_cpu_capacity_cores",
         kind="gauge",
         help="CPU there is, in cores.",
-        value=lambda node: node.sample.capacity.cpu_cores,
+        value=lambda node: node.rates.capacity.cpu_cores,
     ),
     MetricSpec(
         name="wattpack_node_cpu_iowait_ratio",
         kind="gauge",
         help="Share of the CPU time that was idle while something waited for a disk.",
-        value=lambda node: node.sample.iowait_ratio,
+        value=lambda node: node.rates.iowait_ratio,
     ),
     MetricSpec(
         name="wattpack_node_cpu_steal_ratio",
         kind="gauge",
         help="Share of the CPU time that the hypervisor gave to another machine.",
-        value=lambda node: node.sample.steal_ratio,
+        value=lambda node: node.rates.steal_ratio,
     ),
     MetricSpec(
         name="wattpack_node_cpu_frequency_hertz",
         kind="gauge",
         help="Clock rate of the processors, the mean over cores.",
-        value=lambda node: node.sample.frequency_hertz,
+        value=lambda node: node.rates.frequency_hertz,
     ),
     MetricSpec(
         name="wattpack_node_load_1m",
         kind="gauge",
         help="Tasks that ran or waited to, the mean over a minute.",
-        value=lambda node: node.sample.load_1m,
+        value=lambda node: node.rates.load_1m,
     ),
     MetricSpec(
         name="wattpack_node_memory_used_bytes",
         kind="gauge",
         help="Memory that is not available to a new process.",
-        value=lambda node: node.sample.used.memory_bytes,
+        value=lambda node: node.rates.used.memory_bytes,
     ),
     MetricSpec(
         name="wattpack_node_memory_capacity_bytes",
         kind="gauge",
         help="Memory there is.",
-        value=lambda node: node.sample.capacity.memory_bytes,
+        value=lambda node: node.rates.capacity.memory_bytes,
     ),
     MetricSpec(
         name="wattpack_node_memory_cache_bytes",
         kind="gauge",
         help="Memory that holds files, most of which can be dropped at need.",
-        value=lambda node: node.sample.memory_cache_bytes,
+        value=lambda node: node.rates.memory_cache_bytes,
     ),
     MetricSpec(
         name="wattpack_node_swap_used_bytes",
         kind="gauge",
         help="Swap in use.",
-        value=lambda node: node.sample.swap_used_bytes,
+        value=lambda node: node.rates.swap_used_bytes,
     ),
     MetricSpec(
         name="wattpack_node_oom_kills_total",
         kind="counter",
         help="Processes killed for want of memory.",
-        value=lambda node: node.sample.oom_kills_total,
+        value=lambda node: node.rates.oom_kills_total,
     ),
     MetricSpec(
         name="wattpack_node_disk_bytes_per_second",
         kind="gauge",
         help="Bytes read from and written to whole disks, per second, over the last sample.",
-        value=lambda node: node.sample.used.disk_bytes_per_second,
+        value=lambda node: node.rates.used.disk_bytes_per_second,
     ),
     MetricSpec(
         name="wattpack_node_disk_capacity_bytes_per_second",
         kind="gauge",
         help="What the disks can do together.",
         labels={"source": lambda node: _source(node, Resource.DISK)},
-        value=lambda node: node.sample.capacity.disk_bytes_per_second,
+        value=lambda node: node.rates.capacity.disk_bytes_per_second,
     ),
     MetricSpec(
         name="wattpack_node_disk_operations_per_second",
         kind="gauge",
         help="Reads and writes of whole disks, per second, over the last sample.",
-        value=lambda node: node.sample.disk_operations_per_second,
+        value=lambda node: node.rates.disk_operations_per_second,
     ),
     MetricSpec(
         name="wattpack_node_disk_busy_ratio",
         kind="gauge",
         help="Share of the time in which the busiest disk had something to do.",
-        value=lambda node: node.sample.disk_busy_ratio,
+        value=lambda node: node.rates.disk_busy_ratio,
     ),
     MetricSpec(
         name="wattpack_node_network_bytes_per_second",
         kind="gauge",
         help="Bytes received and sent over physical links, per second, over the last sample.",
-        value=lambda node: node.sample.used.network_bytes_per_second,
+        value=lambda node: node.rates.used.network_bytes_per_second,
     ),
     MetricSpec(
         name="wattpack_node_network_capacity_bytes_per_second",
         kind="gauge",
         help="What the physical links can carry.",
         labels={"source": lambda node: _source(node, Resource.NETWORK)},
-        value=lambda node: node.sample.capacity.network_bytes_per_second,
+        value=lambda node: node.rates.capacity.network_bytes_per_second,
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ResourcePressure:
     """For what was waited, and for which share of the time."""
 
     resource: Resource
     ratio: float | None
 
 
-def waiting(pressure: Pressure) -> tuple[Waiting, ...]:
+def resource_pressures(pressure: Pressure) -> tuple[ResourcePressure, ...]:
     """One entry per resource that can be waited for."""
     return (
-        Waiting(Resource.CPU, pressure.cpu_ratio),
-        Waiting(Resource.MEMORY, pressure.memory_ratio),
-        Waiting(Resource.DISK, pressure.disk_ratio),
+        ResourcePressure(Resource.CPU, pressure.cpu_ratio),
+        ResourcePressure(Resource.MEMORY, pressure.memory_ratio),
+        ResourcePressure(Resource.DISK, pressure.disk_ratio),
     )
 
 
-NODE_PRESSURE_METRICS: tuple[MetricSpec[Waiting], ...] = (
+NODE_PRESSURE_METRICS: tuple[MetricSpec[ResourcePressure], ...] = (
     MetricSpec(
         name="wattpack_node_pressure_ratio",
         kind="gauge",
         help="Share of the time in which something on the node waited for the resource (PSI some).",
-        labels={"resource": lambda waiting: waiting.resource},
-        value=lambda waiting: waiting.ratio,
+        labels={"resource": lambda pressure: pressure.resource},
+        value=lambda pressure: pressure.ratio,
     ),
 )
 

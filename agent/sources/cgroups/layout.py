@@ -102,9 +102,9 @@ def _unescape(path: bytes) -> str:
     return os.fsdecode(_ESCAPED.sub(lambda m: bytes([int(m[1], 8) & _HIGHEST_BYTE]), path))
 
 
-def detect(proc: Path, sys: Path) -> Layout:
+def detect_layout(proc: Path, sys: Path) -> Layout:
     """Find the hierarchies of the host whose proc and sys file systems are mounted at these places."""
-    mounts = sorted(_visible(proc, sys), key=lambda found: found[0])
+    mounts = sorted(_visible_mounts(proc, sys), key=lambda found: found[0])
     v1: dict[str, str] = {}
     v2: str | None = None
     for _, directory, mount in mounts:
@@ -115,16 +115,16 @@ def detect(proc: Path, sys: Path) -> Layout:
     return Layout(v1, v2, _v2_controllers(v2), (proc / "pressure" / "cpu").exists())
 
 
-def _visible(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mount]]:
+def _visible_mounts(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mount]]:
     """Mounts with their directory and their rank: those under our own `sys` and those of the whole first."""
     found = False
     for mount in parse_mountinfo(_mount_table(proc)):
-        directory = _under_our_roots(mount.point, sys)
+        directory = _relocate(mount.point, sys)
         if Path(directory, "cgroup.procs").exists():
             found = True
             yield (not Path(directory).is_relative_to(sys), mount.root != "/"), directory, mount
     if not found:
-        for mount in _usual_places(sys):
+        for mount in _default_mounts(sys):
             yield (False, False), mount.point, mount
 
 
@@ -137,7 +137,7 @@ def _mount_table(proc: Path) -> bytes:
     return b""
 
 
-def _under_our_roots(point: str, sys: Path) -> str:
+def _relocate(point: str, sys: Path) -> str:
     """The mount table speaks of `/sys`; ours may be mounted elsewhere, such as `/host/sys`."""
     path = Path(point)
     if not path.is_relative_to(sys) and path.is_relative_to("/sys"):
@@ -145,7 +145,7 @@ def _under_our_roots(point: str, sys: Path) -> str:
     return point
 
 
-def _usual_places(sys: Path) -> Iterator[Mount]:
+def _default_mounts(sys: Path) -> Iterator[Mount]:
     base = sys / "fs" / "cgroup"
     if (base / "cgroup.controllers").exists():
         yield Mount(str(base), "/", is_v2=True)

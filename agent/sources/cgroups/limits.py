@@ -3,7 +3,7 @@
 from agent.sources.cgroups import v1, v2
 from agent.sources.cgroups.layout import Layout
 from agent.sources.files import parse_count, read_file
-from agent.sources.readings import NO_LIMITS, Limits, tightest
+from agent.sources.readings import NO_LIMITS, Limits, lowest_limit
 
 
 def parse_cpuset_cores(text: bytes | None) -> int | None:
@@ -32,7 +32,7 @@ class LimitsReader:
         cores = self._cpuset_cores(path)
         if cores is None or (self._machine_cores is not None and cores >= self._machine_cores):
             return limits
-        return Limits(tightest(limits.cpu_cores, float(cores)), limits.memory_bytes)
+        return Limits(lowest_limit(limits.cpu_cores, float(cores)), limits.memory_bytes)
 
     def read_cpu_weight(self, path: str) -> float | None:
         """The cgroup's part where it competes with its neighbours for the CPU; 1 is the default."""

@@ -4,13 +4,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Generic
 
-from agent.sources import pressure
 from agent.sources.cgroups import v1, v2
 from agent.sources.cgroups.layout import Layout
 from agent.sources.cgroups.limits import LimitsReader
 from agent.sources.cgroups.source import Source, Value, file
-from agent.sources.files import parse_count
-from agent.sources.open_files import Allowance, KeptFile
+from agent.sources.files import parse_count, parse_totals
+from agent.sources.open_files import OpenFile, OpenFileBudget
 from agent.sources.readings import NO_LIMITS, CgroupReading
 
 LIMITS_KEPT_SECONDS = 30.0
@@ -19,14 +18,14 @@ LIMITS_KEPT_SECONDS = 30.0
 _PIDS = Source((file("pids", "pids.current"),), parse_count)
 _PRESSURE = Source(
     tuple(file("pressure", f"{resource}.pressure") for resource in ("cpu", "memory", "io")),
-    pressure.parse_totals,
+    parse_totals,
 )
 
 
 class UsageReader:
     """Reads cgroups by their path, in one pass after the other; keeps what it needs for that per cgroup."""
 
-    def __init__(self, layout: Layout, allowance: Allowance) -> None:
+    def __init__(self, layout: Layout, allowance: OpenFileBudget) -> None:
         self._layout = layout
         self._allowance = allowance
         self._cgroups: dict[str, _Cgroup] = {}
@@ -49,12 +48,12 @@ class UsageReader:
 class _Cgroup:
     """One cgroup: its files, and its limits as they were when last looked at."""
 
-    def __init__(self, layout: Layout, path: str, allowance: Allowance) -> None:
-        def kept(controller: str, first: Source[Value], second: Source[Value]) -> _KeptSource[Value]:
+    def __init__(self, layout: Layout, path: str, allowance: OpenFileBudget) -> None:
+        def kept(controller: str, first: Source[Value], second: Source[Value]) -> _OpenSource[Value]:
             """A source by its files in version 1 if that has the controller, else in version 2."""
             if controller in layout.v1:
-                return _KeptSource(first, layout.v1, path, allowance)
-            return _KeptSource(second, layout.in_v2, path, allowance)
+                return _OpenSource(first, layout.v1, path, allowance)
+            return _OpenSource(second, layout.in_v2, path, allowance)
 
         self._path = path
         self._cpu = kept("cpuacct", v1.CPU, v2.CPU)
@@ -93,19 +92,19 @@ class _Cgroup:
         self._limits_due_at = monotonic_seconds + share * LIMITS_KEPT_SECONDS
 
 
-class _KeptSource(Generic[Value]):
+class _OpenSource(Generic[Value]):
     """A source's files in one cgroup."""
 
     __slots__ = ("_files", "_parse")
 
     def __init__(
-        self, source: Source[Value], directories: Mapping[str, str], path: str, allowance: Allowance
+        self, source: Source[Value], directories: Mapping[str, str], path: str, allowance: OpenFileBudget
     ) -> None:
         self._parse = source.parse
         self._files = tuple(
-            KeptFile(allowance, *(f"{directory}/{path}/{name}" for name in part.names))
+            OpenFile(allowance, *(f"{directory}/{path}/{name}" for name in part.names))
             if (directory := directories.get(part.controller)) is not None
-            else KeptFile(allowance)
+            else OpenFile(allowance)
             for part in source.files
         )
 

@@ -1,12 +1,12 @@
-"""Names, images, labels and lives of containers, from the Docker engine (or Podman's socket).
+"""Names, images, labels and events of containers, from the Docker engine or Podman's socket.
 
-Counters never come from here: the engine is asked once for the list and then only listened to. `words`
-reads what it says, `roster` keeps what follows from that, and `client` speaks with it over aiohttp, which
-the agent has anyway: an SDK would cost a third of its memory for two GETs. In comes a socket; out go a
-`ContainerInfo` per container and a `RuntimeEvent` for each start, death and kill for want of memory.
+Counters never come from here: the engine is asked once for its list and then sends events. `models` parses
+both, `index` keeps the containers, `client` holds the connection. It uses aiohttp, which the agent has
+anyway: an SDK would take a third of the agent's memory for two GET requests. A socket comes in; a
+`ContainerInfo` per container and a `RuntimeEvent` per start, exit and out-of-memory kill go out.
 """
 
-from agent.sources.docker.client import DockerNames
-from agent.sources.docker.info import ContainerInfo, RuntimeEvent
+from agent.sources.docker.client import DockerWatcher
+from agent.sources.docker.models import ContainerInfo, RuntimeEvent
 
-__all__ = ["ContainerInfo", "DockerNames", "RuntimeEvent"]
+__all__ = ["ContainerInfo", "DockerWatcher", "RuntimeEvent"]

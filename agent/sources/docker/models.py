@@ -1,21 +1,53 @@
-"""What the engine says, read strictly: its list of containers, and the events of its stream. Pure."""
+"""The engine's container list and event stream, parsed strictly. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
-from agent.sources.docker.info import ContainerInfo
-from wire.messages import LONGEST_TEXT
+from wire.messages import MAX_TEXT_LENGTH
 
-MOST_LABELS = 64
+MAX_LABELS = 64
 _SHORT_ID = 12
 _NANOSECONDS = 1_000_000_000
 _NOT_LABELS = frozenset({"name", "image"})
-"""What an event says of a container beside its labels, in the same table."""
+"""Attributes of an event that are not container labels; the engine puts both in one table."""
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
 _GENERATED = re.compile(rf"(-{_RANDOM}{{8,10}}|-[0-9]{{8,}})?-{_RANDOM}{{5}}$|-[0-9]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerInfo:
+    """What the engine reports about a container."""
+
+    name: str
+    image: str | None = None
+    service: str | None = None
+    """The service or workload it belongs to, in the orchestrator's naming."""
+    started_at: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    restarts: int | None = None
+    """Restarts under the same id since the agent first listed it.
+
+    The engine's own count is not in its list, and one request per container would be too expensive. A count
+    since the agent's start is enough to detect a crash loop.
+    """
+    startup_seconds: float | None = None
+    """Time from the create event to the start event; None if the agent missed one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeEvent:
+    """A start, exit or out-of-memory kill of a container."""
+
+    kind: Literal["start", "die", "oom"]
+    container_id: str
+    name: str
+    unix_seconds: float
+    startup_seconds: float | None = None
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +71,21 @@ class EngineEvent:
             return None
 
     def describe(self) -> ContainerInfo:
-        """The container that a start event speaks of: it carries all that there is to know."""
+        """The container of a start event, which carries its name, image and labels."""
         return ContainerInfo(
             name=self.name,
             image=self.attributes.get("image"),
             service=service_of(self.attributes),
             started_at=self.unix_seconds,
-            labels=bounded({key: value for key, value in self.attributes.items() if key not in _NOT_LABELS}),
+            labels=limit_labels(
+                {key: value for key, value in self.attributes.items() if key not in _NOT_LABELS}
+            ),
             restarts=0,
         )
 
 
 def service_of(labels: Mapping[str, str]) -> str | None:
-    """The workload a container belongs to, as its orchestrator calls it."""
+    """The Swarm service, compose service or Kubernetes workload of a container; None without one."""
     if name := labels.get("com.docker.swarm.service.name"):
         return name
     project, service = labels.get("com.docker.compose.project"), labels.get("com.docker.compose.service")
@@ -62,19 +96,19 @@ def service_of(labels: Mapping[str, str]) -> str | None:
 
 
 def _workload(pod: str) -> str:
-    """What a pod is one of: its name without what its controller put behind it.
+    """The name of a pod's workload: the pod's name without the suffix that its controller generated.
 
-    A Deployment's pods are called NAME-HASH-SUFFIX, a CronJob's NAME-MINUTES-SUFFIX, a Job's and a
-    DaemonSet's NAME-SUFFIX, a StatefulSet's NAME-NUMBER. Generated parts have no vowels, so that they spell
-    nothing: a word is not taken for one.
+    Pods of a Deployment are named NAME-HASH-SUFFIX, of a CronJob NAME-MINUTES-SUFFIX, of a Job or DaemonSet
+    NAME-SUFFIX, of a StatefulSet NAME-NUMBER. Generated parts contain no vowels, so a word is not mistaken
+    for one.
     """
     return _GENERATED.sub("", pod) or pod
 
 
-def bounded(labels: Mapping[str, str]) -> dict[str, str]:
-    """No more labels than can be said: the first by name, and their values cut short."""
-    names = sorted(name for name in labels if len(name) <= LONGEST_TEXT)[:MOST_LABELS]
-    return {name: labels[name][:LONGEST_TEXT] for name in names}
+def limit_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """At most `MAX_LABELS` labels, the first by name, with values cut to the length that a report allows."""
+    names = sorted(name for name in labels if len(name) <= MAX_TEXT_LENGTH)[:MAX_LABELS]
+    return {name: labels[name][:MAX_TEXT_LENGTH] for name in names}
 
 
 class _Listed(msgspec.Struct, rename="pascal"):
@@ -100,25 +134,25 @@ _event_decoder = msgspec.json.Decoder(_Event)
 
 
 def parse_listing(body: bytes) -> Iterator[tuple[str, ContainerInfo]]:
-    """Id and description of each container in an answer to `GET /containers/json`; raises `MsgspecError`."""
+    """Id and description of each container from `GET /containers/json`; raises `MsgspecError`."""
     for entry in _listing_decoder.decode(body):
         names = entry.names or [entry.id[:_SHORT_ID]]
         labels = entry.labels or {}
         yield (
             entry.id,
             ContainerInfo(
-                # A legacy link is listed as another name with one more slash; the own name is the shortest.
+                # A legacy link is listed as another name with one more slash.
                 name=min(names, key=lambda name: name.count("/")).removeprefix("/"),
                 image=entry.image,
                 service=service_of(labels),
-                labels=bounded(labels),
+                labels=limit_labels(labels),
                 restarts=0,
             ),
         )
 
 
 def parse_event(line: bytes) -> EngineEvent:
-    """One line of the stream; raises `MsgspecError`."""
+    """One line of `GET /events`; raises `MsgspecError`."""
     event = _event_decoder.decode(line)
     return EngineEvent(
         action=event.action,

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.bottlenecks.detector import Watch
+from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import BottleneckConfig
-from agent.sampling.node_sample import ContainerPicture, Picture
-from agent.sampling.rates import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
-from wire.messages import LONGEST_NAME, LONGEST_TEXT, Alert, Pressure
+from wire.messages import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, Alert, Pressure
 from wire.resources import Quantities, Resource
 
 GIBIBYTE = 1 << 30
@@ -23,19 +23,19 @@ UNHURRIED = settings(deadline=None)
 """What holds is asked here, and not how fast: a busy machine may stop us for a while."""
 
 
-def container(name: str, used: Quantities) -> ContainerPicture:
-    return ContainerPicture(
-        ContainerSample(name.ljust(64, "0"), "docker", 1.0, used, Quantities(), Pressure()),
+def container(name: str, used: Quantities) -> ContainerSample:
+    return ContainerSample(
+        ContainerRates(name.ljust(64, "0"), "docker", 1.0, used, Quantities(), Pressure()),
         ContainerInfo(name),
     )
 
 
-def cpu_user(name: str, cores: float) -> ContainerPicture:
+def cpu_user(name: str, cores: float) -> ContainerSample:
     return container(name, Quantities(cpu_cores=cores))
 
 
 def host(  # noqa: PLR0913 - a test names what it is about, and leaves the rest
-    *containers: ContainerPicture,
+    *containers: ContainerSample,
     cpu: float | None = 0.1,
     memory: float = 0.1,
     network: float | None = 0.0,
@@ -43,11 +43,11 @@ def host(  # noqa: PLR0913 - a test names what it is about, and leaves the rest
     busy: float | None = None,
     iowait: float | None = None,
     learned: tuple[Resource, ...] = (),
-) -> Picture:
+) -> NodeSample:
     """A node of four cores, 8 GiB and a link of 100 MiB/s; use as a share of that."""
-    return Picture(
+    return NodeSample(
         monotonic_seconds=0.0,
-        sample=Sample(
+        rates=HostRates(
             unix_seconds=START,
             interval_seconds=PERIOD,
             used=Quantities(
@@ -62,7 +62,7 @@ def host(  # noqa: PLR0913 - a test names what it is about, and leaves the rest
             learned_capacities=learned,
             iowait_ratio=iowait,
             disk_busy_ratio=busy,
-            containers=tuple(each.sample for each in containers),
+            containers=tuple(each.rates for each in containers),
         ),
         containers=containers,
     )
@@ -72,34 +72,34 @@ class Night:
     """A watch over pictures that come one period after the other."""
 
     def __init__(self, settings: BottleneckConfig = SETTINGS) -> None:
-        self.watch = Watch(settings)
+        self.detector = BottleneckDetector(settings)
         self._ticks = 0
 
-    def see(self, *pictures: Picture) -> list[Alert]:
+    def see(self, *samples: NodeSample) -> list[Alert]:
         said: list[Alert] = []
-        for picture in pictures:
+        for sample in samples:
             self._ticks += 1
             elapsed = self._ticks * PERIOD
-            timed = Picture(
+            timed = NodeSample(
                 monotonic_seconds=elapsed,
-                sample=_at(picture.sample, START + elapsed),
-                containers=picture.containers,
+                rates=_at(sample.rates, START + elapsed),
+                containers=sample.containers,
             )
-            said += self.watch.examine(timed)
+            said += self.detector.update(timed)
         return said
 
 
-def _at(sample: Sample, unix_seconds: float) -> Sample:
-    fields = {name: getattr(sample, name) for name in Sample.__slots__}
-    return Sample(**{**fields, "unix_seconds": unix_seconds})
+def _at(rates: HostRates, unix_seconds: float) -> HostRates:
+    fields = {name: getattr(rates, name) for name in HostRates.__slots__}
+    return HostRates(**{**fields, "unix_seconds": unix_seconds})
 
 
-def watched(pictures: Iterable[Picture], settings: BottleneckConfig = SETTINGS) -> list[Alert]:
-    return Night(settings).see(*pictures)
+def watched(samples: Iterable[NodeSample], settings: BottleneckConfig = SETTINGS) -> list[Alert]:
+    return Night(settings).see(*samples)
 
 
-def times(count: int, picture: Picture) -> list[Picture]:
-    return [picture] * count
+def times(count: int, sample: NodeSample) -> list[NodeSample]:
+    return [sample] * count
 
 
 # --- What an alert says ----------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_a_node_short_of_cpu_says_so_at_the_tick_it_is_sure_with_who_and_how_muc
         container="hog".ljust(64, "0"),
         name="hog",
     )
-    assert night.watch.open == (alert,)
+    assert night.detector.open_alerts == (alert,)
     assert night.see(*times(100, busy)) == []
 
 
@@ -132,11 +132,11 @@ def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
     assert closed.closed_at == START + 14 * PERIOD
     assert closed.ratio == pytest.approx(0.2)
     assert closed.evidence == f"{opened.evidence}; ended after 30 s"
-    assert night.watch.open == ()
+    assert night.detector.open_alerts == ()
 
 
 @pytest.mark.parametrize(
-    ("picture", "resource", "evidence"),
+    ("sample", "resource", "evidence"),
     [
         (host(memory=0.95), Resource.MEMORY, "memory at 95 % of 8.00 GiB for 12 s"),
         (
@@ -164,8 +164,8 @@ def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
         ),
     ],
 )
-def test_each_sign_tells_of_its_resource(picture: Picture, resource: Resource, evidence: str) -> None:
-    (alert,) = watched(times(4, picture))
+def test_each_sign_tells_of_its_resource(sample: NodeSample, resource: Resource, evidence: str) -> None:
+    (alert,) = watched(times(4, sample))
     assert alert.resource is resource
     assert alert.evidence == evidence
     assert alert.container is None
@@ -178,7 +178,7 @@ def test_evidence_is_what_was_seen_on_average_and_not_only_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("picture", "resource", "costliest"),
+    ("sample", "resource", "top"),
     [
         (host(cpu=0.99), Resource.CPU, "by-cpu"),
         (host(memory=0.99), Resource.MEMORY, "by-memory"),
@@ -187,7 +187,7 @@ def test_evidence_is_what_was_seen_on_average_and_not_only_at_the_end() -> None:
     ],
 )
 def test_the_costliest_container_is_the_one_of_that_resource(
-    picture: Picture, resource: Resource, costliest: str
+    sample: NodeSample, resource: Resource, top: str
 ) -> None:
     some = {
         "cpu_cores": 1.0,
@@ -205,8 +205,8 @@ def test_the_costliest_container_is_the_one_of_that_resource(
         container(name, Quantities(**(some | {key: some[key] * 2})))  # type: ignore[arg-type]
         for name, key in most.items()
     )
-    (alert,) = watched(times(4, Picture(0.0, picture.sample, containers=containers)))
-    assert (alert.resource, alert.name) == (resource, costliest)
+    (alert,) = watched(times(4, NodeSample(0.0, sample.rates, containers=containers)))
+    assert (alert.resource, alert.name) == (resource, top)
 
 
 def test_who_is_costliest_is_decided_over_the_whole_time_and_among_those_still_there() -> None:
@@ -224,15 +224,15 @@ def test_who_is_costliest_is_decided_over_the_whole_time_and_among_those_still_t
 def test_the_longest_names_still_make_a_message() -> None:
     worst = host(cpu_user("x" * 9999, 3.0), cpu=1.0, pressure=Pressure(cpu_ratio=1.0))
     (alert,) = watched(times(4, worst))
-    assert alert.name == "x" * LONGEST_NAME
-    assert len(alert.evidence) <= LONGEST_TEXT
+    assert alert.name == "x" * MAX_NAME_LENGTH
+    assert len(alert.evidence) <= MAX_TEXT_LENGTH
 
 
 # --- When to be silent -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "picture",
+    "sample",
     [
         pytest.param(host(cpu=0.5, pressure=Pressure(cpu_ratio=1.0)), id="throttled by quotas of their own"),
         pytest.param(host(busy=0.1, pressure=Pressure(disk_ratio=1.0)), id="throttled by an I/O limit"),
@@ -242,8 +242,8 @@ def test_the_longest_names_still_make_a_message() -> None:
         pytest.param(host(cpu=0.89, memory=0.89, busy=0.89, network=0.89), id="almost"),
     ],
 )
-def test_what_is_no_shortage_of_the_node_raises_no_alert(picture: Picture) -> None:
-    assert watched(times(FOREVER, picture)) == []
+def test_what_is_no_shortage_of_the_node_raises_no_alert(sample: NodeSample) -> None:
+    assert watched(times(FOREVER, sample)) == []
 
 
 def test_a_limit_of_zero_turns_a_sign_off() -> None:
@@ -274,7 +274,7 @@ SETTINGS_TRIED = st.builds(
 )
 
 
-def cpu_series(shares: Sequence[float | None]) -> list[Picture]:
+def cpu_series(shares: Sequence[float | None]) -> list[NodeSample]:
     return [host(cpu=share) for share in shares]
 
 
@@ -293,7 +293,9 @@ def test_openings_and_ends_take_turns_whatever_happens(
             else:
                 assert open_since == alert.opened_at <= alert.closed_at
                 open_since = None
-        assert [alert.opened_at for alert in night.watch.open] == ([] if open_since is None else [open_since])
+        assert [alert.opened_at for alert in night.detector.open_alerts] == (
+            [] if open_since is None else [open_since]
+        )
 
 
 @UNHURRIED
@@ -377,10 +379,10 @@ def test_a_limit_lower_than_the_hysteresis_can_be_left_again() -> None:
 
 
 def test_a_clock_that_is_set_back_ends_no_alert_before_it_began() -> None:
-    watch = Watch(BottleneckConfig(samples=1))
-    (opened,) = watch.examine(host(cpu=1.0))
+    detector = BottleneckDetector(BottleneckConfig(samples=1))
+    (opened,) = detector.update(host(cpu=1.0))
     earlier = host(cpu=0.1)
-    (closed,) = watch.examine(Picture(PERIOD, _at(earlier.sample, START - 3600)))
+    (closed,) = detector.update(NodeSample(PERIOD, _at(earlier.rates, START - 3600)))
     assert closed.closed_at == opened.opened_at
 
 
@@ -410,6 +412,6 @@ def test_two_that_use_about_the_same_do_not_take_turns(uses: list[float]) -> Non
 def test_new_settings_hold_from_the_next_sample_on_and_keep_what_is_open() -> None:
     night = Night()
     (opened,) = night.see(*times(4, host(cpu=0.92)))
-    night.watch.settings = BottleneckConfig(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
+    night.detector.settings = BottleneckConfig(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
     (closed,) = night.see(*times(2, host(cpu=0.92)))
     assert (closed.opened_at, closed.closed_at) == (opened.opened_at, START + 6 * PERIOD)

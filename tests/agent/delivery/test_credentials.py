@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from agent.config import DeliveryConfig
-from agent.delivery.credentials import is_told_in_the_open, read_token, tls_context
-from agent.delivery.sender import Outbox
+from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
+from agent.delivery.sender import ReportSender
 from collector.config import TlsConfig
 from collector.web.scopes import Scope
 from tests.agent.delivery.test_sender import MEMORY, Waits, lines, report, sending
-from tests.agent.receiver import Receiver, receiving, status
+from tests.agent.fake_collector import FakeCollector, serving_reports, status
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
 from tests.collector.web.test_auth import add
@@ -35,10 +35,10 @@ def test_what_is_no_token_is_one_clear_sentence(tmp_path: Path, text: str) -> No
     path = tmp_path / "token"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="holds no token"):
-        Outbox(DeliveryConfig(token_file=str(path)), MEMORY)
+        ReportSender(DeliveryConfig(token_file=str(path)), MEMORY)
     with pytest.raises(UserError, match=r"cannot read .*: check collector\.token_file"):
-        Outbox(DeliveryConfig(token_file=str(tmp_path / "missing")), MEMORY)
-    Outbox(DeliveryConfig(enabled=False, token_file=str(tmp_path / "missing")), MEMORY)
+        ReportSender(DeliveryConfig(token_file=str(tmp_path / "missing")), MEMORY)
+    ReportSender(DeliveryConfig(enabled=False, token_file=str(tmp_path / "missing")), MEMORY)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_what_is_no_token_is_one_clear_sentence(tmp_path: Path, text: str) -> No
     ],
 )
 def test_a_token_in_the_open_is_warned_of(url: str, *, warns: bool) -> None:
-    assert is_told_in_the_open(DeliveryConfig(url=url, token_file="/some/token")) == warns  # noqa: S106 - a path
-    assert not is_told_in_the_open(DeliveryConfig(url=url))
+    assert sends_token_in_plaintext(DeliveryConfig(url=url, token_file="/some/token")) == warns  # noqa: S106 - a path
+    assert not sends_token_in_plaintext(DeliveryConfig(url=url))
 
 
 def test_certificates_without_tls_or_not_there_are_refused(tmp_path: Path) -> None:
@@ -75,32 +75,32 @@ async def test_a_collector_that_asks_for_tokens_takes_the_right_one(
     written(file, add(tokens, Scope.NODE, "other"))
     right = add(tokens, Scope.NODE, "n")
     async with collecting(settings(tokens=tokens)) as client:
-        outbox = Outbox(DeliveryConfig(url=client.url, token_file=str(file)), MEMORY, sleep=waits)
-        async with sending(outbox):
-            outbox.offer(report(1))
+        sender = ReportSender(DeliveryConfig(url=client.url, token_file=str(file)), MEMORY, sleep=waits)
+        async with sending(sender):
+            sender.enqueue(report(1))
             await until(
                 lambda: any("its token or certificate is for its name" in each for each in lines(caplog))
             )
-            assert outbox.dropped == 0
+            assert sender.dropped == 0
             file.unlink()
             tried = len(waits.seconds)
             await until(lambda: len(waits.seconds) > tried + 1)
             written(file, right)
-            await until(lambda: outbox.delivered == 1)
+            await until(lambda: sender.delivered == 1)
     assert right not in caplog.text
 
 
 async def test_too_many_requests_are_waited_out_as_long_as_asked() -> None:
-    receiver, waits = Receiver(), Waits()
+    receiver, waits = FakeCollector(), Waits()
     receiver.answers = [status(429, **{"Retry-After": "40"}), status(408)]
-    async with receiving(receiver) as collector:
-        outbox = Outbox(collector, MEMORY, sleep=waits)
-        async with sending(outbox):
-            outbox.offer(report(1))
-            await until(lambda: outbox.delivered == 1)
+    async with serving_reports(receiver) as collector:
+        sender = ReportSender(collector, MEMORY, sleep=waits)
+        async with sending(sender):
+            sender.enqueue(report(1))
+            await until(lambda: sender.delivered == 1)
     assert 40 <= waits.seconds[0] <= 50
     assert waits.seconds[1] < 5
-    assert outbox.dropped == 0
+    assert sender.dropped == 0
 
 
 @pytest.mark.lab
@@ -118,12 +118,12 @@ async def test_over_tls_with_a_certificate_instead_of_a_token(
         believing = DeliveryConfig(
             url=client.url, ca_file=trusted, certificate_file=str(own.certificate), key_file=str(own.key)
         )
-        outbox = Outbox(believing, MEMORY)
-        async with sending(outbox):
-            outbox.offer(report(1))
-            await until(lambda: outbox.delivered == 1)
-        doubting = Outbox(DeliveryConfig(url=client.url), MEMORY, sleep=Waits())
+        sender = ReportSender(believing, MEMORY)
+        async with sending(sender):
+            sender.enqueue(report(1))
+            await until(lambda: sender.delivered == 1)
+        doubting = ReportSender(DeliveryConfig(url=client.url), MEMORY, sleep=Waits())
         async with sending(doubting):
-            doubting.offer(report(2))
+            doubting.enqueue(report(2))
             await until(lambda: any("its certificate is not to be trusted" in each for each in lines(caplog)))
         assert doubting.delivered == 0

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.delivery.responses import (
+    Accepted,
+    Backoff,
     ClockOffset,
-    Later,
-    Patience,
-    Refused,
-    Taken,
-    parse_answer,
+    Rejected,
+    Retry,
+    parse_response,
     parse_retry_after,
 )
 from wire.messages import Receipt, encode
@@ -19,35 +19,35 @@ RECEIPT = Receipt(taken=2, known=1, refused=0, server_time=5.0)
 
 
 def test_a_receipt_is_the_only_acknowledgement() -> None:
-    assert parse_answer(200, {}, encode(RECEIPT), 0.0) == Taken(RECEIPT)
+    assert parse_response(200, {}, encode(RECEIPT), 0.0) == Accepted(RECEIPT)
     for body in (b"", b"<html>some other service</html>", b'{"status": "ok"}', b"\xff\xfe"):
-        answer = parse_answer(200, {}, body, 0.0)
-        assert isinstance(answer, Later)
+        answer = parse_response(200, {}, body, 0.0)
+        assert isinstance(answer, Retry)
         assert answer.needs_attention
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 415, 422])
 def test_what_is_wrong_with_a_report_stays_wrong(status: int) -> None:
-    assert parse_answer(status, {}, b"no", 0.0) == Refused(f"{status} no")
+    assert parse_response(status, {}, b"no", 0.0) == Rejected(f"{status} no")
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599, 100])
 def test_what_may_pass_is_worth_another_try(status: int) -> None:
-    assert parse_answer(status, {}, b"", 0.0) == Later(str(status))
+    assert parse_response(status, {}, b"", 0.0) == Retry(str(status))
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 405])
 def test_a_wrong_setting_is_said_and_no_reason_to_drop_anything(status: int) -> None:
-    answer = parse_answer(status, {"Location": "https://there/"}, b"", 0.0)
-    assert isinstance(answer, Later)
+    answer = parse_response(status, {"Location": "https://there/"}, b"", 0.0)
+    assert isinstance(answer, Retry)
     assert answer.needs_attention
     assert "check" in answer.why
 
 
 @given(st.integers(), st.text(), st.binary(max_size=1000))
 def test_no_answer_is_too_strange(status: int, retry_after: str, body: bytes) -> None:
-    answer = parse_answer(status, {"Retry-After": retry_after, "Date": retry_after}, body, 0.0)
-    assert isinstance(answer, Taken | Refused | Later)
+    answer = parse_response(status, {"Retry-After": retry_after, "Date": retry_after}, body, 0.0)
+    assert isinstance(answer, Accepted | Rejected | Retry)
 
 
 def test_retry_after_is_a_number_or_a_date_by_the_collectors_own_clock() -> None:
@@ -64,7 +64,7 @@ def test_retry_after_is_a_number_or_a_date_by_the_collectors_own_clock() -> None
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_patience_grows_to_half_a_minute_and_starts_over_after_a_success(chance: float) -> None:
-    patience = Patience(lambda: chance)
+    patience = Backoff(lambda: chance)
     waits = [patience.wait_seconds() for _ in range(20)]
     assert waits == sorted(waits)
     assert 0.5 <= waits[0] <= 1
@@ -75,28 +75,28 @@ def test_patience_grows_to_half_a_minute_and_starts_over_after_a_success(chance:
 
 @given(st.floats(0, 1, exclude_max=True), st.floats(0, 900))
 def test_never_sooner_than_asked(chance: float, asked: float) -> None:
-    patience = Patience(lambda: chance)
+    patience = Backoff(lambda: chance)
     assert all(asked <= patience.wait_seconds(asked) <= max(asked, 30) * 1.25 for _ in range(10))
 
 
 def test_what_needs_attention_is_tried_slowly_in_the_end() -> None:
-    patience = Patience(lambda: 0.0)
+    patience = Backoff(lambda: 0.0)
     waits = [patience.wait_seconds(needs_attention=True) for _ in range(8)]
     assert waits == [1, 2, 4, 8, 15, 30, 120, 120]
 
 
 def test_no_two_nodes_come_back_in_the_same_instant() -> None:
-    assert len({Patience().wait_seconds() for _ in range(20)}) == 20
+    assert len({Backoff().wait_seconds() for _ in range(20)}) == 20
 
 
 def test_the_offset_is_the_median_of_the_last_quick_answers() -> None:
     clock = ClockOffset()
     assert clock.seconds is None
-    clock.learn(server_time=1010.0, answered_at=1000.0, took_seconds=30.0)
+    clock.update(server_time=1010.0, answered_at=1000.0, took_seconds=30.0)
     assert clock.seconds is None, "a slow answer says little"
     for error in (0.0, 0.1, -0.1, 0.2, 500.0):
-        clock.learn(server_time=1010.0 + error, answered_at=1000.05, took_seconds=0.1)
+        clock.update(server_time=1010.0 + error, answered_at=1000.05, took_seconds=0.1)
     assert clock.seconds == pytest.approx(10.1)
     for _ in range(5):
-        clock.learn(server_time=1000.0, answered_at=1000.0, took_seconds=0.0)
+        clock.update(server_time=1000.0, answered_at=1000.0, took_seconds=0.0)
     assert clock.seconds == 0.0

@@ -12,9 +12,9 @@ from aiohttp import web
 
 from agent.config import DeliveryConfig, SpoolConfig
 from agent.delivery import sender as deliver
-from agent.delivery.sender import Outbox
+from agent.delivery.sender import ReportSender
 from agent.delivery.spool import Spool
-from tests.agent.receiver import Receiver, receiving, status, taken
+from tests.agent.fake_collector import FakeCollector, accept, serving_reports, status
 from tests.waiting import until
 from wire.messages import MAX_BATCH, NodeState, Receipt, Report, encode
 from wire.resources import Quantities
@@ -49,22 +49,22 @@ def waits() -> Waits:
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[tuple[Receiver, DeliveryConfig]]:
-    receiver = Receiver()
-    async with receiving(receiver) as settings:
+async def receiver() -> AsyncIterator[tuple[FakeCollector, DeliveryConfig]]:
+    receiver = FakeCollector()
+    async with serving_reports(receiver) as settings:
         yield receiver, settings
 
 
 @asynccontextmanager
-async def sending(outbox: Outbox) -> AsyncIterator[None]:
-    task = asyncio.create_task(outbox.run())
+async def sending(sender: ReportSender) -> AsyncIterator[None]:
+    task = asyncio.create_task(sender.run())
     try:
         yield
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await outbox.close()
+        await sender.close()
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -75,58 +75,58 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_reports_arrive_in_order_in_batches_and_are_counted(
-    receiver: tuple[Receiver, DeliveryConfig], tmp_path: Path
+    receiver: tuple[FakeCollector, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    outbox = Outbox(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
+    sender = ReportSender(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
     for sequence in range(1, 251):
-        outbox.offer(report(sequence))
-    await until(lambda: len(outbox) == 250)
-    async with sending(outbox):
-        await until(lambda: outbox.delivered == 250)
-        assert len(outbox) == 0
+        sender.enqueue(report(sequence))
+    await until(lambda: len(sender) == 250)
+    async with sending(sender):
+        await until(lambda: sender.delivered == 250)
+        assert len(sender) == 0
     assert [each for batch in collector.batches for each in batch] == list(range(1, 251))
     assert max(map(len, collector.batches)) == MAX_BATCH
-    assert outbox.dropped == 0
-    assert outbox.gap is None
+    assert sender.dropped == 0
+    assert sender.gap is None
 
 
 async def test_a_report_goes_at_once_while_nothing_else_waits(
-    receiver: tuple[Receiver, DeliveryConfig],
+    receiver: tuple[FakeCollector, DeliveryConfig],
 ) -> None:
     collector, settings = receiver
-    outbox = Outbox(settings, MEMORY)
-    async with sending(outbox):
+    sender = ReportSender(settings, MEMORY)
+    async with sending(sender):
         for sequence in range(1, 6):
-            outbox.offer(report(sequence))
-            await until(lambda expected=sequence: outbox.delivered == expected)  # type: ignore[misc]
+            sender.enqueue(report(sequence))
+            await until(lambda expected=sequence: sender.delivered == expected)  # type: ignore[misc]
     assert collector.batches == [[1], [2], [3], [4], [5]]
 
 
 async def test_a_batch_is_bounded_by_its_bytes_too(
-    receiver: tuple[Receiver, DeliveryConfig], monkeypatch: pytest.MonkeyPatch
+    receiver: tuple[FakeCollector, DeliveryConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collector, settings = receiver
     monkeypatch.setattr(deliver, "_BATCH_BYTES", 3 * len(encode(report(1))))
-    outbox = Outbox(settings, MEMORY)
+    sender = ReportSender(settings, MEMORY)
     for sequence in range(1, 8):
-        outbox.offer(report(sequence))
-    async with sending(outbox):
-        await until(lambda: outbox.delivered == 7)
+        sender.enqueue(report(sequence))
+    async with sending(sender):
+        await until(lambda: sender.delivered == 7)
     assert collector.batches == [[1, 2, 3], [4, 5, 6], [7]]
 
 
 async def test_little_is_on_the_wire_one_connection_packed_bodies_few_headers(
-    receiver: tuple[Receiver, DeliveryConfig],
+    receiver: tuple[FakeCollector, DeliveryConfig],
 ) -> None:
     collector, settings = receiver
-    outbox = Outbox(settings, MEMORY)
-    async with sending(outbox):
+    sender = ReportSender(settings, MEMORY)
+    async with sending(sender):
         for sequence in range(1, 21):
-            outbox.offer(report(sequence))
-        await until(lambda: outbox.delivered == 20)
-        outbox.offer(Report(node="n", boot="b", sequence=21, at=1.0))
-        await until(lambda: outbox.delivered == 21)
+            sender.enqueue(report(sequence))
+        await until(lambda: sender.delivered == 20)
+        sender.enqueue(Report(node="n", boot="b", sequence=21, at=1.0))
+        await until(lambda: sender.delivered == 21)
     assert len({request.transport for request in collector.requests}) == 1
     assert max(len(request.headers) for request in collector.requests) == 5
     beacon = collector.requests[-1]
@@ -137,17 +137,17 @@ async def test_little_is_on_the_wire_one_connection_packed_bodies_few_headers(
 
 
 async def test_what_an_earlier_run_left_behind_goes_first_with_its_own_keys(
-    receiver: tuple[Receiver, DeliveryConfig], tmp_path: Path
+    receiver: tuple[FakeCollector, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
     spool = SpoolConfig(path=str(tmp_path / "spool.db"))
-    earlier = Outbox(DeliveryConfig(url="http://127.0.0.1:1"), spool)
+    earlier = ReportSender(DeliveryConfig(url="http://127.0.0.1:1"), spool)
     for sequence in range(1, 4):
-        earlier.offer(report(sequence, boot="earlier"))
+        earlier.enqueue(report(sequence, boot="earlier"))
     await earlier.close()
 
-    later = Outbox(settings, spool)
-    later.offer(report(1, boot="later"))
+    later = ReportSender(settings, spool)
+    later.enqueue(report(1, boot="later"))
     async with sending(later):
         await until(lambda: later.delivered == 4)
     assert list(collector.reports) == [
@@ -163,16 +163,16 @@ async def test_what_an_earlier_run_left_behind_goes_first_with_its_own_keys(
 
 @pytest.mark.parametrize("code", [500, 503, 429, 408, 302, 401, 403, 404, 405])
 async def test_what_may_pass_is_tried_again_until_it_is_taken_and_said_once(
-    code: int, receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
+    code: int, receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
     collector.answers = [status(code)] * 30
-    outbox = Outbox(settings, MEMORY, sleep=waits)
-    outbox.offer(report(1))
-    async with sending(outbox):
-        await until(lambda: outbox.delivered == 1)
+    sender = ReportSender(settings, MEMORY, sleep=waits)
+    sender.enqueue(report(1))
+    async with sending(sender):
+        await until(lambda: sender.delivered == 1)
     assert collector.batches == [[1]] * 31
-    assert outbox.dropped == 0
+    assert sender.dropped == 0
     assert len(waits.seconds) == 30
     assert 0.5 <= waits.seconds[0] <= 1
     assert 15 <= waits.seconds[-1] <= 120
@@ -181,41 +181,41 @@ async def test_what_may_pass_is_tried_again_until_it_is_taken_and_said_once(
 
 
 async def test_an_answer_that_is_no_receipt_is_no_acknowledgement(
-    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
     collector.answers = [lambda _: web.Response(text="<html>some other service</html>")]
-    outbox = Outbox(settings, MEMORY, sleep=waits)
-    outbox.offer(report(1))
-    async with sending(outbox):
-        await until(lambda: outbox.delivered == 1)
+    sender = ReportSender(settings, MEMORY, sleep=waits)
+    sender.enqueue(report(1))
+    async with sending(sender):
+        await until(lambda: sender.delivered == 1)
     assert collector.batches == [[1], [1]]
     assert "check that collector.url leads to a collector" in lines(caplog)[0]
 
 
-async def test_retry_after_is_honoured(receiver: tuple[Receiver, DeliveryConfig], waits: Waits) -> None:
+async def test_retry_after_is_honoured(receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits) -> None:
     collector, settings = receiver
     in_a_minute = {"Retry-After": formatdate(60, usegmt=True), "Date": formatdate(0, usegmt=True)}
     collector.answers = [status(429, **{"Retry-After": "77"}), status(503, **in_a_minute)]
-    outbox = Outbox(settings, MEMORY, sleep=waits)
-    outbox.offer(report(1))
-    async with sending(outbox):
-        await until(lambda: outbox.delivered == 1)
+    sender = ReportSender(settings, MEMORY, sleep=waits)
+    sender.enqueue(report(1))
+    async with sending(sender):
+        await until(lambda: sender.delivered == 1)
     assert 77 <= waits.seconds[0] <= 77 * 1.25
     assert 60 <= waits.seconds[1] <= 60 * 1.25
 
 
 async def test_one_bad_report_does_not_take_good_ones_with_it(
-    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
-    collector.otherwise = lambda batch: status(400)(batch) if 37 in batch else taken(batch)
-    outbox = Outbox(settings, MEMORY, sleep=waits)
+    collector.otherwise = lambda batch: status(400)(batch) if 37 in batch else accept(batch)
+    sender = ReportSender(settings, MEMORY, sleep=waits)
     for sequence in range(1, 101):
-        outbox.offer(report(sequence))
-    async with sending(outbox):
-        await until(lambda: outbox.delivered + outbox.dropped == 100)
-    assert (outbox.delivered, outbox.dropped) == (99, 1)
+        sender.enqueue(report(sequence))
+    async with sending(sender):
+        await until(lambda: sender.delivered + sender.dropped == 100)
+    assert (sender.delivered, sender.dropped) == (99, 1)
     assert collector.sequences("b") == [each for each in range(1, 101) if each != 37]
     assert len(collector.batches) < 25
     (line,) = lines(caplog)
@@ -223,21 +223,21 @@ async def test_one_bad_report_does_not_take_good_ones_with_it(
 
 
 async def test_a_collector_that_takes_no_report_at_all_does_not_empty_the_spool_in_a_moment(
-    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
     collector.otherwise = status(400)
-    outbox = Outbox(settings, MEMORY, sleep=waits)
+    sender = ReportSender(settings, MEMORY, sleep=waits)
     for sequence in range(1, 101):
-        outbox.offer(report(sequence))
-    async with sending(outbox):
-        await until(lambda: outbox.dropped >= 20)
+        sender.enqueue(report(sequence))
+    async with sending(sender):
+        await until(lambda: sender.dropped >= 20)
         assert sum(waits.seconds) > 200
         assert len(lines(caplog)) == 1
 
 
 async def test_a_connection_that_the_collector_closed_meanwhile_is_not_worth_a_word(
-    receiver: tuple[Receiver, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
+    receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
 
@@ -248,47 +248,47 @@ async def test_a_connection_that_the_collector_closed_meanwhile_is_not_worth_a_w
         return web.Response()
 
     collector.answers = [hang_up]
-    outbox = Outbox(settings, MEMORY, sleep=waits)
-    outbox.offer(report(1))
-    async with sending(outbox):
-        await until(lambda: outbox.delivered == 1)
+    sender = ReportSender(settings, MEMORY, sleep=waits)
+    sender.enqueue(report(1))
+    async with sending(sender):
+        await until(lambda: sender.delivered == 1)
     assert collector.times_taken == {("n", "b", 1): 2}, "it knows the report by its key"
     assert lines(caplog) == []
     assert waits.seconds == []
 
 
 async def test_the_collectors_clock_is_compared_with_this_nodes(
-    receiver: tuple[Receiver, DeliveryConfig],
+    receiver: tuple[FakeCollector, DeliveryConfig],
 ) -> None:
     collector, settings = receiver
     collector.otherwise = lambda batch: web.Response(
         body=encode(Receipt(taken=len(batch), known=0, refused=0, server_time=5012.5))
     )
-    outbox = Outbox(settings, MEMORY, wall=lambda: 5000.0, monotonic=lambda: 10.0)
-    assert outbox.clock_offset_seconds is None
-    outbox.offer(report(1))
-    async with sending(outbox):
-        await until(lambda: outbox.delivered == 1)
-    assert outbox.clock_offset_seconds == 12.5
+    sender = ReportSender(settings, MEMORY, wall=lambda: 5000.0, monotonic=lambda: 10.0)
+    assert sender.clock_offset_seconds is None
+    sender.enqueue(report(1))
+    async with sending(sender):
+        await until(lambda: sender.delivered == 1)
+    assert sender.clock_offset_seconds == 12.5
 
 
 async def test_a_collector_that_is_away_is_said_once_and_once_that_it_is_back(
     waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    collector = Receiver()
-    async with receiving(collector) as settings:
+    collector = FakeCollector()
+    async with serving_reports(collector) as settings:
         pass
-    outbox = Outbox(settings, MEMORY, sleep=waits)
-    outbox.offer(report(1))
-    async with sending(outbox):
+    sender = ReportSender(settings, MEMORY, sleep=waits)
+    sender.enqueue(report(1))
+    async with sending(sender):
         await until(lambda: len(waits.seconds) > 5)
-        async with receiving(collector, int(settings.url.rstrip("/").rpartition(":")[2])):
-            await until(lambda: outbox.delivered == 1)
-    said = [record.getMessage() for record in caplog.records if record.name == deliver.__name__]
-    assert len(said) == 2
-    assert "takes no reports: connection refused" in said[0]
-    assert "takes reports again" in said[1]
+        async with serving_reports(collector, int(settings.url.rstrip("/").rpartition(":")[2])):
+            await until(lambda: sender.delivered == 1)
+    body_text = [record.getMessage() for record in caplog.records if record.name == deliver.__name__]
+    assert len(body_text) == 2
+    assert "takes no reports: connection refused" in body_text[0]
+    assert "takes reports again" in body_text[1]
 
 
 # --- Never in the way ------------------------------------------------------------------------
@@ -306,50 +306,50 @@ async def test_a_disk_that_hangs_holds_up_nobody_and_costs_bounded_memory(
 
     monkeypatch.setattr(Spool, "add", hang)
     monkeypatch.setattr(deliver, "MEMORY_BYTES", 10_000)
-    outbox = Outbox(DeliveryConfig(), MEMORY)
+    sender = ReportSender(DeliveryConfig(), MEMORY)
     try:
         async with asyncio.timeout(5):
             for sequence in range(1, 1001):
-                outbox.offer(report(sequence))
+                sender.enqueue(report(sequence))
                 await asyncio.sleep(0)
         size = len(encode(report(1000)))
-        assert 10_000 / size - 2 < len(outbox) < 10_000 / size + 40
-        assert outbox.dropped == 1000 - len(outbox)
+        assert 10_000 / size - 2 < len(sender) < 10_000 / size + 40
+        assert sender.dropped == 1000 - len(sender)
     finally:
         works_again.set()
-    await until(lambda: len(outbox) == 0)
-    await outbox.close()
+    await until(lambda: len(sender) == 0)
+    await sender.close()
 
 
 async def test_offering_never_raises_not_even_too_late(tmp_path: Path) -> None:
-    outbox = Outbox(DeliveryConfig(url="http://127.0.0.1:1"), SpoolConfig(path=str(tmp_path)))
-    outbox.offer(report(1))
-    await outbox.close()
-    outbox.offer(report(2))
-    assert outbox.dropped == 1
+    sender = ReportSender(DeliveryConfig(url="http://127.0.0.1:1"), SpoolConfig(path=str(tmp_path)))
+    sender.enqueue(report(1))
+    await sender.close()
+    sender.enqueue(report(2))
+    assert sender.dropped == 1
 
 
 @pytest.mark.parametrize("order", ["closed while it runs", "closed after it was cancelled"])
 async def test_closing_sends_what_is_left(
-    order: str, receiver: tuple[Receiver, DeliveryConfig], tmp_path: Path
+    order: str, receiver: tuple[FakeCollector, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    outbox = Outbox(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
-    task = asyncio.create_task(outbox.run())
-    outbox.offer(report(1))
-    await until(lambda: outbox.delivered == 1)
+    sender = ReportSender(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
+    task = asyncio.create_task(sender.run())
+    sender.enqueue(report(1))
+    await until(lambda: sender.delivered == 1)
     for sequence in range(2, 301):
-        outbox.offer(report(sequence))
+        sender.enqueue(report(sequence))
     if order == "closed while it runs":
-        await outbox.close()
+        await sender.close()
         await asyncio.wait_for(task, 1)
     else:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await outbox.close()
+        await sender.close()
     assert collector.sequences("b") == list(range(1, 301))
-    assert len(outbox) == 0
+    assert len(sender) == 0
 
 
 async def test_closing_does_not_wait_for_a_collector_that_does_not_answer(tmp_path: Path) -> None:
@@ -365,14 +365,14 @@ async def test_closing_does_not_wait_for_a_collector_that_does_not_answer(tmp_pa
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     path = tmp_path / "spool.db"
-    outbox = Outbox(
+    sender = ReportSender(
         DeliveryConfig(url=f"http://127.0.0.1:{runner.addresses[0][1]}"), SpoolConfig(path=str(path))
     )
     for sequence in range(1, 6):
-        outbox.offer(report(sequence))
-    task = asyncio.create_task(outbox.run())
+        sender.enqueue(report(sequence))
+    task = asyncio.create_task(sender.run())
     async with asyncio.timeout(4):
-        await outbox.close()
+        await sender.close()
     await task
     never.set()
     await runner.cleanup()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from agent.delivery.sender import Outbox
-from tests.agent.receiver import Receiver, receiving
+from agent.delivery.sender import ReportSender
+from tests.agent.fake_collector import FakeCollector, serving_reports
 from tests.lab.parts import require
 from tests.lab.reaper import Reaper
 from tests.waiting import until
@@ -54,26 +54,26 @@ class Node:
     def __init__(self, collector: config.DeliveryConfig, path: Path) -> None:
         self.now = 0.0
         self.sequence = 0
-        self.outbox = Outbox(collector, config.SpoolConfig(path=str(path)), monotonic=lambda: self.now)
+        self.sender = ReportSender(collector, config.SpoolConfig(path=str(path)), monotonic=lambda: self.now)
 
     def lacks(self) -> str:
-        return self.outbox.gap.why if self.outbox.gap else ""
+        return self.sender.gap.why if self.sender.gap else ""
 
-    async def say(self, times: int = 1) -> None:
+    async def report(self, times: int = 1) -> None:
         for _ in range(times):
             self.now += 3.0
             self.sequence += 1
-            self.outbox.offer(report(self.sequence))
-            await until(lambda: self.outbox._unstored == 0)
+            self.sender.enqueue(report(self.sequence))
+            await until(lambda: self.sender._writing_count == 0)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "agent.delivery.spool"]
 
 
-async def delivered(node: Node, receiver: Receiver) -> None:
+async def delivered(node: Node, receiver: FakeCollector) -> None:
     """Everything that was said has come, in order, once."""
-    await until(lambda: len(node.outbox) == 0)
+    await until(lambda: len(node.sender) == 0)
     assert receiver.sequences("b") == list(range(1, node.sequence + 1))
 
 
@@ -81,42 +81,42 @@ async def test_a_disk_that_fills_up_and_has_room_again(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    receiver = Receiver()
-    async with receiving(receiver) as settings:
+    receiver = FakeCollector()
+    async with serving_reports(receiver) as settings:
         node = Node(settings, small_disk / "spool.db")
-        await node.say(5)
+        await node.report(5)
         ballast = fill(small_disk)
-        await node.say(50)
+        await node.report(50)
         assert "the disk is full" in node.lacks()
-        assert len(node.outbox) == 55
+        assert len(node.sender) == 55
         assert len(lines(caplog)) == 1
 
         ballast.unlink()
-        await node.say(20)
+        await node.report(20)
         assert not node.lacks()
         assert len(lines(caplog)) == 2
         assert "works again" in lines(caplog)[1]
-        sending = asyncio.create_task(node.outbox.run())
+        sending = asyncio.create_task(node.sender.run())
         await delivered(node, receiver)
-        await node.outbox.close()
+        await node.sender.close()
         await sending
 
 
 async def test_reports_go_on_past_a_disk_that_stays_full(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    receiver = Receiver()
-    async with receiving(receiver) as settings:
+    receiver = FakeCollector()
+    async with serving_reports(receiver) as settings:
         node = Node(settings, small_disk / "spool.db")
-        await node.say(20)
+        await node.report(20)
         fill(small_disk)
-        await node.say(20)
-        sending = asyncio.create_task(node.outbox.run())
+        await node.report(20)
+        sending = asyncio.create_task(node.sender.run())
         await delivered(node, receiver)
-        await node.say(50)
+        await node.report(50)
         await delivered(node, receiver)
         assert all(times == 1 for times in receiver.times_taken.values()), "also what could not be deleted"
-        await node.outbox.close()
+        await node.sender.close()
         await sending
     assert 1 <= len(lines(caplog)) <= 2
 
@@ -124,17 +124,17 @@ async def test_reports_go_on_past_a_disk_that_stays_full(
 async def test_a_spool_that_filled_the_disk_itself_uses_it_again_when_it_was_emptied(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    receiver = Receiver()
-    async with receiving(receiver) as settings:
+    receiver = FakeCollector()
+    async with serving_reports(receiver) as settings:
         node = Node(settings, small_disk / "spool.db")
-        await node.say(1000)
+        await node.report(1000)
         assert node.lacks()
-        sending = asyncio.create_task(node.outbox.run())
+        sending = asyncio.create_task(node.sender.run())
         await delivered(node, receiver)
-        await node.say(20)
+        await node.report(20)
         assert not node.lacks()
         await delivered(node, receiver)
-        await node.outbox.close()
+        await node.sender.close()
         await sending
     assert len(lines(caplog)) == 1
 
@@ -142,27 +142,27 @@ async def test_a_spool_that_filled_the_disk_itself_uses_it_again_when_it_was_emp
 async def test_a_disk_that_becomes_read_only_and_is_mended(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    receiver = Receiver()
-    async with receiving(receiver) as settings:
+    receiver = FakeCollector()
+    async with serving_reports(receiver) as settings:
         path = small_disk / "spool.db"
         before = Node(settings, path)
-        await before.say(3)
+        await before.report(3)
         # It dies here, holding the file open no longer.
-        await before.outbox._on_disk(before.outbox._spool.close)
+        await before.sender._on_disk(before.sender._spool.close)
         remount(small_disk, "ro")
         node = Node(settings, path)
         node.sequence = 3
-        await node.say(3)
+        await node.report(3)
         assert node.lacks()
         assert len(lines(caplog)) == 1
         remount(small_disk, "rw")
-        await node.say(20)
+        await node.report(20)
         assert not node.lacks()
-        sending = asyncio.create_task(node.outbox.run())
+        sending = asyncio.create_task(node.sender.run())
         await delivered(node, receiver)
-        await node.outbox.close()
+        await node.sender.close()
         await sending
-        before.outbox._disk.shutdown()
+        before.sender._disk.shutdown()
     assert len(lines(caplog)) == 1
 
 
@@ -170,13 +170,13 @@ async def test_a_folder_that_may_not_be_written_is_said_with_its_path(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     remount(small_disk, "ro")
-    receiver = Receiver()
-    async with receiving(receiver) as settings:
+    receiver = FakeCollector()
+    async with serving_reports(receiver) as settings:
         node = Node(settings, small_disk / "deep" / "down" / "spool.db")
-        await node.say(3)
-        sending = asyncio.create_task(node.outbox.run())
+        await node.report(3)
+        sending = asyncio.create_task(node.sender.run())
         await delivered(node, receiver)
-        await node.outbox.close()
+        await node.sender.close()
         await sending
     (line,) = lines(caplog)
     assert "spool.db" in line

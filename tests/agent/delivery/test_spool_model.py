@@ -62,13 +62,13 @@ class SpoolMachine(RuleBasedStateMachine):
             assert len(gone) == dropped
             self.expected = [body for body in self.expected if body in kept]
 
-    @rule(most=st.sampled_from([1, 3, 100]), most_bytes=st.sampled_from([1, 10_000, 1 << 20]))
-    def lend(self, most: int, most_bytes: int) -> None:
-        self.lent = self.spool.first(most, most_bytes)
-        assert len(self.lent) <= most
+    @rule(max_count=st.sampled_from([1, 3, 100]), max_bytes=st.sampled_from([1, 10_000, 1 << 20]))
+    def lend(self, max_count: int, max_bytes: int) -> None:
+        self.lent = self.spool.first(max_count, max_bytes)
+        assert len(self.lent) <= max_count
         assert bool(self.lent) == bool(self.expected)
         assert [entry.body for entry in self.lent] == self.expected[: len(self.lent)]
-        assert len(self.lent) <= 1 or sum(len(entry.body) for entry in self.lent) <= most_bytes
+        assert len(self.lent) <= 1 or sum(len(entry.body) for entry in self.lent) <= max_bytes
 
     @rule()
     def remove(self) -> None:

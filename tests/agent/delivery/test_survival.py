@@ -14,8 +14,8 @@ from aiohttp import web
 from collector.config import CollectorConfig, HistoryConfig
 from collector.config import HttpConfig as CollectorHttp
 from collector.main import running
-from tests.agent.receiver import Receiver, receiving, status, taken
-from tests.agent.speaking import said
+from tests.agent.fake_collector import FakeCollector, accept, serving_reports, status
+from tests.agent.reporting_process import reports_of
 from tests.processes import free_port
 
 TICKS = 1200  # an hour of samples
@@ -27,7 +27,7 @@ async def speaking(
     spool: Path, url: str, boot: str, first_tick: int, last_tick: int
 ) -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.agent.speaking"),
+        *(sys.executable, "-m", "tests.agent.reporting_process"),
         *(str(spool), url, boot, str(first_tick), str(last_tick)),
         stdout=PIPE,
     )
@@ -97,19 +97,19 @@ async def test_after_an_hour_without_the_collector_every_report_is_there_exactly
     )
     for boot, (first_tick, at_least) in boots.items():
         came = [(sequence, at) for of, sequence, at in rows if of == boot]
-        expected = [(report.sequence, report.at) for _, report in said(boot, first_tick, TICKS)]
+        expected = [(report.sequence, report.at) for _, report in reports_of(boot, first_tick, TICKS)]
         assert len(came) >= at_least, "what was stored is not lost"
         assert came == expected[: len(came)], "in order, without a hole, each once"
-    last = [report for _, report in said("last", boots["last"][0], TICKS)]
+    last = [report for _, report in reports_of("last", boots["last"][0], TICKS)]
     assert len([boot for boot, _, _ in rows if boot == "last"]) == len(last)
     assert len(rows) > 100
 
 
 async def test_an_agent_killed_while_it_delivers_begins_again_where_it_was(tmp_path: Path) -> None:
     spool = tmp_path / "spool.db"
-    expected = [report for _, report in said("only", 0, TICKS)]
-    receiver = Receiver()
-    async with receiving(receiver) as settings:
+    expected = [report for _, report in reports_of("only", 0, TICKS)]
+    receiver = FakeCollector()
+    async with serving_reports(receiver) as settings:
         receiver.otherwise = status(503)
         async with speaking(spool, settings.url, "only", 0, TICKS) as process:
             for _ in expected:
@@ -120,7 +120,7 @@ async def test_an_agent_killed_while_it_delivers_begins_again_where_it_was(tmp_p
                 # Its receipt will never be read.
                 if len(receiver.reports) > 30:
                     victim.kill()
-                return taken(sequences)
+                return accept(sequences)
 
             def small_batches_only(sequences: list[int]) -> web.Response:
                 return take_some_and_kill(sequences) if len(sequences) <= 13 else status(413)(sequences)
@@ -130,7 +130,7 @@ async def test_an_agent_killed_while_it_delivers_begins_again_where_it_was(tmp_p
             assert process.returncode == -9
         assert 30 < len(receiver.reports) < len(expected)
 
-        receiver.otherwise = taken
+        receiver.otherwise = accept
         async with speaking(spool, settings.url, "next", TICKS, TICKS) as process:
             await process.communicate()
             assert process.returncode == 0

@@ -4,12 +4,12 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.config import DeliveryConfig, SpoolConfig
-from agent.delivery.sender import Outbox
+from agent.delivery.sender import ReportSender
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION, AgentMetrics
 from agent.exposition.state import AgentState
-from agent.sampling.node_sample import ContainerPicture, Picture
-from agent.sampling.rates import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
 from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
@@ -17,10 +17,10 @@ from wire.resources import Quantities, Resource
 Scrape = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
-def container(name: str) -> ContainerPicture:
+def container(name: str) -> ContainerSample:
     """A container of which everything is known, each number another one."""
-    return ContainerPicture(
-        sample=ContainerSample(
+    return ContainerSample(
+        rates=ContainerRates(
             id=f"id-of-{name}",
             runtime="docker",
             pod="1b4e28ba",
@@ -44,11 +44,11 @@ def container(name: str) -> ContainerPicture:
     )
 
 
-def picture(*containers: ContainerPicture) -> Picture:
+def sample(*containers: ContainerSample) -> NodeSample:
     """The same of a node."""
-    return Picture(
+    return NodeSample(
         monotonic_seconds=1.0,
-        sample=Sample(
+        rates=HostRates(
             unix_seconds=1.0,
             interval_seconds=3.0,
             used=Quantities(1.0, 201, 202.0, 203.0),
@@ -64,7 +64,7 @@ def picture(*containers: ContainerPicture) -> Picture:
             disk_operations_per_second=211.0,
             disk_busy_ratio=0.875,
             oom_kills_total=212,
-            containers=tuple(each.sample for each in containers),
+            containers=tuple(each.rates for each in containers),
         ),
         power=NodePower(213.0, 214.0, 215.0, PowerSource.PRIOR, 0.375, 216.0),
         containers=containers,
@@ -72,23 +72,23 @@ def picture(*containers: ContainerPicture) -> Picture:
     )
 
 
-def scrape(shown: Picture | None, *alerts: Alert) -> Scrape:
-    state = AgentState(Outbox(DeliveryConfig(), SpoolConfig(path="")))
-    state.picture = shown
+def scrape(shown: NodeSample | None, *alerts: Alert) -> Scrape:
+    state = AgentState(ReportSender(DeliveryConfig(), SpoolConfig(path="")))
+    state.sample = shown
     for alert in alerts:
         state.note(alert)
     text = generate_latest(AgentMetrics(state).registry).decode()
     return {
         family.name: {
-            tuple(sorted(sample.labels.items())): sample.value
-            for sample in family.samples
-            if not sample.name.endswith("_created")
+            tuple(sorted(rates.labels.items())): rates.value
+            for rates in family.samples
+            if not rates.name.endswith("_created")
         }
         for family in text_string_to_metric_families(text)
     }
 
 
-def names(shown: Picture | None) -> set[str]:
+def names(shown: NodeSample | None) -> set[str]:
     return {
         dict(labels)["name"]
         for series in scrape(shown).values()
@@ -107,13 +107,13 @@ def without_labels(series: Scrape, prefix: str) -> dict[str, float]:
 
 
 def test_every_container_is_there_and_one_that_is_gone_leaves_nothing() -> None:
-    assert names(picture(container("web"), container("db"))) == {"web", "db"}
-    assert names(picture(container("db"))) == {"db"}
+    assert names(sample(container("web"), container("db"))) == {"web", "db"}
+    assert names(sample(container("db"))) == {"db"}
     assert names(None) == set()
 
 
 def test_every_number_of_a_container_stands_where_the_catalogue_says() -> None:
-    assert without_labels(scrape(picture(container("web"))), "wattpack_container_") == {
+    assert without_labels(scrape(sample(container("web"))), "wattpack_container_") == {
         "info": 1.0,
         "restarts": 116.0,
         "cpu_seconds": 101.0,
@@ -140,7 +140,7 @@ def test_every_number_of_a_container_stands_where_the_catalogue_says() -> None:
 
 
 def test_every_number_of_the_node_does_too() -> None:
-    assert without_labels(scrape(picture()), "wattpack_node_") == {
+    assert without_labels(scrape(sample()), "wattpack_node_") == {
         "power_watts": 213.0,
         "power_error_ratio": 0.375,
         "power_idle_watts": 214.0,
@@ -167,7 +167,7 @@ def test_every_number_of_the_node_does_too() -> None:
 
 
 def test_labels_say_what_a_number_is_of() -> None:
-    series = scrape(picture(container("web")))
+    series = scrape(sample(container("web")))
     (info,) = series["wattpack_container_info"]
     assert dict(info) == {
         "id": "id-of-web",
@@ -202,11 +202,11 @@ def test_a_bottleneck_is_shown_while_it_lasts() -> None:
 
 
 def test_what_is_not_known_has_no_series() -> None:
-    unknown = ContainerPicture(
-        ContainerSample("id", "docker", 1.0, Quantities(), Quantities(), Pressure()), ContainerInfo("web")
+    unknown = ContainerSample(
+        ContainerRates("id", "docker", 1.0, Quantities(), Quantities(), Pressure()), ContainerInfo("web")
     )
     bare = replace(
-        picture(unknown), sample=Sample(1.0, 3.0, Quantities(), Quantities(), Pressure()), power=None
+        sample(unknown), rates=HostRates(1.0, 3.0, Quantities(), Quantities(), Pressure()), power=None
     )
     series = scrape(bare)
     assert {name for name in series if name.startswith("wattpack_container_") and series[name]} == {
@@ -220,18 +220,18 @@ def test_what_is_not_known_has_no_series() -> None:
 def test_everything_exposed_is_in_the_catalogue() -> None:
     tables = [getattr(catalogue, name) for name in catalogue.__all__]
     known = {spec.name.removesuffix("_total") for specs in tables for spec in specs}
-    exposed = {name for name in scrape(picture(container("web"))) if not name.startswith("process_")}
+    exposed = {name for name in scrape(sample(container("web"))) if not name.startswith("process_")}
     assert {name.removesuffix("_created") for name in exposed} == known | {PASS_DURATION[0]}
 
 
 def test_a_container_costs_no_more_than_twenty_five_series() -> None:
-    def count(shown: Picture) -> int:
+    def count(shown: NodeSample) -> int:
         return sum(len(series) for series in scrape(shown).values())
 
-    assert count(picture(container("web"), container("db"))) - count(picture(container("web"))) <= 25
+    assert count(sample(container("web"), container("db"))) - count(sample(container("web"))) <= 25
 
 
 def test_hostile_names_do_not_break_the_exposition() -> None:
     evil = 'a"} 1\nwattpack_evil 1\n\\'
-    assert names(picture(container(evil))) == {evil}
-    assert "wattpack_evil" not in scrape(picture(container(evil)))
+    assert names(sample(container(evil))) == {evil}
+    assert "wattpack_evil" not in scrape(sample(container(evil)))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.reporting.lifecycle import Chronicle, Happenings
+from agent.reporting.lifecycle import ContainerChanges, ContainerTracker
 from agent.sources.docker import ContainerInfo, RuntimeEvent
-from tests.agent.pictures import UNIX_SECONDS, Clock, Seen, die, oom, picture, start
+from tests.agent.samples import UNIX_SECONDS, Clock, Container, die, node_sample, oom, start
 from wire.messages import Event, EventKind
 
 STARTED, STOPPED, DIED, OUT_OF_MEMORY = (
@@ -22,17 +22,17 @@ STARTED, STOPPED, DIED, OUT_OF_MEMORY = (
 class Story:
     """A node on which time passes tick by tick."""
 
-    def __init__(self, **there: Seen) -> None:
+    def __init__(self, **there: Container) -> None:
         self.clock = Clock()
-        self.chronicle = Chronicle()
-        self.happened = self.chronicle.witness(picture(self.clock, there), ())
-        self.events: list[Event] = list(self.happened.events)
+        self.chronicle = ContainerTracker()
+        self.changes = self.chronicle.update(node_sample(self.clock, there), ())
+        self.events: list[Event] = list(self.changes.events)
 
-    def tick(self, seen: dict[str, Seen], *events: RuntimeEvent) -> Happenings:
+    def tick(self, seen: dict[str, Container], *events: RuntimeEvent) -> ContainerChanges:
         """One tick on; `events` are made after the clock was advanced by `next`."""
-        self.happened = self.chronicle.witness(picture(self.clock, seen), events)
-        self.events += self.happened.events
-        return self.happened
+        self.changes = self.chronicle.update(node_sample(self.clock, seen), events)
+        self.events += self.changes.events
+        return self.changes
 
     def next(self, seconds: float = 3.0) -> Clock:
         self.clock.advance(seconds)
@@ -51,68 +51,68 @@ def kinds(events: Sequence[Event]) -> list[EventKind]:
 
 
 def test_those_that_have_been_there_all_along_did_not_start() -> None:
-    story = Story(a=Seen(), b=Seen())
-    assert story.happened == Happenings(begun=("a", "b"))
+    story = Story(a=Container(), b=Container())
+    assert story.changes == ContainerChanges(started=("a", "b"))
     story.next()
-    assert story.tick({"a": Seen(), "b": Seen()}) == Happenings()
+    assert story.tick({"a": Container(), "b": Container()}) == ContainerChanges()
 
 
 def test_without_a_runtime_a_start_is_told_when_it_is_first_seen() -> None:
     story = Story()
     clock = story.next()
-    assert story.tick({"a" * 64: Seen()}) == Happenings(
-        events=(Event(STARTED, clock.unix_seconds, "a" * 64, "a" * 12),), begun=("a" * 64,)
+    assert story.tick({"a" * 64: Container()}) == ContainerChanges(
+        events=(Event(STARTED, clock.unix_seconds, "a" * 64, "a" * 12),), started=("a" * 64,)
     )
 
 
 def test_a_start_that_both_tell_in_the_same_tick_is_told_once_with_its_startup_time() -> None:
     story = Story()
     clock = story.next()
-    happened = story.tick({"a": Seen()}, start("a", clock, startup=0.7))
-    assert happened.begun == ("a",)
-    assert happened.events == (Event(STARTED, clock.unix_seconds - 1, "a", "the-a", startup_seconds=0.7),)
+    changes = story.tick({"a": Container()}, start("a", clock, startup=0.7))
+    assert changes.started == ("a",)
+    assert changes.events == (Event(STARTED, clock.unix_seconds - 1, "a", "the-a", startup_seconds=0.7),)
     story.next()
-    assert story.tick({"a": Seen()}) == Happenings()
+    assert story.tick({"a": Container()}) == ContainerChanges()
 
 
 def test_a_start_that_is_announced_before_it_is_seen_is_told_at_once() -> None:
     story = Story()
     clock = story.next()
-    happened = story.tick({}, start("a", clock))
-    assert kinds(happened.events) == [STARTED]
-    assert happened.begun == ()
+    changes = story.tick({}, start("a", clock))
+    assert kinds(changes.events) == [STARTED]
+    assert changes.started == ()
     story.next()
-    assert story.tick({"a": Seen()}) == Happenings(begun=("a",))
+    assert story.tick({"a": Container()}) == ContainerChanges(started=("a",))
 
 
 def test_a_start_that_is_seen_before_it_is_announced_waits_a_tick_for_the_runtime() -> None:
     story = Story()
     story.tick({}, start("other", story.next()), die("other", story.clock))
     story.next()
-    happened = story.tick({"a": Seen()})
-    assert happened == Happenings(begun=("a",))
+    changes = story.tick({"a": Container()})
+    assert changes == ContainerChanges(started=("a",))
     clock = story.next()
-    happened = story.tick({"a": Seen()}, start("a", clock, ago_seconds=2.9, startup=0.4))
-    assert [(event.kind, event.startup_seconds) for event in happened.events] == [(STARTED, 0.4)]
+    changes = story.tick({"a": Container()}, start("a", clock, ago_seconds=2.9, startup=0.4))
+    assert [(event.kind, event.startup_seconds) for event in changes.events] == [(STARTED, 0.4)]
     story.next()
-    assert story.tick({"a": Seen()}) == Happenings()
+    assert story.tick({"a": Container()}) == ContainerChanges()
 
 
 def test_a_start_that_the_runtime_never_tells_is_told_a_tick_after_it_was_seen() -> None:
     story = Story()
     story.tick({}, start("other", story.next()), die("other", story.clock))
     seen_at = story.next().unix_seconds
-    assert story.tick({"a": Seen()}).events == ()
+    assert story.tick({"a": Container()}).events == ()
     story.next()
-    assert story.tick({"a": Seen()}).events == (Event(STARTED, seen_at, "a", "a"),)
+    assert story.tick({"a": Container()}).events == (Event(STARTED, seen_at, "a", "a"),)
     story.next()
-    assert story.tick({"a": Seen()}, start("a", story.clock)).events == ()
+    assert story.tick({"a": Container()}, start("a", story.clock)).events == ()
 
 
 def test_a_startup_time_that_a_clock_made_negative_is_none_at_all() -> None:
     story = Story()
-    happened = story.tick({}, start("a", story.next(), startup=-3599.5))
-    assert happened.events[0].startup_seconds == 0.0
+    changes = story.tick({}, start("a", story.next(), startup=-3599.5))
+    assert changes.events[0].startup_seconds == 0.0
 
 
 # --- Ends -----------------------------------------------------------------------------------
@@ -122,34 +122,34 @@ def test_a_startup_time_that_a_clock_made_negative_is_none_at_all() -> None:
 def test_an_end_that_both_tell_in_the_same_tick_is_told_once_with_its_status(
     code: int | None, kind: EventKind
 ) -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     clock = story.next()
-    happened = story.tick({}, die("a", clock, code=code))
-    assert happened.gone == ("a",)
-    assert [(event.kind, event.exit_code, event.at) for event in happened.events] == [
+    changes = story.tick({}, die("a", clock, code=code))
+    assert changes.gone == ("a",)
+    assert [(event.kind, event.exit_code, event.at) for event in changes.events] == [
         (kind, code, clock.unix_seconds - 0.5)
     ]
     story.next()
-    assert story.tick({}) == Happenings()
+    assert story.tick({}) == ContainerChanges()
 
 
 def test_an_end_that_is_told_before_the_control_group_is_gone_is_told_once() -> None:
-    story = Story(a=Seen())
-    happened = story.tick({"a": Seen()}, die("a", story.next(), code=1))
-    assert happened.gone == ("a",)
-    assert happened.begun == ()
-    assert kinds(happened.events) == [DIED]
+    story = Story(a=Container())
+    changes = story.tick({"a": Container()}, die("a", story.next(), code=1))
+    assert changes.gone == ("a",)
+    assert changes.started == ()
+    assert kinds(changes.events) == [DIED]
     story.next()
-    assert story.tick({}) == Happenings()
+    assert story.tick({}) == ContainerChanges()
 
 
 def test_an_end_that_is_seen_first_waits_a_tick_for_its_status() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     story.next()
-    assert story.tick({}) == Happenings(gone=("a",))
+    assert story.tick({}) == ContainerChanges(gone=("a",))
     clock = story.next()
-    happened = story.tick({}, die("a", clock, ago_seconds=2.5, code=9))
-    assert happened.events == (
+    changes = story.tick({}, die("a", clock, ago_seconds=2.5, code=9))
+    assert changes.events == (
         Event(
             DIED,
             clock.unix_seconds - 2.5,
@@ -160,16 +160,16 @@ def test_an_end_that_is_seen_first_waits_a_tick_for_its_status() -> None:
             cpu_seconds_total=5.0,
         ),
     )
-    assert happened.gone == ()
+    assert changes.gone == ()
 
 
 def test_an_end_that_nobody_explains_is_a_stop_and_a_late_word_is_not_another_one() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     missed_at = story.next().unix_seconds
     story.tick({})
     story.next()
-    happened = story.tick({})
-    assert happened.events == (
+    changes = story.tick({})
+    assert changes.events == (
         Event(STOPPED, missed_at, "a", "a", lifetime_seconds=3.0, cpu_seconds_total=5.0),
     )
     for _ in range(5):
@@ -180,29 +180,29 @@ def test_an_end_that_nobody_explains_is_a_stop_and_a_late_word_is_not_another_on
 def test_a_life_too_short_to_be_seen_is_told_from_start_to_end() -> None:
     story = Story()
     clock = story.next()
-    happened = story.tick({}, start("a", clock, ago_seconds=2.5), die("a", clock, ago_seconds=1.0, code=1))
-    assert kinds(happened.events) == [STARTED, DIED]
-    assert happened.events[1].lifetime_seconds == pytest.approx(1.5)
-    assert (happened.begun, happened.gone) == ((), ())
+    changes = story.tick({}, start("a", clock, ago_seconds=2.5), die("a", clock, ago_seconds=1.0, code=1))
+    assert kinds(changes.events) == [STARTED, DIED]
+    assert changes.events[1].lifetime_seconds == pytest.approx(1.5)
+    assert (changes.started, changes.gone) == ((), ())
     clock = story.next()
     story.tick({}, start("b", clock, ago_seconds=0.5))
     clock = story.next()
-    happened = story.tick({}, die("b", clock, ago_seconds=1.0))
-    (event,) = happened.events
+    changes = story.tick({}, die("b", clock, ago_seconds=1.0))
+    (event,) = changes.events
     assert event.kind == STOPPED
     assert event.lifetime_seconds == pytest.approx(2.5)
 
 
 def test_an_end_of_something_never_seen_has_no_lifetime_rather_than_none_at_all() -> None:
     story = Story()
-    happened = story.tick({}, die("a", story.next(), code=2))
-    assert happened.events == (Event(DIED, story.clock.unix_seconds - 0.5, "a", "the-a", exit_code=2),)
+    changes = story.tick({}, die("a", story.next(), code=2))
+    assert changes.events == (Event(DIED, story.clock.unix_seconds - 0.5, "a", "the-a", exit_code=2),)
 
 
 def test_an_end_goes_by_the_name_that_was_last_heard() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     story.next()
-    story.tick({"a": Seen(info=ContainerInfo("web"))})
+    story.tick({"a": Container(info=ContainerInfo("web"))})
     for _ in range(2):
         story.next()
         story.tick({})
@@ -212,70 +212,73 @@ def test_an_end_goes_by_the_name_that_was_last_heard() -> None:
 def test_names_are_as_long_as_the_wire_takes_them() -> None:
     story = Story()
     long_id, clock = "f" * 300, story.next()
-    happened = story.tick({}, RuntimeEvent("die", long_id, "n" * 300, clock.unix_seconds))
-    assert [(event.container, event.name) for event in happened.events] == [("f" * 253, "n" * 253)]
+    changes = story.tick({}, RuntimeEvent("die", long_id, "n" * 300, clock.unix_seconds))
+    assert [(event.container, event.name) for event in changes.events] == [("f" * 253, "n" * 253)]
 
 
 # --- Restarts -------------------------------------------------------------------------------
 
 
 def test_a_restart_between_two_ticks_is_an_end_and_a_start() -> None:
-    story = Story(a=Seen(cpu_seconds_total=50.0))
+    story = Story(a=Container(cpu_seconds_total=50.0))
     clock = story.next()
-    happened = story.tick({"a": Seen(cpu_seconds_total=0.1)}, die("a", clock, 2.0, 1), start("a", clock))
-    assert kinds(happened.events) == [DIED, STARTED]
-    assert (happened.begun, happened.gone) == (("a",), ())
+    changes = story.tick({"a": Container(cpu_seconds_total=0.1)}, die("a", clock, 2.0, 1), start("a", clock))
+    assert kinds(changes.events) == [DIED, STARTED]
+    assert (changes.started, changes.gone) == (("a",), ())
     story.next()
-    assert story.tick({"a": Seen(cpu_seconds_total=0.2)}) == Happenings()
+    assert story.tick({"a": Container(cpu_seconds_total=0.2)}) == ContainerChanges()
 
 
 def test_a_restart_that_the_picture_came_too_early_for_is_told_once_and_is_a_new_baseline_twice() -> None:
-    story = Story(a=Seen(cpu_seconds_total=50.0))
+    story = Story(a=Container(cpu_seconds_total=50.0))
     clock = story.next()
-    old = Seen(cpu_seconds_total=51.0)
+    old = Container(cpu_seconds_total=51.0)
     assert kinds(story.tick({"a": old}, die("a", clock), start("a", clock)).events) == [STOPPED, STARTED]
     story.next()
-    assert story.tick({"a": Seen(cpu_seconds_total=0.1)}) == Happenings(begun=("a",))
+    assert story.tick({"a": Container(cpu_seconds_total=0.1)}) == ContainerChanges(started=("a",))
 
 
 def test_a_restart_over_two_ticks_is_gone_and_there_again() -> None:
-    story = Story(a=Seen())
-    happened = story.tick({"a": Seen()}, die("a", story.next(), code=1))
-    assert (kinds(happened.events), happened.gone) == ([DIED], ("a",))
-    happened = story.tick({"a": Seen()}, start("a", story.next()))
-    assert (kinds(happened.events), happened.begun) == ([STARTED], ("a",))
+    story = Story(a=Container())
+    changes = story.tick({"a": Container()}, die("a", story.next(), code=1))
+    assert (kinds(changes.events), changes.gone) == ([DIED], ("a",))
+    changes = story.tick({"a": Container()}, start("a", story.next()))
+    assert (kinds(changes.events), changes.started) == ([STARTED], ("a",))
 
 
 def test_a_restart_that_only_the_counters_show_is_told_and_the_runtimes_late_word_is_not() -> None:
-    story = Story(a=Seen(cpu_seconds_total=50.0))
+    story = Story(a=Container(cpu_seconds_total=50.0))
     story.next()
-    happened = story.tick({"a": Seen(cpu_seconds_total=0.1)})
-    assert kinds(happened.events) == [STOPPED, STARTED]
-    assert (happened.begun, happened.gone) == (("a",), ())
+    changes = story.tick({"a": Container(cpu_seconds_total=0.1)})
+    assert kinds(changes.events) == [STOPPED, STARTED]
+    assert (changes.started, changes.gone) == (("a",), ())
     clock = story.next()
-    assert story.tick({"a": Seen(cpu_seconds_total=0.2)}, die("a", clock), start("a", clock)) == Happenings()
+    assert (
+        story.tick({"a": Container(cpu_seconds_total=0.2)}, die("a", clock), start("a", clock))
+        == ContainerChanges()
+    )
     # Its own end, later, is told as any other.
     for _ in range(3):
         story.next()
-        story.tick({"a": Seen(cpu_seconds_total=0.3)})
+        story.tick({"a": Container(cpu_seconds_total=0.3)})
     assert kinds(story.tick({}, die("a", story.next(), code=3)).events) == [DIED]
 
 
 def test_one_that_was_away_for_a_tick_is_told_of_in_order() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     story.next()
     story.tick({})
     clock = story.next()
-    story.tick({"a": Seen()}, die("a", clock, 2.9, 4), start("a", clock))
+    story.tick({"a": Container()}, die("a", clock, 2.9, 4), start("a", clock))
     assert story.kinds == [DIED, STARTED]
-    assert story.happened.begun == ("a",)
+    assert story.changes.started == ("a",)
 
 
 def test_an_end_that_the_runtime_left_out_comes_before_the_start_that_it_tells() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     story.next()
     story.tick({})
-    story.tick({"a": Seen()}, start("a", story.next()))
+    story.tick({"a": Container()}, start("a", story.next()))
     assert story.kinds == [STOPPED, STARTED]
 
 
@@ -283,34 +286,34 @@ def test_an_end_that_the_runtime_left_out_comes_before_the_start_that_it_tells()
 
 
 def test_a_kill_that_runtime_and_kernel_both_tell_is_told_once() -> None:
-    story = Story(a=Seen(oom_kills_total=0))
-    story.tick({"a": Seen(oom_kills_total=1)}, oom("a", story.next()))
+    story = Story(a=Container(oom_kills_total=0))
+    story.tick({"a": Container(oom_kills_total=1)}, oom("a", story.next()))
     story.next()
-    story.tick({"a": Seen(oom_kills_total=1)})
+    story.tick({"a": Container(oom_kills_total=1)})
     assert story.kinds == [OUT_OF_MEMORY]
 
 
 @pytest.mark.parametrize("kernel_first", [True, False])
 def test_a_kill_that_the_other_tells_a_tick_later_is_told_once(*, kernel_first: bool) -> None:
-    story = Story(a=Seen(oom_kills_total=3))
+    story = Story(a=Container(oom_kills_total=3))
     clock = story.next()
-    story.tick({"a": Seen(oom_kills_total=4 if kernel_first else 3)}, *[oom("a", clock)][kernel_first:])
+    story.tick({"a": Container(oom_kills_total=4 if kernel_first else 3)}, *[oom("a", clock)][kernel_first:])
     clock = story.next()
-    story.tick({"a": Seen(oom_kills_total=4)}, *[oom("a", clock)][not kernel_first :])
+    story.tick({"a": Container(oom_kills_total=4)}, *[oom("a", clock)][not kernel_first :])
     assert story.kinds == [OUT_OF_MEMORY]
     story.next()
-    story.tick({"a": Seen(oom_kills_total=5)})
+    story.tick({"a": Container(oom_kills_total=5)})
     assert story.kinds == [OUT_OF_MEMORY] * 2
 
 
 def test_one_that_is_killed_for_memory_and_dies_of_it_is_told_both() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     clock = story.next()
     assert kinds(story.tick({}, oom("a", clock), die("a", clock, code=137)).events) == [OUT_OF_MEMORY, DIED]
 
 
 def test_kills_from_before_the_agent_came_are_not_news() -> None:
-    assert Story(a=Seen(oom_kills_total=7)).events == []
+    assert Story(a=Container(oom_kills_total=7)).events == []
 
 
 # --- Times ----------------------------------------------------------------------------------
@@ -319,13 +322,13 @@ def test_kills_from_before_the_agent_came_are_not_news() -> None:
 @pytest.mark.parametrize("step_seconds", [0.0, 3600.0, -3600.0])
 def test_a_lifetime_is_told_right_though_the_clock_was_set(step_seconds: float) -> None:
     info = ContainerInfo("web", started_at=UNIX_SECONDS - 500.0)
-    story = Story(a=Seen(info=info))
+    story = Story(a=Container(info=info))
     for _ in range(10):
         story.next()
-        story.tick({"a": Seen(info=info)})
+        story.tick({"a": Container(info=info)})
     story.clock.set(step_seconds)
-    happened = story.tick({}, die("a", story.next(), ago_seconds=1.0))
-    assert happened.events[0].lifetime_seconds == pytest.approx(500 + 33 - 1)
+    changes = story.tick({}, die("a", story.next(), ago_seconds=1.0))
+    assert changes.events[0].lifetime_seconds == pytest.approx(500 + 33 - 1)
 
 
 @pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
@@ -333,30 +336,30 @@ def test_a_clock_that_is_set_within_a_short_life_stretches_it_by_no_more_than_a_
     step_seconds: float,
 ) -> None:
     story = Story()
-    begun = start("a", story.next(), ago_seconds=1.0)
+    started = start("a", story.next(), ago_seconds=1.0)
     story.clock.set(step_seconds)
-    happened = story.tick({}, begun, die("a", story.clock, ago_seconds=0.5))
-    lifetime = happened.events[1].lifetime_seconds
+    changes = story.tick({}, started, die("a", story.clock, ago_seconds=0.5))
+    lifetime = changes.events[1].lifetime_seconds
     assert lifetime is not None
     assert 0 <= lifetime <= 3
 
 
 def test_a_start_that_becomes_known_later_counts_from_then_on() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     story.next()
-    story.tick({"a": Seen(info=ContainerInfo("web", started_at=UNIX_SECONDS - 100))})
-    happened = story.tick({}, die("a", story.next(), ago_seconds=0.0))
-    assert happened.events[0].lifetime_seconds == pytest.approx(106)
+    story.tick({"a": Container(info=ContainerInfo("web", started_at=UNIX_SECONDS - 100))})
+    changes = story.tick({}, die("a", story.next(), ago_seconds=0.0))
+    assert changes.events[0].lifetime_seconds == pytest.approx(106)
 
 
 def test_a_start_that_is_announced_late_still_dates_the_life() -> None:
     story = Story()
     story.next()
-    story.tick({"a": Seen()})
+    story.tick({"a": Container()})
     clock = story.next()
-    story.tick({"a": Seen()}, start("a", clock, ago_seconds=4.0))
-    happened = story.tick({}, die("a", story.next(), ago_seconds=0.0))
-    assert happened.events[0].lifetime_seconds == pytest.approx(7.0)
+    story.tick({"a": Container()}, start("a", clock, ago_seconds=4.0))
+    changes = story.tick({}, die("a", story.next(), ago_seconds=0.0))
+    assert changes.events[0].lifetime_seconds == pytest.approx(7.0)
 
 
 @pytest.mark.parametrize(
@@ -368,18 +371,18 @@ def test_a_life_is_no_longer_than_since_nobody_was_there_and_no_shorter_than_it_
     story = Story()
     clock = story.next()
     info = ContainerInfo("web", started_at=clock.unix_seconds - started_ago_seconds)
-    story.tick({"a": Seen(info=info)})
-    happened = story.tick({}, die("a", story.next(), ago_seconds=0.0))
-    assert happened.events[0].lifetime_seconds == pytest.approx(lifetime_seconds)
+    story.tick({"a": Container(info=info)})
+    changes = story.tick({}, die("a", story.next(), ago_seconds=0.0))
+    assert changes.events[0].lifetime_seconds == pytest.approx(lifetime_seconds)
 
 
 def test_a_start_that_becomes_known_after_the_clock_was_set_back_shortens_nothing() -> None:
-    story = Story(a=Seen())
+    story = Story(a=Container())
     story.next(30.0)
     story.clock.set(-3600.0)
-    story.tick({"a": Seen(info=ContainerInfo("web", started_at=UNIX_SECONDS - 100))})
-    happened = story.tick({}, die("a", story.next(), ago_seconds=0.0))
-    assert happened.events[0].lifetime_seconds == pytest.approx(33.0)
+    story.tick({"a": Container(info=ContainerInfo("web", started_at=UNIX_SECONDS - 100))})
+    changes = story.tick({}, die("a", story.next(), ago_seconds=0.0))
+    assert changes.events[0].lifetime_seconds == pytest.approx(33.0)
 
 
 # --- In general -----------------------------------------------------------------------------
@@ -396,27 +399,29 @@ ticks = st.lists(
 def test_whatever_comes_begun_and_gone_take_turns_and_nothing_is_kept_for_ever(
     told: list[tuple[dict[str, float], list[tuple[str, str, float]]]],
 ) -> None:
-    clock, chronicle = Clock(), Chronicle()
+    clock, chronicle = Clock(), ContainerTracker()
     running: set[str] = set()
     for seen, said in told:
         clock.advance()
-        shown = {name: Seen(cpu_seconds_total=used, oom_kills_total=int(used)) for name, used in seen.items()}
+        shown = {
+            name: Container(cpu_seconds_total=used, oom_kills_total=int(used)) for name, used in seen.items()
+        }
         events = [
             RuntimeEvent(kind, name, name, clock.unix_seconds - ago)  # type: ignore[arg-type]
             for kind, name, ago in said
         ]
-        happened = chronicle.witness(picture(clock, shown), events)
-        assert set(happened.gone) <= running
-        assert not set(happened.gone) & set(happened.begun)
-        running = (running - set(happened.gone)) | set(happened.begun)
+        changes = chronicle.update(node_sample(clock, shown), events)
+        assert set(changes.gone) <= running
+        assert not set(changes.gone) & set(changes.started)
+        running = (running - set(changes.gone)) | set(changes.started)
         assert running <= seen.keys()
-        assert all((event.lifetime_seconds or 0.0) >= 0 for event in happened.events)
+        assert all((event.lifetime_seconds or 0.0) >= 0 for event in changes.events)
     for _ in range(30):
         clock.advance()
-        happened = chronicle.witness(picture(clock, {}), ())
-        running -= set(happened.gone)
+        changes = chronicle.update(node_sample(clock, {}), ())
+        running -= set(changes.gone)
     assert not running
-    kept = (chronicle._lives, chronicle._announced, chronicle._untold, chronicle._vanished)
+    kept = (chronicle._runs, chronicle._announced, chronicle._pending_starts, chronicle._pending_ends)
     assert not any((*kept, chronicle._ended, chronicle._oom_ticks, chronicle._left_over))
 
 
@@ -425,7 +430,7 @@ def test_without_a_runtime_starts_and_ends_take_turns_for_every_container(seen: 
     story = Story()
     for present in [*seen, set(), set()]:
         story.next()
-        story.tick({name: Seen() for name in present})
+        story.tick({name: Container() for name in present})
     for name in "abcd":
         told = [event.kind for event in story.events if event.container == name]
         assert told == [STARTED, STOPPED] * (len(told) // 2)

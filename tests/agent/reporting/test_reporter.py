@@ -6,10 +6,10 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from agent.config import PushConfig
-from agent.reporting.reporter import Speaker
+from agent.config import ReportingConfig
+from agent.reporting.reporter import Reporter
 from agent.sources.docker import ContainerInfo, RuntimeEvent
-from tests.agent.pictures import IDLE, Clock, Seen, cpu, die, oom, picture, start
+from tests.agent.samples import IDLE, Clock, Container, cpu, die, node_sample, oom, start
 from wire.messages import Alert, Event, EventKind, Report, encode, parse_batch
 from wire.resources import Quantities, Resource
 from wire.sketch import Sketch
@@ -19,14 +19,14 @@ from wire.version import __version__
 class Node:
     """A node that speaks, on simulated time."""
 
-    def __init__(self, push: PushConfig, name: str = "node1", sample_seconds: float = 3.0) -> None:
+    def __init__(self, push: ReportingConfig, name: str = "node1", sample_seconds: float = 3.0) -> None:
         self.clock = Clock()
-        self.speaker = Speaker(name, "b00t", push, sample_seconds)
+        self.reporter = Reporter(name, "b00t", push, sample_seconds)
         self.said: list[Report] = []
 
     def tick(
         self,
-        containers: dict[str, Seen] | None = None,
+        containers: dict[str, Container] | None = None,
         events: Sequence[RuntimeEvent] = (),
         alerts: Sequence[Alert] = (),
         *,
@@ -34,18 +34,20 @@ class Node:
         **host: Quantities,
     ) -> Report | None:
         self.clock.advance(seconds)
-        shown = picture(self.clock, containers, watts=50.0, **host)
-        report = self.speaker.say(shown, events, alerts)
+        shown = node_sample(self.clock, containers, watts=50.0, **host)
+        report = self.reporter.report(shown, events, alerts)
         if report is not None:
             assert parse_batch(b"[" + encode(report) + b"]") == (report,), "the collector would refuse it"
             self.said.append(report)
         return report
 
-    def ticks(self, count: int, look: Callable[[int], dict[str, Seen]] | None = None) -> list[Report | None]:
-        return [self.tick(look(number) if look else None) for number in range(count)]
+    def ticks(
+        self, count: int, containers_at: Callable[[int], dict[str, Container]] | None = None
+    ) -> list[Report | None]:
+        return [self.tick(containers_at(number) if containers_at else None) for number in range(count)]
 
 
-def quiet(**given: float) -> PushConfig:
+def quiet(**given: float) -> ReportingConfig:
     """Settings in which only what is given says anything by itself."""
     settings = {
         "host_window_seconds": 3600.0,
@@ -53,7 +55,7 @@ def quiet(**given: float) -> PushConfig:
         "beacon_seconds": 3600.0,
         "heartbeat_seconds": 86_400.0,
     }
-    return PushConfig(**{**settings, **given})  # type: ignore[arg-type]
+    return ReportingConfig(**{**settings, **given})  # type: ignore[arg-type]
 
 
 def the(report: Report | None) -> Report:
@@ -65,8 +67,8 @@ def the(report: Report | None) -> Report:
 
 
 def test_the_first_word_is_everything() -> None:
-    node = Node(PushConfig())
-    report = the(node.tick({"a": Seen(cpu(0.5)), "b": Seen()}, used=cpu(1.5)))
+    node = Node(ReportingConfig())
+    report = the(node.tick({"a": Container(cpu(0.5)), "b": Container()}, used=cpu(1.5)))
     assert (report.node, report.boot, report.sequence) == ("node1", "b00t", 1)
     assert report.at == node.clock.unix_seconds
     assert report.events == (Event(EventKind.JOINED, report.at),)
@@ -138,7 +140,7 @@ def test_any_of_the_four_resources_moves_the_host(moved: Quantities) -> None:
 
 def test_a_threshold_of_nothing_says_every_window() -> None:
     node = Node(quiet(host_window_seconds=6.0, container_window_seconds=9.0, threshold_points=0.0))
-    reports = node.ticks(18, lambda _: {"a": Seen()})
+    reports = node.ticks(18, lambda _: {"a": Container()})
     assert [number for number, each in enumerate(reports, 1) if each and each.state] == [
         1,
         *range(2, 19, 2),
@@ -151,8 +153,8 @@ def test_a_threshold_of_nothing_says_every_window() -> None:
 
 def test_windows_that_close_together_share_a_message() -> None:
     node = Node(quiet(host_window_seconds=6.0, container_window_seconds=9.0, threshold_points=0.0))
-    node.ticks(5, lambda _: {"a": Seen()})
-    report = the(node.tick({"a": Seen()}))
+    node.ticks(5, lambda _: {"a": Container()})
+    report = the(node.tick({"a": Container()}))
     assert report.state is not None
     assert len(report.containers) == 1
 
@@ -161,28 +163,28 @@ def test_a_containers_points_are_of_its_limit_or_else_of_the_host() -> None:
     node = Node(quiet(container_window_seconds=3.0))
     unlimited = Quantities()
 
-    def look(cores: float) -> dict[str, Seen]:
-        return {"small": Seen(cpu(cores)), "free": Seen(cpu(cores), limit=unlimited)}
+    def containers_at(cores: float) -> dict[str, Container]:
+        return {"small": Container(cpu(cores)), "free": Container(cpu(cores), limit=unlimited)}
 
-    node.tick(look(0.0))
-    node.tick(look(0.0))
-    assert [each.id for each in the(node.tick(look(0.1))).containers] == ["small"]
-    assert node.tick(look(0.15)) is None
-    assert [each.id for each in the(node.tick(look(0.4))).containers] == ["small", "free"]
+    node.tick(containers_at(0.0))
+    node.tick(containers_at(0.0))
+    assert [each.id for each in the(node.tick(containers_at(0.1))).containers] == ["small"]
+    assert node.tick(containers_at(0.15)) is None
+    assert [each.id for each in the(node.tick(containers_at(0.4))).containers] == ["small", "free"]
 
 
 def test_only_the_containers_that_moved_are_said() -> None:
     node = Node(quiet(container_window_seconds=3.0))
-    node.ticks(3, lambda _: {name: Seen(cpu(0.5)) for name in "abc"})
-    report = the(node.tick({"a": Seen(cpu(0.5)), "b": Seen(cpu(0.7)), "c": Seen(cpu(0.5))}))
+    node.ticks(3, lambda _: {name: Container(cpu(0.5)) for name in "abc"})
+    report = the(node.tick({"a": Container(cpu(0.5)), "b": Container(cpu(0.7)), "c": Container(cpu(0.5))}))
     assert [each.id for each in report.containers] == ["b"]
     assert report.state is None
 
 
 def test_a_mean_over_the_window_is_said_of_everything_that_is_averaged() -> None:
     node = Node(quiet(container_window_seconds=6.0))
-    node.tick({"a": Seen(cpu(0.2, 100), watts=1.0)})
-    (said,) = the(node.tick({"a": Seen(cpu(0.4, 200), watts=2.0)})).containers
+    node.tick({"a": Container(cpu(0.2, 100), watts=1.0)})
+    (said,) = the(node.tick({"a": Container(cpu(0.4, 200), watts=2.0)})).containers
     assert said.used.cpu_cores == pytest.approx(0.3)
     assert said.used.memory_bytes == 150
     assert said.power is not None
@@ -193,27 +195,30 @@ def test_a_mean_over_the_window_is_said_of_everything_that_is_averaged() -> None
 def test_a_resource_that_becomes_known_or_unknown_has_moved() -> None:
     node = Node(quiet(container_window_seconds=3.0))
     blind = Quantities(cpu_cores=0.0, memory_bytes=0)
-    node.ticks(3, lambda _: {"a": Seen(blind)})
-    (said,) = the(node.tick({"a": Seen(IDLE)})).containers
+    node.ticks(3, lambda _: {"a": Container(blind)})
+    (said,) = the(node.tick({"a": Container(IDLE)})).containers
     assert said.used == IDLE
-    assert node.tick({"a": Seen(IDLE)}) is None
-    (said,) = the(node.tick({"a": Seen(blind)})).containers
+    assert node.tick({"a": Container(IDLE)}) is None
+    (said,) = the(node.tick({"a": Container(blind)})).containers
     assert said.used == blind
 
 
 def test_a_limit_that_changes_moves_what_is_used_of_it() -> None:
     node = Node(quiet(container_window_seconds=3.0))
-    node.ticks(3, lambda _: {"a": Seen(cpu(0.5))})
+    node.ticks(3, lambda _: {"a": Container(cpu(0.5))})
     (said,) = the(
-        node.tick({"a": Seen(cpu(0.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000))})
+        node.tick({"a": Container(cpu(0.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000))})
     ).containers
     assert said.limit.cpu_cores == 2.0
 
 
 def test_a_limit_that_changes_is_said_in_its_tick_with_the_last_whole_window_and_only_once() -> None:
     node = Node(quiet(container_window_seconds=9.0))
-    node.ticks(5, lambda number: {"a": Seen(cpu(0.5 if number < 3 else 1.5)), "b": Seen()})
-    lowered = {"a": Seen(cpu(1.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000)), "b": Seen()}
+    node.ticks(5, lambda number: {"a": Container(cpu(0.5 if number < 3 else 1.5)), "b": Container()})
+    lowered = {
+        "a": Container(cpu(1.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000)),
+        "b": Container(),
+    }
     (said,) = the(node.tick(lowered, seconds=0.5)).containers
     assert (said.id, said.limit.cpu_cores, said.used.cpu_cores) == ("a", 2.0, 0.5)
     assert node.tick(lowered, seconds=0.5) is None
@@ -262,13 +267,13 @@ def test_a_container_is_said_when_it_starts_when_it_is_first_measured_and_after_
 ):
     node = Node(quiet(container_window_seconds=30.0))
     node.ticks(3)
-    report = the(node.tick({"a": Seen(cpu(None, 100))}))
+    report = the(node.tick({"a": Container(cpu(None, 100))}))
     assert [(event.kind, event.container) for event in report.events] == [(EventKind.STARTED, "a")]
     (said,) = report.containers
     assert (said.used, said.window_seconds) == (Quantities(memory_bytes=100), 3.0)
-    (said,) = the(node.tick({"a": Seen(cpu(0.5, 100))})).containers
+    (said,) = the(node.tick({"a": Container(cpu(0.5, 100))})).containers
     assert (said.used.cpu_cores, said.window_seconds) == (0.5, 3.0)
-    rest = node.ticks(20, lambda _: {"a": Seen(cpu(0.5, 100))})
+    rest = node.ticks(20, lambda _: {"a": Container(cpu(0.5, 100))})
     assert [number for number, report in enumerate(rest, 6) if report] == [20]
     assert the(rest[14]).containers[0].window_seconds == 30.0
 
@@ -276,9 +281,9 @@ def test_a_container_is_said_when_it_starts_when_it_is_first_measured_and_after_
 def test_the_first_part_of_a_window_is_said_if_it_is_far_from_what_was_said() -> None:
     node = Node(quiet(container_window_seconds=30.0))
     node.ticks(3)
-    node.tick({"a": Seen(cpu(None))})
-    node.tick({"a": Seen(cpu(0.9))})
-    reports = node.ticks(5, lambda _: {"a": Seen(cpu(0.0))})
+    node.tick({"a": Container(cpu(None))})
+    node.tick({"a": Container(cpu(0.9))})
+    reports = node.ticks(5, lambda _: {"a": Container(cpu(0.0))})
     assert reports[:4] == [None] * 4
     (said,) = the(reports[4]).containers
     assert said.used.cpu_cores == pytest.approx(0.9 / 6)
@@ -286,8 +291,8 @@ def test_the_first_part_of_a_window_is_said_if_it_is_far_from_what_was_said() ->
 
 def test_a_container_that_vanishes_is_gone_at_once_and_its_end_is_told() -> None:
     node = Node(quiet())
-    node.tick({"a": Seen(), "b": Seen()})
-    report = the(node.tick({"b": Seen()}, [die("a", node.clock, ago_seconds=-2.5, code=137)]))
+    node.tick({"a": Container(), "b": Container()})
+    report = the(node.tick({"b": Container()}, [die("a", node.clock, ago_seconds=-2.5, code=137)]))
     assert report.gone == ("a",)
     (event,) = report.events
     assert (event.kind, event.exit_code, event.container) == (EventKind.DIED, 137, "a")
@@ -296,29 +301,31 @@ def test_a_container_that_vanishes_is_gone_at_once_and_its_end_is_told() -> None
 
 def test_a_restart_is_told_and_is_a_new_baseline() -> None:
     node = Node(quiet(container_window_seconds=30.0))
-    node.ticks(2, lambda _: {"a": Seen(cpu(0.9), cpu_seconds_total=50.0)})
+    node.ticks(2, lambda _: {"a": Container(cpu(0.9), cpu_seconds_total=50.0)})
     restarted = [die("a", node.clock, -1.0, 1), start("a", node.clock, -2.0)]
-    report = the(node.tick({"a": Seen(cpu(None), cpu_seconds_total=0.1)}, restarted))
+    report = the(node.tick({"a": Container(cpu(None), cpu_seconds_total=0.1)}, restarted))
     assert [event.kind for event in report.events] == [EventKind.DIED, EventKind.STARTED]
     assert report.gone == ()
     assert report.containers[0].used.cpu_cores is None
-    assert the(node.tick({"a": Seen(cpu(0.1), cpu_seconds_total=0.2)})).containers[0].used.cpu_cores == 0.1
-    reports = node.ticks(16, lambda _: {"a": Seen(cpu(0.1), cpu_seconds_total=0.3)})
+    assert (
+        the(node.tick({"a": Container(cpu(0.1), cpu_seconds_total=0.2)})).containers[0].used.cpu_cores == 0.1
+    )
+    reports = node.ticks(16, lambda _: {"a": Container(cpu(0.1), cpu_seconds_total=0.3)})
     # Nothing of the first life is in the mean of the window in which the second began.
     assert [number for number, each in enumerate(reports, 5) if each] == [20]
 
 
 def test_what_an_ended_container_left_behind_is_not_said() -> None:
     node = Node(quiet(container_window_seconds=3.0, threshold_points=0.0))
-    node.tick({"a": Seen()})
-    report = the(node.tick({"a": Seen()}, [die("a", node.clock, -2.0)]))
+    node.tick({"a": Container()})
+    report = the(node.tick({"a": Container()}, [die("a", node.clock, -2.0)]))
     assert (report.gone, report.containers) == (("a",), ())
 
 
 def test_running_out_of_memory_is_said_at_once() -> None:
     node = Node(quiet())
-    node.tick({"a": Seen()})
-    report = the(node.tick({"a": Seen()}, [oom("a", node.clock)]))
+    node.tick({"a": Container()})
+    report = the(node.tick({"a": Container()}, [oom("a", node.clock)]))
     assert [event.kind for event in report.events] == [EventKind.OUT_OF_MEMORY]
 
 
@@ -363,9 +370,9 @@ def test_a_heartbeat_repeats_what_is_still_short() -> None:
 
 def test_the_last_words_tell_of_every_sample_since_the_last_heartbeat() -> None:
     node = Node(quiet())
-    assert node.speaker.last_words(picture(node.clock, {"a": Seen()})) is None
-    node.ticks(5, lambda _: {"a": Seen(cpu(0.5, 500))})
-    report = the(node.speaker.last_words(picture(node.clock, {"a": Seen(cpu(0.5, 500))})))
+    assert node.reporter.final_report(node_sample(node.clock, {"a": Container()})) is None
+    node.ticks(5, lambda _: {"a": Container(cpu(0.5, 500))})
+    report = the(node.reporter.final_report(node_sample(node.clock, {"a": Container(cpu(0.5, 500))})))
     assert report.heartbeat is not None
     (usage,) = report.heartbeat.usage
     assert usage.cpu is not None
@@ -376,7 +383,12 @@ def test_the_last_words_tell_of_every_sample_since_the_last_heartbeat() -> None:
 def test_a_heartbeat_says_everything_and_every_sample() -> None:
     node = Node(quiet(heartbeat_seconds=300.0))
     reports = node.ticks(
-        201, lambda number: {"a": Seen(cpu(number / 100, 500)), "b": Seen(cpu(0.1, 700)), "c": Seen()}
+        201,
+        lambda number: {
+            "a": Container(cpu(number / 100, 500)),
+            "b": Container(cpu(0.1, 700)),
+            "c": Container(),
+        },
     )
     beats = [(number, report) for number, report in enumerate(reports) if report and report.heartbeat]
     assert len(beats) == 3
@@ -398,7 +410,7 @@ def test_a_heartbeat_says_everything_and_every_sample() -> None:
 def test_a_heartbeat_holds_the_last_whole_window_rather_than_a_moment() -> None:
     node = Node(quiet(heartbeat_seconds=300.0, host_window_seconds=30.0, container_window_seconds=45.0))
     reports = node.ticks(
-        150, lambda number: {"a": Seen(cpu(0.5 if number % 15 else 1.4), limit=Quantities())}
+        150, lambda number: {"a": Container(cpu(0.5 if number % 15 else 1.4), limit=Quantities())}
     )
     for report in [each for each in reports if each and each.heartbeat][1:]:
         (said,) = report.containers
@@ -420,7 +432,7 @@ def test_what_a_heartbeat_said_counts_as_said() -> None:
 def test_samples_of_a_container_that_ended_are_in_the_next_heartbeat() -> None:
     node = Node(quiet(heartbeat_seconds=300.0))
     node.tick()
-    node.ticks(5, lambda _: {"a": Seen(cpu(0.5))})
+    node.ticks(5, lambda _: {"a": Container(cpu(0.5))})
     node.ticks(200)
     (usage,) = [usage for each in node.said if each.heartbeat for usage in each.heartbeat.usage]
     assert usage.id == "a"
@@ -431,10 +443,10 @@ def test_samples_of_a_container_that_ended_are_in_the_next_heartbeat() -> None:
 def test_a_restarted_container_keeps_one_sketch_through_its_lives() -> None:
     node = Node(quiet(heartbeat_seconds=300.0))
     node.tick()
-    node.ticks(2, lambda _: {"a": Seen(cpu(0.5), cpu_seconds_total=9.0)})
-    node.ticks(2, lambda _: {"a": Seen(cpu(0.5), cpu_seconds_total=1.0)})
+    node.ticks(2, lambda _: {"a": Container(cpu(0.5), cpu_seconds_total=9.0)})
+    node.ticks(2, lambda _: {"a": Container(cpu(0.5), cpu_seconds_total=1.0)})
     node.ticks(3)
-    node.ticks(200, lambda number: {"a": Seen(cpu(0.5))} if number < 4 else {})
+    node.ticks(200, lambda number: {"a": Container(cpu(0.5))} if number < 4 else {})
     (usage,) = [usage for each in node.said if each.heartbeat for usage in each.heartbeat.usage]
     assert usage.cpu is not None
     assert usage.cpu.count == 8
@@ -454,7 +466,7 @@ def test_a_crowd_of_short_lives_brings_the_heartbeat_forward() -> None:
     node = Node(quiet())
     node.tick()
     for number in range(30):
-        node.tick({f"{number}-{each}": Seen() for each in range(50)})
+        node.tick({f"{number}-{each}": Container() for each in range(50)})
     beats = [report for report in node.said[1:] if report.heartbeat]
     assert len(beats) == 1
     assert beats[0].heartbeat is not None
@@ -464,8 +476,8 @@ def test_a_crowd_of_short_lives_brings_the_heartbeat_forward() -> None:
 def test_nobody_is_named_as_greedy_who_runs_no_longer() -> None:
     node = Node(quiet(heartbeat_seconds=300.0, top_containers=3))
     node.tick()
-    node.tick({"a": Seen(cpu(3.0)), "b": Seen(cpu(0.1))})
-    node.ticks(110, lambda _: {"b": Seen(cpu(0.1))})
+    node.tick({"a": Container(cpu(3.0)), "b": Container(cpu(0.1))})
+    node.ticks(110, lambda _: {"b": Container(cpu(0.1))})
     heartbeat = next(each.heartbeat for each in node.said[1:] if each.heartbeat)
     assert heartbeat.top == {Resource.CPU: ("b",)}
 
@@ -476,13 +488,13 @@ def test_nobody_is_named_as_greedy_who_runs_no_longer() -> None:
 @pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
 def test_a_clock_that_is_set_disturbs_nothing(step_seconds: float) -> None:
     def run(step: float) -> list[Report | None]:
-        node = Node(PushConfig())
+        node = Node(ReportingConfig())
         reports = []
         for number in range(300):
             if number == 100:
                 node.clock.set(step)
             info = ContainerInfo("web", started_at=1_700_000_000.0)
-            containers = {"a": Seen(cpu(number % 70 / 100), info=info)} if number < 250 else {}
+            containers = {"a": Container(cpu(number % 70 / 100), info=info)} if number < 250 else {}
             reports.append(node.tick(containers, used=cpu(number % 50 / 20)))
         return reports
 
@@ -503,19 +515,19 @@ def test_a_hundred_containers_are_remembered_in_two_megabytes() -> None:
     node = Node(quiet())
     rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
 
-    def look() -> dict[str, Seen]:
+    def containers_at() -> dict[str, Container]:
         return {
-            f"{number:064x}": Seen(
+            f"{number:064x}": Container(
                 Quantities(rng.random(), rng.randrange(10**9), rng.random() * 1e6, rng.random() * 1e6)
             )
             for number in range(100)
         }
 
-    node.tick(look())
+    node.tick(containers_at())
     tracemalloc.start()
     try:
         for _ in range(99):
-            node.tick(look())
+            node.tick(containers_at())
         held_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.config import PushConfig
-from agent.reporting.reporter import Speaker
+from agent.config import ReportingConfig
+from agent.reporting.reporter import Reporter
 from agent.reporting.windows import Mean
 from agent.sources.docker import RuntimeEvent
-from tests.agent.pictures import Clock, Seen, cpu, picture
+from tests.agent.samples import Clock, Container, cpu, node_sample
 from wire.messages import ContainerState, NodeState, Report
 from wire.resources import Quantities
 from wire.sketch import Sketch, merged
@@ -25,12 +25,12 @@ use = st.tuples(st.one_of(st.none(), st.floats(0, CORES)), st.integers(0, MEMORY
 steady = st.tuples(st.floats(0, CORES), st.integers(0, MEMORY_BYTES)).flatmap(
     lambda level: st.tuples(st.floats(level[0] * 0.9, level[0]), st.integers(int(level[1] * 0.9), level[1]))
 )
-look = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.one_of(use, steady), max_size=3)
-lives = st.lists(look.flatmap(lambda each: st.lists(st.just(each), min_size=1, max_size=9)), max_size=14).map(
+tick = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.one_of(use, steady), max_size=3)
+lives = st.lists(tick.flatmap(lambda each: st.lists(st.just(each), min_size=1, max_size=9)), max_size=14).map(
     lambda runs: [each for run in runs for each in run]
 )
 pushes = st.builds(
-    PushConfig,
+    ReportingConfig,
     host_window_seconds=st.just(3.0 * WINDOW_TICKS),
     container_window_seconds=st.just(3.0 * WINDOW_TICKS),
     threshold_points=st.sampled_from([0.0, 1.0, 10.0, 10.0, 40.0]),
@@ -62,8 +62,8 @@ class Receiver:
                 self.usage[each.id].append(tuple(sketch or Sketch() for sketch in sketches))
 
 
-def shown(seen: Looks) -> dict[str, Seen]:
-    return {name: Seen(cpu(cores, memory), limit=LIMIT) for name, (cores, memory) in seen.items()}
+def shown(seen: Looks) -> dict[str, Container]:
+    return {name: Container(cpu(cores, memory), limit=LIMIT) for name, (cores, memory) in seen.items()}
 
 
 def points_off(held: Quantities, mean: tuple[float | None, ...]) -> float:
@@ -82,14 +82,14 @@ def points_off(held: Quantities, mean: tuple[float | None, ...]) -> float:
 @settings(max_examples=300)
 @given(lives, pushes, names)
 def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
-    told: list[Looks], push: PushConfig, name: str
+    told: list[Looks], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
-    speaker = Speaker(name, "b00t", push, 3.0)
+    reporter = Reporter(name, "b00t", push, 3.0)
     whole: dict[str, tuple[float | None, ...]] = {}
     for number, seen in enumerate(told, 1):
         clock.advance()
-        report = speaker.say(picture(clock, shown(seen)), (), ())
+        report = reporter.report(node_sample(clock, shown(seen)), (), ())
         if report is not None:
             receiver.take(report)
         assert receiver.containers.keys() == seen.keys(), "who runs is known at every tick"
@@ -99,8 +99,8 @@ def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
             before = told[number - WINDOW_TICKS - 1] if number > WINDOW_TICKS else window[0]
             for each in set(before).intersection(*window):
                 mean = Mean(2)
-                for look in window:
-                    mean.add(look[each], 3.0)
+                for tick in window:
+                    mean.add(tick[each], 3.0)
                 whole[each] = mean.values()
         for each, values in whole.items():
             off = points_off(receiver.containers[each].used, values)
@@ -110,14 +110,14 @@ def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
 @settings(max_examples=100)
 @given(st.lists(use, max_size=60), pushes, names)
 def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
-    told: list[tuple[float | None, int]], push: PushConfig, name: str
+    told: list[tuple[float | None, int]], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
-    speaker = Speaker(name, "b00t", push, 3.0)
+    reporter = Reporter(name, "b00t", push, 3.0)
     last: tuple[float | None, ...] | None = None
     for number, (cores, memory) in enumerate(told, 1):
         clock.advance()
-        report = speaker.say(picture(clock, used=cpu(cores, memory), capacity=LIMIT), (), ())
+        report = reporter.report(node_sample(clock, used=cpu(cores, memory), capacity=LIMIT), (), ())
         if report is not None:
             receiver.take(report)
         if number % WINDOW_TICKS == 0:
@@ -132,13 +132,15 @@ def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
 
 
 @given(lives, pushes, names)
-def test_all_heartbeats_together_hold_every_sample(told: list[Looks], push: PushConfig, name: str) -> None:
+def test_all_heartbeats_together_hold_every_sample(
+    told: list[Looks], push: ReportingConfig, name: str
+) -> None:
     clock, receiver = Clock(), Receiver()
-    speaker = Speaker(name, "b00t", push, 3.0)
+    reporter = Reporter(name, "b00t", push, 3.0)
     expected: dict[str, tuple[Sketch, Sketch]] = defaultdict(lambda: (Sketch(), Sketch()))
     for seen in told:
         clock.advance()
-        if report := speaker.say(picture(clock, shown(seen)), (), ()):
+        if report := reporter.report(node_sample(clock, shown(seen)), (), ()):
             receiver.take(report)
         for each, (cores, memory) in seen.items():
             if cores is not None:
@@ -147,7 +149,7 @@ def test_all_heartbeats_together_hold_every_sample(told: list[Looks], push: Push
     beats = receiver.beats
     while receiver.beats == beats:
         clock.advance()
-        if report := speaker.say(picture(clock), (), ()):
+        if report := reporter.report(node_sample(clock), (), ()):
             receiver.take(report)
     assert receiver.usage.keys() == expected.keys()
     for each, sketches in receiver.usage.items():
@@ -161,12 +163,12 @@ events = st.lists(
 )
 
 
-@given(st.lists(st.tuples(look, events), max_size=40), pushes, names)
+@given(st.lists(st.tuples(tick, events), max_size=40), pushes, names)
 def test_whatever_the_runtime_says_who_vanished_is_gone_and_silence_is_never_long(
-    told: list[tuple[Looks, list[tuple[str, str, float]]]], push: PushConfig, name: str
+    told: list[tuple[Looks, list[tuple[str, str, float]]]], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
-    speaker = Speaker(name, "b00t", push, 3.0)
+    reporter = Reporter(name, "b00t", push, 3.0)
     said: list[Report] = []
     spoke_seconds = clock.monotonic_seconds
     for seen, words in [*told, ({}, []), ({}, [])]:
@@ -175,7 +177,7 @@ def test_whatever_the_runtime_says_who_vanished_is_gone_and_silence_is_never_lon
             RuntimeEvent(kind, each, each, clock.unix_seconds - ago)  # type: ignore[arg-type]
             for kind, each, ago in words
         ]
-        report = speaker.say(picture(clock, shown(seen)), runtime, ())
+        report = reporter.report(node_sample(clock, shown(seen)), runtime, ())
         if report is not None:
             assert len({each.id for each in report.containers}) == len(report.containers)
             receiver.take(report)

@@ -3,7 +3,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.reporting.usage import Tally, greediest
+from agent.reporting.usage import UsageTally, top_containers
 from wire.messages import ContainerUsage
 from wire.resources import Resource
 from wire.sketch import Sketch
@@ -26,7 +26,7 @@ def test_it_is_the_sketch_of_all_samples_however_many(
     pattern: list[tuple[float | None, ...]], times: int
 ) -> None:
     samples = pattern * times
-    tally = Tally()
+    tally = UsageTally()
     for each in samples:
         tally.add(each, 3.0)
     sketches = [sketch([each[index] for each in samples], FLOORS[index]) for index in range(4)]
@@ -35,42 +35,42 @@ def test_it_is_the_sketch_of_all_samples_however_many(
 
 
 def test_the_greediest_come_first_and_idlers_not_at_all() -> None:
-    tallies = {name: Tally() for name in "abcd"}
+    tallies = {name: UsageTally() for name in "abcd"}
     for _ in range(3):
         tallies["a"].add((0.5, 10.0, None, 0.0), 3.0)
         tallies["b"].add((2.0, 30.0, None, 0.0), 3.0)
         tallies["c"].add((1.0, 20.0, None, 5.0), 3.0)
         tallies["d"].add((0.0, 10.0, None, 0.0), 3.0)
-    assert greediest(tallies, 2) == {
+    assert top_containers(tallies, 2) == {
         Resource.CPU: ("b", "c"),
         Resource.MEMORY: ("b", "c"),
         Resource.NETWORK: ("c",),
     }
-    assert greediest(tallies, 10)[Resource.MEMORY] == ("b", "c", "a", "d")
-    assert greediest(tallies, 0) == {}
+    assert top_containers(tallies, 10)[Resource.MEMORY] == ("b", "c", "a", "d")
+    assert top_containers(tallies, 0) == {}
 
 
 def test_who_used_little_for_long_used_more_than_who_used_much_for_a_moment() -> None:
-    tallies = {"long": Tally(), "short": Tally()}
+    tallies = {"long": UsageTally(), "short": UsageTally()}
     for _ in range(100):
         tallies["long"].add((0.5, 0.0, 0.0, 0.0), 3.0)
     tallies["short"].add((4.0, 0.0, 0.0, 0.0), 3.0)
-    assert greediest(tallies, 1)[Resource.CPU] == ("long",)
+    assert top_containers(tallies, 1)[Resource.CPU] == ("long",)
 
 
 def test_a_sample_that_stands_for_long_counts_for_more() -> None:
-    tallies = {"often": Tally(), "long": Tally()}
+    tallies = {"often": UsageTally(), "long": UsageTally()}
     tallies["long"].add((0.5, 0.0, 0.0, 0.0), 60.0)
     for _ in range(5):
         tallies["often"].add((0.5, 0.0, 0.0, 0.0), 3.0)
-    assert greediest(tallies, 1)[Resource.CPU] == ("long",)
+    assert top_containers(tallies, 1)[Resource.CPU] == ("long",)
 
 
 def test_samples_stay_small_however_long_the_heartbeat() -> None:
-    tally = Tally()
+    tally = UsageTally()
     for number in range(100_000):
         tally.add((0.1 + number % 10, 1e9, 5.0, 0.0), 0.2)
-    held = sum(sys.getsizeof(loose) for loose in tally._loose)
+    held = sum(sys.getsizeof(uncounted) for uncounted in tally._uncounted)
     assert held < 4 * 1500
     usage = tally.usage("a")
     assert usage is not None

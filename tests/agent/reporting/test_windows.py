@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.reporting.windows import Mean, Tumbling
+from agent.reporting.windows import Mean, TumblingWindows
 
 value = st.one_of(st.none(), st.floats(0, 1e15))
 samples = st.lists(st.tuples(st.tuples(value, value, value), st.floats(0.01, 1e4)), min_size=1, max_size=40)
@@ -42,14 +42,14 @@ def test_before_any_time_has_passed_nothing_is_known() -> None:
 
 
 def test_a_window_closes_at_the_first_tick_at_or_after_its_end() -> None:
-    window = Tumbling(100.0, 45.0)
+    window = TumblingWindows(100.0, 45.0)
     assert [now for now in range(103, 200, 3) if window.closes(now)] == [145, 190]
-    window = Tumbling(100.0, 10.0)
+    window = TumblingWindows(100.0, 10.0)
     assert [now for now in range(103, 140, 3) if window.closes(now)] == [112, 121, 130]
 
 
 def test_after_a_long_gap_one_window_closes_and_the_grid_is_kept() -> None:
-    window = Tumbling(0.0, 30.0)
+    window = TumblingWindows(0.0, 30.0)
     assert not window.closes(27.0)
     assert window.closes(3607.0)
     assert [now for now in range(3610, 3700, 3) if window.closes(now)] == [3631, 3661, 3691]
@@ -59,7 +59,7 @@ def test_after_a_long_gap_one_window_closes_and_the_grid_is_kept() -> None:
 def test_one_window_closes_in_every_cell_of_the_grid_that_has_a_tick_but_the_first(
     begin: int, length: int, steps: list[int]
 ) -> None:
-    window = Tumbling(begin, length)
+    window = TumblingWindows(begin, length)
     ticks = [begin + elapsed for elapsed in accumulate(steps)]
     closed = [(now - begin) // length for now in ticks if window.closes(now)]
     assert closed == sorted({(now - begin) // length for now in ticks} - {0})

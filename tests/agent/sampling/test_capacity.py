@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sampling.capacity import DISK_FLOOR_BYTES_PER_SECOND, NETWORK_FLOOR_BYTES_PER_SECOND, Capacities
-from agent.sampling.rates import Sample
+from agent.sampling.rates import HostRates
 from wire.messages import Pressure
 from wire.resources import Quantities, Resource, ratio
 
-QUIET = Sample(
+QUIET = HostRates(
     unix_seconds=1.0,
     interval_seconds=3.0,
     used=Quantities(1.0, 1000, 0.0, 0.0),
@@ -18,28 +18,28 @@ QUIET = Sample(
 )
 
 
-def using(disk: float | None, network: float | None = 0.0) -> Sample:
+def using(disk: float | None, network: float | None = 0.0) -> HostRates:
     return replace(QUIET, used=Quantities(1.0, 1000, disk, network))
 
 
 def test_what_the_settings_say_holds() -> None:
-    sample = Capacities(5e8, 2e9).complete(using(6e8, 3e9))
-    assert sample.capacity == Quantities(4.0, 8000, 5e8, 2e9)
-    assert sample.learned_capacities == ()
+    rates = Capacities(5e8, 2e9).complete(using(6e8, 3e9))
+    assert rates.capacity == Quantities(4.0, 8000, 5e8, 2e9)
+    assert rates.learned_capacities == ()
 
 
 def test_what_the_links_say_is_not_learned() -> None:
     told = replace(using(0.0, 9e9), capacity=Quantities(4.0, 8000, None, 1.25e9))
-    sample = Capacities().complete(told)
-    assert sample.capacity.network_bytes_per_second == 1.25e9
-    assert sample.learned_capacities == (Resource.DISK,)
+    rates = Capacities().complete(told)
+    assert rates.capacity.network_bytes_per_second == 1.25e9
+    assert rates.learned_capacities == (Resource.DISK,)
 
 
 def test_the_first_byte_does_not_fill_the_disk() -> None:
-    sample = Capacities().complete(using(4096.0, 100.0))
-    assert sample.learned_capacities == (Resource.DISK, Resource.NETWORK)
+    rates = Capacities().complete(using(4096.0, 100.0))
+    assert rates.learned_capacities == (Resource.DISK, Resource.NETWORK)
     for resource in (Resource.DISK, Resource.NETWORK):
-        used = ratio(sample.used, sample.capacity, resource)
+        used = ratio(rates.used, rates.capacity, resource)
         assert used is not None
         assert used < 0.001
 
@@ -51,9 +51,9 @@ def test_the_most_that_was_seen_is_the_capacity_from_then_on() -> None:
 
 
 def test_what_cannot_be_seen_has_no_capacity() -> None:
-    sample = Capacities().complete(using(None, None))
-    assert sample.capacity == Quantities(4.0, 8000)
-    assert sample.learned_capacities == ()
+    rates = Capacities().complete(using(None, None))
+    assert rates.capacity == Quantities(4.0, 8000)
+    assert rates.learned_capacities == ()
 
 
 def test_a_sample_without_a_rate_does_not_forget() -> None:

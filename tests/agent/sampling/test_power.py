@@ -4,20 +4,20 @@ import msgspec
 import pytest
 
 from agent import config
-from agent.sampling.power import PowerMeter, PowerSample
-from tests.agent.pictures import Clock, Seen, cpu, picture
+from agent.sampling.power import PowerSample, PowerSampler
+from tests.agent.samples import Clock, Container, cpu, node_sample
 
 NOTHING_HERE = Path("/nonexistent")
 
 
 def measured(
-    meter: PowerMeter, clock: Clock, containers: dict[str, Seen], samples: int = 5
+    meter: PowerSampler, clock: Clock, containers: dict[str, Container], samples: int = 5
 ) -> list[PowerSample]:
     taken = []
     for _ in range(samples):
         clock.advance()
-        seen = picture(clock, containers, used=cpu(2.0, 4000))
-        taken.append(meter.measure(seen.sample, clock.monotonic_seconds))
+        seen = node_sample(clock, containers, used=cpu(2.0, 4000))
+        taken.append(meter.measure(seen.rates, clock.monotonic_seconds))
     return taken
 
 
@@ -28,9 +28,9 @@ def settings(folder: Path, **changed: str) -> config.PowerConfig:
 
 def test_containers_system_and_idle_are_the_node_and_joules_are_watts_over_time(tmp_path: Path) -> None:
     clock = Clock()
-    meter = PowerMeter(settings(tmp_path), NOTHING_HERE, NOTHING_HERE)
+    meter = PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE)
     meter.begin(clock.monotonic_seconds)
-    taken = measured(meter, clock, {"a": Seen(used=cpu(1.0, 1000)), "b": Seen(used=cpu(0.5, 500))})
+    taken = measured(meter, clock, {"a": Container(used=cpu(1.0, 1000)), "b": Container(used=cpu(0.5, 500))})
     for each in taken:
         parts = each.node.idle_watts + each.node.system_watts + sum(c.watts for c in each.containers.values())
         assert parts == pytest.approx(each.node.watts)
@@ -39,19 +39,19 @@ def test_containers_system_and_idle_are_the_node_and_joules_are_watts_over_time(
 
 
 def test_joules_go_on_where_the_last_run_ended(tmp_path: Path) -> None:
-    clock, containers = Clock(), {"a": Seen(used=cpu(1.0, 1000))}
-    first = PowerMeter(settings(tmp_path), NOTHING_HERE, NOTHING_HERE)
+    clock, containers = Clock(), {"a": Container(used=cpu(1.0, 1000))}
+    first = PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE)
     before = measured(first, clock, containers)[-1]
     first.close()
-    after = measured(PowerMeter(settings(tmp_path), NOTHING_HERE, NOTHING_HERE), clock, containers, 1)[0]
+    after = measured(PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE), clock, containers, 1)[0]
     assert after.node.joules_total == pytest.approx(before.node.joules_total + after.node.watts * 3.0)
     assert after.containers["a"].joules_total > before.containers["a"].joules_total
 
 
 def test_without_a_place_to_keep_them_they_begin_anew(tmp_path: Path) -> None:
     clock, nowhere = Clock(), settings(tmp_path, accounts="")
-    measured(PowerMeter(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {})
-    again = measured(PowerMeter(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {}, 1)[0]
+    measured(PowerSampler(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {})
+    again = measured(PowerSampler(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {}, 1)[0]
     assert again.node.joules_total == pytest.approx(again.node.watts * 3.0)
     assert list(tmp_path.iterdir()) == []
 
@@ -60,14 +60,16 @@ def test_without_a_place_to_keep_them_they_begin_anew(tmp_path: Path) -> None:
 def test_idle_power_is_shared_out_by_the_policy_beside_what_containers_add(
     policy: str, *, shared: bool, tmp_path: Path
 ) -> None:
-    meter = PowerMeter(settings(tmp_path, idle_policy=policy), NOTHING_HERE, NOTHING_HERE)
-    taken = measured(meter, Clock(), {"a": Seen(used=cpu(1.0, 1000)), "b": Seen(used=cpu(0.5, 500))})[-1]
+    meter = PowerSampler(settings(tmp_path, idle_policy=policy), NOTHING_HERE, NOTHING_HERE)
+    taken = measured(
+        meter, Clock(), {"a": Container(used=cpu(1.0, 1000)), "b": Container(used=cpu(0.5, 500))}
+    )[-1]
     idle_watts = sum(each.idle_watts for each in taken.containers.values())
     assert (idle_watts > 0) is shared
     assert idle_watts <= taken.node.idle_watts * 1.000001
 
 
 def test_a_curve_tells_what_more_load_would_draw(tmp_path: Path) -> None:
-    taken = measured(PowerMeter(settings(tmp_path), NOTHING_HERE, NOTHING_HERE), Clock(), {}, 1)[0]
+    taken = measured(PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE), Clock(), {}, 1)[0]
     assert taken.curve.cpu_watts[0] == 0
     assert list(taken.curve.cpu_watts) == sorted(taken.curve.cpu_watts)

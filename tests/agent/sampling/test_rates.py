@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sampling.rates import Sample, sample
+from agent.sampling.rates import HostRates, compute_rates
 from agent.sources.readings import (
     CgroupReading,
     ContainerReading,
@@ -77,7 +77,7 @@ def with_cgroup(cpu: CpuTotals, disk: DiskTotals = LATER_WEB.cgroup.disk) -> Con
 
 
 def test_the_host() -> None:
-    result = sample(FIRST, SECOND)
+    result = compute_rates(FIRST, SECOND)
     assert result.unix_seconds == 1e9 + 4
     assert result.interval_seconds == 4.0
     assert result.used == Quantities(1.0, 3000, 100.0, 200.0)
@@ -94,9 +94,9 @@ def test_the_host() -> None:
 
 
 def test_a_host_of_which_nothing_could_be_read_says_nothing() -> None:
-    result = sample(FIRST, replace(SECOND, host=HostReading(), containers=()))
-    assert result == Sample(1e9 + 4, 4.0, Quantities(), Quantities(), Pressure())
-    again = sample(
+    result = compute_rates(FIRST, replace(SECOND, host=HostReading(), containers=()))
+    assert result == HostRates(1e9 + 4, 4.0, Quantities(), Quantities(), Pressure())
+    again = compute_rates(
         replace(SECOND, host=HostReading(), containers=()), replace(SECOND, monotonic_seconds=57.0)
     )
     assert again.used == Quantities(memory_bytes=3000)
@@ -108,20 +108,20 @@ def test_a_disk_or_a_link_that_is_plugged_in_is_no_burst() -> None:
         disks={**LATER_HOST.disks, "sdc": DiskTotals(10**15, 10**9, 10**6)},
         links={**LATER_HOST.links, "eth1": 10**15},
     )
-    plugged = sample(FIRST, replace(SECOND, host=more))
-    assert plugged.used == sample(FIRST, SECOND).used
+    plugged = compute_rates(FIRST, replace(SECOND, host=more))
+    assert plugged.used == compute_rates(FIRST, SECOND).used
     assert plugged.disk_busy_ratio == 0.75
 
 
 def test_one_that_is_pulled_out_takes_only_its_own_part_along() -> None:
     less = replace(LATER_HOST, disks={"sda": LATER_HOST.disks["sda"]}, links={})
-    pulled = sample(FIRST, replace(SECOND, host=less))
+    pulled = compute_rates(FIRST, replace(SECOND, host=less))
     assert pulled.used == Quantities(1.0, 3000, 100.0, None)
     assert pulled.disk_busy_ratio == 0.25
 
 
 def test_a_container() -> None:
-    (web,) = sample(FIRST, SECOND).containers
+    (web,) = compute_rates(FIRST, SECOND).containers
     assert (web.id, web.runtime, web.pod, web.cpu_seconds_total) == ("web", "docker", "1b4e28ba", 102.0)
     assert web.used == Quantities(0.5, 2000, 100.0, 200.0)
     assert web.limit == Quantities(cpu_cores=1.5, memory_bytes=4000)
@@ -137,11 +137,11 @@ def test_a_container() -> None:
 
 def test_a_containers_rate_is_over_its_own_time() -> None:
     slow_pass = replace(SECOND, containers=(replace(LATER_WEB, monotonic_seconds=58.1),))
-    assert sample(FIRST, slow_pass).containers[0].used.cpu_cores == 0.25
+    assert compute_rates(FIRST, slow_pass).containers[0].used.cpu_cores == 0.25
 
 
 def test_a_new_container_has_levels_but_no_rates() -> None:
-    (web,) = sample(replace(FIRST, containers=()), SECOND).containers
+    (web,) = compute_rates(replace(FIRST, containers=()), SECOND).containers
     assert web.used == Quantities(memory_bytes=2000)
     assert web.limit == Quantities(cpu_cores=1.5, memory_bytes=4000)
     assert web.pressure == Pressure()
@@ -149,12 +149,12 @@ def test_a_new_container_has_levels_but_no_rates() -> None:
 
 
 def test_a_container_that_has_gone_is_not_in_the_sample() -> None:
-    assert sample(FIRST, replace(SECOND, containers=())).containers == ()
+    assert compute_rates(FIRST, replace(SECOND, containers=())).containers == ()
 
 
 def test_a_restart_under_the_same_id_is_a_new_beginning_for_every_rate() -> None:
     restarted = with_cgroup(cpu=CpuTotals(0.5))
-    (web,) = sample(FIRST, replace(SECOND, containers=(restarted,))).containers
+    (web,) = compute_rates(FIRST, replace(SECOND, containers=(restarted,))).containers
     assert web.used == Quantities(memory_bytes=2000)
     assert web.pressure == Pressure()
 
@@ -166,23 +166,25 @@ def test_after_a_new_baseline_rates_are_right_again() -> None:
         monotonic_seconds=58.0,
         containers=(replace(with_cgroup(cpu=CpuTotals(2.5), disk=DiskTotals(40)), monotonic_seconds=58.1),),
     )
-    (web,) = sample(restarted, third).containers
+    (web,) = compute_rates(restarted, third).containers
     assert web.used.cpu_cores == 0.5
     assert web.used.disk_bytes_per_second == 10.0
 
 
 def test_one_counter_that_goes_backwards_loses_only_its_own_rate() -> None:
     reset = replace(SECOND, host=replace(LATER_HOST, links={"eth0": 5}))
-    assert sample(FIRST, reset).used == Quantities(1.0, 3000, 100.0, None)
+    assert compute_rates(FIRST, reset).used == Quantities(1.0, 3000, 100.0, None)
     without = replace(SECOND, containers=(replace(LATER_WEB, network_bytes=1),))
-    assert sample(FIRST, without).containers[0].used == Quantities(0.5, 2000, 100.0, None)
+    assert compute_rates(FIRST, without).containers[0].used == Quantities(0.5, 2000, 100.0, None)
 
 
 def test_a_counter_that_appears_or_goes_has_no_rate() -> None:
     hidden = replace(SECOND, containers=(replace(LATER_WEB, network_bytes=None),))
-    assert sample(FIRST, hidden).containers[0].used.network_bytes_per_second is None
+    assert compute_rates(FIRST, hidden).containers[0].used.network_bytes_per_second is None
     assert (
-        sample(hidden, replace(SECOND, monotonic_seconds=60)).containers[0].used.network_bytes_per_second
+        compute_rates(hidden, replace(SECOND, monotonic_seconds=60))
+        .containers[0]
+        .used.network_bytes_per_second
         is None
     )
 
@@ -194,7 +196,7 @@ def test_no_time_between_two_readings_is_no_rate(seconds: float) -> None:
         monotonic_seconds=50.0 + seconds,
         containers=(replace(LATER_WEB, monotonic_seconds=50.1 + seconds),),
     )
-    result = sample(FIRST, again)
+    result = compute_rates(FIRST, again)
     assert result.interval_seconds == 0.0
     assert result.used == Quantities(memory_bytes=3000)
     assert result.pressure == Pressure()
@@ -203,12 +205,12 @@ def test_no_time_between_two_readings_is_no_rate(seconds: float) -> None:
 
 def test_the_wall_clock_may_be_set_back() -> None:
     stepped = replace(SECOND, unix_seconds=5.0)
-    assert sample(FIRST, stepped).used == sample(FIRST, SECOND).used
+    assert compute_rates(FIRST, stepped).used == compute_rates(FIRST, SECOND).used
 
 
 def test_gaps_go_along() -> None:
     gap = Gap("container memory", "why")
-    assert sample(FIRST, replace(SECOND, gaps=(gap,))).gaps == (gap,)
+    assert compute_rates(FIRST, replace(SECOND, gaps=(gap,))).gaps == (gap,)
 
 
 counts = st.integers(0, 2**63)
@@ -251,7 +253,7 @@ readings = st.builds(
 )
 
 
-def all_numbers(result: Sample) -> list[float]:
+def all_numbers(result: HostRates) -> list[float]:
     parts = [result.used, *(container.used for container in result.containers)]
     others = [
         result.disk_operations_per_second,
@@ -272,7 +274,7 @@ def all_numbers(result: Sample) -> list[float]:
 
 @given(readings, readings)
 def test_nothing_is_ever_negative_or_beyond_what_there_is(previous: Reading, current: Reading) -> None:
-    result = sample(previous, current)
+    result = compute_rates(previous, current)
     assert result.interval_seconds >= 0
     assert all(number >= 0 for number in all_numbers(result))
     for used in (result.used, *(container.used for container in result.containers)):
@@ -289,12 +291,12 @@ def test_nothing_is_ever_negative_or_beyond_what_there_is(previous: Reading, cur
 def test_every_container_of_the_current_reading_is_there_and_no_other(
     previous: Reading, current: Reading
 ) -> None:
-    assert [c.id for c in sample(previous, current).containers] == [c.id for c in current.containers]
+    assert [c.id for c in compute_rates(previous, current).containers] == [c.id for c in current.containers]
 
 
 @given(readings, readings)
 def test_a_backwards_counter_never_has_a_rate(previous: Reading, current: Reading) -> None:
-    used = sample(previous, current).used
+    used = compute_rates(previous, current).used
     before, now = previous.host, current.host
     if (now.cpu.busy_seconds or 0) < (before.cpu.busy_seconds or 0):
         assert used.cpu_cores is None
@@ -322,7 +324,7 @@ def test_rates_times_time_add_up_to_the_counters(steps: list[tuple[float, float,
         following = replace(
             reading, monotonic_seconds=reading.monotonic_seconds + seconds, containers=(after,)
         )
-        (web,) = sample(reading, following).containers
+        (web,) = compute_rates(reading, following).containers
         assert web.used.cpu_cores is not None
         assert web.used.disk_bytes_per_second is not None
         elapsed = after.monotonic_seconds - before.monotonic_seconds

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.devices import Disks
-from agent.sources.host import HostPass, HostReader, gaps_of, parse_load, parse_swap_used_bytes
+from agent.sources.disks import Disks
+from agent.sources.host import HostPass, HostReader, host_gaps, parse_load, parse_swap_used_bytes
 from agent.sources.readings import DiskTotals, HostCpu, HostMemory, HostReading, PressureTotals
 from tests.agent.trees import NET_DEV, Host, make_host, write
 from wire.messages import Gap
@@ -49,7 +49,7 @@ def test_every_field(host: Host) -> None:
 def test_a_host_that_shows_everything_has_no_gaps(host: Host) -> None:
     found = read(host)
     assert found.failures == ()
-    assert gaps_of(found.reading) == []
+    assert host_gaps(found.reading) == []
 
 
 def test_stolen_time_is_not_our_work(host: Host) -> None:
@@ -81,7 +81,7 @@ def test_what_is_missing_is_a_gap_and_the_rest_is_read(host: Host, gone: str, wh
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     found = read(host)
     assert found.failures == ()
-    assert [gap.what for gap in gaps_of(found.reading)] == [what]
+    assert [gap.what for gap in host_gaps(found.reading)] == [what]
     assert found.reading.cores == 2
     assert found.reading.memory.total_bytes == 8_000_000 * 1024
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.open_files import Allowance, KeptFile, usual_allowance
+from agent.sources.open_files import OpenFile, OpenFileBudget, default_budget
 from tests.lab.guardian import hierarchies
 
 
@@ -22,7 +22,7 @@ def open_files() -> int:
 
 
 def test_what_is_written_meanwhile_is_read(path: Path) -> None:
-    kept = KeptFile(Allowance(1), str(path))
+    kept = OpenFile(OpenFileBudget(1), str(path))
     assert kept.read() == b"1\n"
     path.write_text("2222\n")
     assert kept.read() == b"2222\n"
@@ -32,13 +32,13 @@ def test_what_is_written_meanwhile_is_read(path: Path) -> None:
 
 def test_a_long_text_is_read_whole_every_time(path: Path) -> None:
     path.write_bytes(b"0123456789" * 5000)
-    kept = KeptFile(Allowance(1), str(path))
+    kept = OpenFile(OpenFileBudget(1), str(path))
     assert kept.read() == kept.read() == path.read_bytes()
 
 
 def test_it_stays_open_while_someone_refers_to_it_and_no_longer(path: Path) -> None:
-    allowance, before = Allowance(5), open_files()
-    kept = KeptFile(allowance, str(path))
+    allowance, before = OpenFileBudget(5), open_files()
+    kept = OpenFile(allowance, str(path))
     assert (allowance.left, open_files()) == (5, before)
     kept.read()
     kept.read()
@@ -48,29 +48,29 @@ def test_it_stays_open_while_someone_refers_to_it_and_no_longer(path: Path) -> N
 
 
 def test_beyond_the_allowance_files_are_read_but_not_kept(path: Path) -> None:
-    allowance, before = Allowance(1), open_files()
-    first, second = KeptFile(allowance, str(path)), KeptFile(allowance, str(path))
+    allowance, before = OpenFileBudget(1), open_files()
+    first, second = OpenFile(allowance, str(path)), OpenFile(allowance, str(path))
     assert first.read() == second.read() == second.read() == b"1\n"
     assert open_files() == before + 1
 
 
 def test_the_first_path_there_is_counts(path: Path) -> None:
-    assert KeptFile(Allowance(1), f"{path}.new", str(path)).read() == b"1\n"
+    assert OpenFile(OpenFileBudget(1), f"{path}.new", str(path)).read() == b"1\n"
     Path(f"{path}.new").write_text("new\n")
-    assert KeptFile(Allowance(1), f"{path}.new", str(path)).read() == b"new\n"
+    assert OpenFile(OpenFileBudget(1), f"{path}.new", str(path)).read() == b"new\n"
 
 
 def test_what_cannot_be_read_is_none_and_costs_nothing(tmp_path: Path) -> None:
-    allowance, before = Allowance(1), open_files()
-    assert KeptFile(allowance, str(tmp_path / "missing")).read() is None
-    assert KeptFile(allowance, str(tmp_path)).read() is None
-    assert KeptFile(allowance).read() is None
+    allowance, before = OpenFileBudget(1), open_files()
+    assert OpenFile(allowance, str(tmp_path / "missing")).read() is None
+    assert OpenFile(allowance, str(tmp_path)).read() is None
+    assert OpenFile(allowance).read() is None
     assert (allowance.left, open_files()) == (1, before)
 
 
 def test_a_file_that_comes_later_is_found(path: Path) -> None:
     later = path.with_name("later")
-    kept = KeptFile(Allowance(1), str(later))
+    kept = OpenFile(OpenFileBudget(1), str(later))
     assert kept.read() is None
     path.rename(later)
     assert kept.read() == b"1\n"
@@ -86,7 +86,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
 
 
 def test_a_low_limit_is_raised_and_half_of_it_left_for_others(limits: dict[str, tuple[int, int]]) -> None:
-    allowance = usual_allowance()
+    allowance = default_budget()
     soft, hard = limits["files"]
     assert 1024 < soft <= hard == 524_288
     assert 1024 < allowance.left <= soft // 2
@@ -95,7 +95,7 @@ def test_a_low_limit_is_raised_and_half_of_it_left_for_others(limits: dict[str, 
 @pytest.mark.parametrize("files", [(1024, 1024), (2000, 1500)])
 def test_what_may_not_be_raised_is_halved(limits: dict[str, tuple[int, int]], files: tuple[int, int]) -> None:
     limits["files"] = files
-    assert usual_allowance().left == files[0] // 2
+    assert default_budget().left == files[0] // 2
     assert limits["files"] == files
 
 
@@ -106,12 +106,12 @@ def test_a_sandbox_that_forbids_it_is_respected(
         raise PermissionError
 
     monkeypatch.setattr(resource, "setrlimit", forbidden)
-    assert usual_allowance().left == limits["files"][0] // 2
+    assert default_budget().left == limits["files"][0] // 2
 
 
 def test_no_limit_at_all_is_no_licence_to_keep_everything(limits: dict[str, tuple[int, int]]) -> None:
     limits["files"] = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    assert 0 < usual_allowance().left < 10_000
+    assert 0 < default_budget().left < 10_000
 
 
 @pytest.fixture
@@ -125,8 +125,8 @@ def cgroup() -> Iterator[Path]:
 
 @pytest.mark.lab
 def test_a_cgroup_that_is_removed_is_gone_and_one_made_anew_is_read(cgroup: Path) -> None:
-    allowance = Allowance(1)
-    kept = KeptFile(allowance, str(cgroup / "cgroup.procs"), str(cgroup / "tasks"))
+    allowance = OpenFileBudget(1)
+    kept = OpenFile(allowance, str(cgroup / "cgroup.procs"), str(cgroup / "tasks"))
     assert kept.read() == b""
     cgroup.rmdir()
     assert kept.read() is None

@@ -3,7 +3,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.pressure import parse_pressure, parse_totals, read_host_pressure
+from agent.sources.files import parse_pressure, parse_totals, read_host_pressure
 from agent.sources.readings import PressureTotals
 from tests.agent.trees import make_host, pressure
 

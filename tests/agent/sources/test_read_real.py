@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import pytest
 
-from agent.sampling.rates import sample
-from agent.sources.cgroups.layout import detect
+from agent.sampling.rates import compute_rates
+from agent.sources.cgroups.layout import detect_layout
 from agent.sources.reader import Reader
 from agent.sources.readings import ContainerReading, Reading
 
@@ -52,7 +52,7 @@ class Worker:
 
 
 def hierarchies() -> set[Path]:
-    layout = detect(Path("/proc"), Path("/sys"))
+    layout = detect_layout(Path("/proc"), Path("/sys"))
     return {Path(directory) for directory in (*layout.v1.values(), layout.v2) if directory is not None}
 
 
@@ -99,7 +99,7 @@ def identifier() -> str:
 
 
 def limit(controller: str, path: str, v1_name: str, v2_name: str, value: str) -> None:
-    layout = detect(Path("/proc"), Path("/sys"))
+    layout = detect_layout(Path("/proc"), Path("/sys"))
     if controller in layout.v1:
         Path(layout.v1[controller], path, v1_name).write_text(value)
     else:
@@ -153,7 +153,7 @@ def test_cpu_memory_and_network_are_what_the_process_used(parent: str, identifie
         assert HELD_BYTES <= memory.anon_bytes <= 2 * HELD_BYTES
         assert memory.oom_kills == 0
 
-        (rates,) = (c for c in sample(first, second).containers if c.id == identifier)
+        (rates,) = (c for c in compute_rates(first, second).containers if c.id == identifier)
         before = found(first, identifier)
         assert rates.used.cpu_cores is not None
         seconds = container.monotonic_seconds - before.monotonic_seconds
@@ -228,7 +228,7 @@ def test_the_quota_of_a_parent_is_the_limit_of_its_containers(parent: str, ident
 
 
 def test_cores_that_a_container_is_bound_to_are_its_limit(parent: str, identifier: str) -> None:
-    layout = detect(Path("/proc"), Path("/sys"))
+    layout = detect_layout(Path("/proc"), Path("/sys"))
     root, name = (layout.v1["cpuset"], "cpuset.cpus") if "cpuset" in layout.v1 else (layout.v2, "cpuset.cpus")
     Path(str(root), parent, name).write_text("0")
     with cgroup(f"{parent}/{identifier}") as path:
@@ -246,7 +246,7 @@ def test_a_cgroup_taken_as_the_host(parent: str, identifier: str) -> None:
         used_before, first = worker.do("tell"), reader.read()
         used_after, second = worker.do("burn"), reader.read()
     assert [container.id for container in second.containers] == [identifier]
-    result = sample(first, second)
+    result = compute_rates(first, second)
     assert result.capacity.cpu_cores == 1.5
     assert result.capacity.memory_bytes == 4 * HELD_BYTES
     assert result.used.cpu_cores is not None

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent.config import AgentConfig, DockerConfig
-from agent.sampling.node_sample import ContainerPicture, Picture
-from agent.sampling.rates import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
 from wattpack.top.here import scene_of, scenes_here
 from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure
@@ -14,7 +14,7 @@ from wire.resources import Quantities, Resource
 
 def test_a_picture_becomes_a_scene_of_one_node() -> None:
     power = NodePower(41.2, 38.0, 2.0, PowerSource.RAPL, 0.1, 120.0)
-    sample = Sample(
+    rates = HostRates(
         unix_seconds=5.0,
         interval_seconds=3.0,
         used=Quantities(1.0),
@@ -24,21 +24,21 @@ def test_a_picture_becomes_a_scene_of_one_node() -> None:
         disk_busy_ratio=0.25,
     )
     share = ContainerPower(1.2, PowerSource.RAPL, 0.2, 3.0)
-    web = ContainerPicture(
-        ContainerSample("f" * 64, "docker", 1.0, Quantities(0.5), Quantities(2.0), Pressure(0.1)),
+    web = ContainerSample(
+        ContainerRates("f" * 64, "docker", 1.0, Quantities(0.5), Quantities(2.0), Pressure(0.1)),
         ContainerInfo("web", service="shop"),
         share,
     )
     alert = Alert(Resource.CPU, 4.0, "CPU at 97 %", container="f" * 64, name="web")
-    seen = scene_of("here", Picture(1.0, sample, power, (web,), (Gap("RAPL", "why"),)), [alert])
+    seen = scene_of("here", NodeSample(1.0, rates, power, (web,), (Gap("RAPL", "why"),)), [alert])
 
     (node,), (container,), (shortage,) = seen.nodes, seen.containers, seen.alerts
-    assert (node.name, node.state, node.used, node.capacity) == ("here", "up", sample.used, sample.capacity)
-    assert (node.pressure, node.disk_busy_ratio, node.power) == (sample.pressure, 0.25, power)
+    assert (node.name, node.state, node.used, node.capacity) == ("here", "up", rates.used, rates.capacity)
+    assert (node.pressure, node.disk_busy_ratio, node.power) == (rates.pressure, 0.25, power)
     assert (node.learned_capacities, node.gaps) == ((Resource.DISK,), (Gap("RAPL", "why"),))
     assert (container.node, container.name, container.service) == ("here", "web", "shop")
-    assert (container.used, container.limit) == (web.sample.used, web.sample.limit)
-    assert (container.pressure, container.power) == (web.sample.pressure, share)
+    assert (container.used, container.limit) == (web.rates.used, web.rates.limit)
+    assert (container.pressure, container.power) == (web.rates.pressure, share)
     assert (shortage.node, shortage.evidence, shortage.name) == ("here", "CPU at 97 %", "web")
     assert seen.at == 5.0
 

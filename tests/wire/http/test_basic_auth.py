@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.http.authorization import parse_basic
-from wire.http.basic_auth import Users
+from wire.http.webconfig import Users
 
 
 def hashed(password: str) -> str:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.cgroups.layout import detect
+from agent.sources.cgroups.layout import detect_layout
 from agent.sources.cgroups.limits import LimitsReader, parse_cpuset_cores
 from agent.sources.readings import Limits
 from tests.agent.trees import (
@@ -44,7 +44,7 @@ def v2(host: Host) -> Host:
 
 
 def read(host: Host, cores: float | None = 8.0) -> Limits:
-    return LimitsReader(detect(host.proc, host.sys), cores).read(PATH)
+    return LimitsReader(detect_layout(host.proc, host.sys), cores).read(PATH)
 
 
 def test_v2_limits_above_a_container_bind_it(v2: Host) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.cgroups.layout import detect
+from agent.sources.cgroups.layout import detect_layout
 from agent.sources.cgroups.limits import LimitsReader
 from agent.sources.cgroups.usage import LIMITS_KEPT_SECONDS, UsageReader
-from agent.sources.open_files import Allowance
+from agent.sources.open_files import OpenFileBudget
 from agent.sources.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
 from tests.agent.trees import (
     THE_CONTAINER,
@@ -36,9 +36,9 @@ def host(tmp_path: Path) -> Host:
 class Passes:
     """One pass after the other over a host's container."""
 
-    def __init__(self, host: Host, allowance: Allowance | None = None) -> None:
-        self._layout = detect(host.proc, host.sys)
-        self._usage = UsageReader(self._layout, allowance or Allowance(100))
+    def __init__(self, host: Host, allowance: OpenFileBudget | None = None) -> None:
+        self._layout = detect_layout(host.proc, host.sys)
+        self._usage = UsageReader(self._layout, allowance or OpenFileBudget(100))
 
     def read(self, monotonic_seconds: float = 0.0, path: str = PATH) -> CgroupReading | None:
         limits = LimitsReader(self._layout, 2.0)
@@ -223,7 +223,7 @@ def test_the_limits_of_many_do_not_all_come_due_in_one_pass(host: Host) -> None:
 def test_files_are_kept_open_only_for_containers_that_are_there(host: Host) -> None:
     make_v2(host)
     v2_container(host, PATH)
-    allowance = Allowance(100)
+    allowance = OpenFileBudget(100)
     passes = Passes(host, allowance)
     passes.read()
     assert allowance.left < 100
@@ -234,5 +234,5 @@ def test_files_are_kept_open_only_for_containers_that_are_there(host: Host) -> N
 def test_without_an_allowance_the_same_is_read(host: Host) -> None:
     make_v2(host)
     v2_container(host, PATH)
-    passes = Passes(host, Allowance(0))
+    passes = Passes(host, OpenFileBudget(0))
     assert passes.read() == passes.read() == THE_CONTAINER

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent.sources.docker import ContainerInfo, DockerNames, RuntimeEvent
+from agent.sources.docker import ContainerInfo, DockerWatcher, RuntimeEvent
 from tests.agent.sources.docker.events import ID, line
 from tests.waiting import until
 
@@ -16,8 +16,8 @@ DB = {"Id": "b" * 64, "Names": ["/db"], "Image": "pg", "Labels": {}}
 
 
 @asynccontextmanager
-async def names(socket: Path) -> AsyncIterator[DockerNames]:
-    watched = DockerNames(socket)
+async def names(socket: Path) -> AsyncIterator[DockerWatcher]:
+    watched = DockerWatcher(socket)
     task = asyncio.create_task(watched.run())
     try:
         await asyncio.wait_for(watched.listed.wait(), 5)
@@ -59,7 +59,7 @@ async def test_no_engine_is_a_gap_that_says_so(tmp_path: Path) -> None:
     async with names(tmp_path / "docker.sock") as watched:
         assert watched.gap is not None
         assert watched.gap.why == (
-            f"no Docker engine listens at {tmp_path / 'docker.sock'}; containers go by their ids"
+            f"no Docker engine listens at {tmp_path / 'docker.sock'}; containers are listed by ID"
         )
 
 
@@ -111,14 +111,15 @@ async def test_an_engine_that_goes_takes_no_names_along_and_is_said_once(
             watched = await stack.enter_async_context(names(tmp_path / "s"))
         await until(lambda: watched.gap is not None)
         assert watched.gap is not None
-        assert watched.gap.why.endswith("; new containers go by their ids")
+        assert watched.gap.why.endswith("; new containers are listed by ID")
         assert watched.get("b" * 64) == ContainerInfo("db", "pg", restarts=0)
         async with engine(tmp_path / "s", [DB]):
             await until(lambda: watched.gap is None)
     said = [
         record.getMessage() for record in caplog.records if record.name.startswith("agent.sources.docker")
     ]
+    socket = tmp_path / "s"
     assert said == [
-        f"docker: the Docker engine at {tmp_path / 's'} has gone away; new containers go by their ids",
-        f"docker: the engine at {tmp_path / 's'} answers again",
+        f"docker: the Docker engine at {socket} closed the connection; new containers are listed by ID",
+        f"docker: the engine at {socket} is available again",
     ]

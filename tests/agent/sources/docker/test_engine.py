@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from agent.sources.docker import DockerNames, RuntimeEvent
+from agent.sources.docker import DockerWatcher, RuntimeEvent
 from tests.lab.docker import Engine, docker_engine
 from tests.waiting import until
 
@@ -24,8 +24,8 @@ def engine() -> Iterator[Engine]:
 
 
 @asynccontextmanager
-async def names_of(engine: Engine) -> AsyncIterator[DockerNames]:
-    names = DockerNames(engine.socket)
+async def names_of(engine: Engine) -> AsyncIterator[DockerWatcher]:
+    names = DockerWatcher(engine.socket)
     task = asyncio.create_task(names.run())
     try:
         await asyncio.wait_for(names.listed.wait(), 10)
@@ -40,7 +40,7 @@ async def names_of(engine: Engine) -> AsyncIterator[DockerNames]:
 class Ears:
     """Collects events until what a test waits for is among them."""
 
-    def __init__(self, names: DockerNames) -> None:
+    def __init__(self, names: DockerWatcher) -> None:
         self._names = names
         self._heard: list[RuntimeEvent] = []
 

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.docker.info import ContainerInfo
-from agent.sources.docker.models import MOST_LABELS, bounded, parse_event, parse_listing, service_of
+from agent.sources.docker.models import (
+    MAX_LABELS,
+    ContainerInfo,
+    limit_labels,
+    parse_event,
+    parse_listing,
+    service_of,
+)
 from tests.agent.sources.docker.events import ID, line
-from wire.messages import LONGEST_TEXT
+from wire.messages import MAX_TEXT_LENGTH
 
 LABELS = {"com.docker.swarm.service.name": "s", "tier": "front"}
 
@@ -62,14 +68,14 @@ def test_orchestrators_say_which_workload_a_container_is_part_of() -> None:
 
 @given(st.dictionaries(st.text(max_size=3000), st.text(max_size=3000), max_size=100))
 def test_labels_are_never_more_or_longer_than_can_be_said(labels: dict[str, str]) -> None:
-    kept = bounded(labels)
-    assert len(kept) <= MOST_LABELS
-    assert all(len(name) <= LONGEST_TEXT and len(value) <= LONGEST_TEXT for name, value in kept.items())
+    kept = limit_labels(labels)
+    assert len(kept) <= MAX_LABELS
+    assert all(len(name) <= MAX_TEXT_LENGTH and len(value) <= MAX_TEXT_LENGTH for name, value in kept.items())
     assert all(labels[name].startswith(value) for name, value in kept.items())
 
 
 def test_the_service_is_told_even_where_its_label_is_one_too_many() -> None:
-    many = {f"a{number:03}": "x" for number in range(MOST_LABELS)}
+    many = {f"a{number:03}": "x" for number in range(MAX_LABELS)}
     info = parse_event(line("start", attributes={**many, **LABELS})).describe()
     assert info.service == "s"
     assert info.labels == many

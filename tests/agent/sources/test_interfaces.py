@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.links import parse_net_dev, read_links
+from agent.sources.interfaces import parse_net_dev, read_interfaces
 from tests.agent.trees import NET_DEV, Host, make_host, write
 
 NAMES = ("lo", "eth0", "eth1", "docker0", "veth12ab")
@@ -30,7 +30,7 @@ def test_a_link_whose_name_has_a_colon_and_no_blank_after_it() -> None:
 
 
 def test_links_with_a_device_lead_outside_and_their_speeds_add_up(host: Host) -> None:
-    links = read_links(host.sys, NAMES)
+    links = read_interfaces(host.sys, NAMES)
     assert links.names == {"eth0", "eth1"}
     assert links.capacity_bytes_per_second == 11_000 * 1e6 / 8
 
@@ -38,17 +38,17 @@ def test_links_with_a_device_lead_outside_and_their_speeds_add_up(host: Host) ->
 @pytest.mark.parametrize("speed", ["-1\n", "0\n", "4294967295\n", ""])
 def test_one_unknown_speed_makes_the_sum_unknown(host: Host, speed: str) -> None:
     write(host.sys, {"class/net/eth1/speed": speed})
-    assert read_links(host.sys, NAMES).capacity_bytes_per_second is None
+    assert read_interfaces(host.sys, NAMES).capacity_bytes_per_second is None
 
 
 def test_a_link_that_is_down_adds_no_capacity(host: Host) -> None:
     write(host.sys, {"class/net/eth1/speed": "-1\n", "class/net/eth1/operstate": "down\n"})
-    assert read_links(host.sys, NAMES).capacity_bytes_per_second == 1000 * 1e6 / 8
+    assert read_interfaces(host.sys, NAMES).capacity_bytes_per_second == 1000 * 1e6 / 8
 
 
 def test_without_any_device_the_names_tell(tmp_path: Path) -> None:
     write(tmp_path, {"class/net/mybridge/bridge/": "", "class/net/eth0/": ""})
-    links = read_links(tmp_path, ["lo", "eth0", "mybridge", "docker0", "veth1", "br-1234", "cali99"])
+    links = read_interfaces(tmp_path, ["lo", "eth0", "mybridge", "docker0", "veth1", "br-1234", "cali99"])
     assert links.names == {"eth0"}
     assert links.capacity_bytes_per_second is None
 

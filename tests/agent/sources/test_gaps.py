@@ -1,9 +1,9 @@
-from agent.sources.attempts import Attempts
+from agent.sources.gaps import GapRecorder
 from wire.messages import Gap
 
 
 def test_a_source_that_breaks_is_a_gap_and_the_next_is_read() -> None:
-    attempts = Attempts()
+    attempts = GapRecorder()
 
     def broken() -> int:
         raise OSError("input/output error")

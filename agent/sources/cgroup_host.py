@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from agent.sources.cgroups.layout import Layout
 from agent.sources.files import read_file
-from agent.sources.links import may_lead_outside, parse_net_dev
+from agent.sources.interfaces import may_be_external, parse_net_dev
 from agent.sources.netns import namespace_of
 from agent.sources.readings import (
     NO_PRESSURE,
@@ -17,7 +17,7 @@ from agent.sources.readings import (
     HostCpu,
     HostMemory,
     HostReading,
-    tightest,
+    lowest_limit,
 )
 from wire.errors import UserError
 from wire.messages import Gap
@@ -31,14 +31,14 @@ _SHARED_NETWORK = Gap(
 )
 
 
-class Subtree:
+class CgroupHost:
     """The cgroup at `path`, which must be there at the beginning."""
 
     def __init__(self, proc: Path, layout: Layout, path: str) -> None:
         self.path = path.strip("/")
         self._proc = str(proc)
         self._layout = layout
-        self._oom_kills = OomKills()
+        self._oom_kills = OomKillCounter()
         if ".." in PurePosixPath(self.path).parts:
             raise UserError(
                 f"host.cgroup: {path} leads out of the tree of cgroups; give a plain path below it"
@@ -68,7 +68,7 @@ class Subtree:
             oom_kills += self._oom_kills.add(containers)
         links = self._read_links()
         host = HostReading(
-            cores=tightest(machine.cores, cgroup.limits.cpu_cores),
+            cores=lowest_limit(machine.cores, cgroup.limits.cpu_cores),
             cpu=HostCpu(cgroup.cpu.seconds),
             frequency_hertz=machine.frequency_hertz,
             memory=_memory(machine.memory, cgroup),
@@ -89,10 +89,10 @@ class Subtree:
         if own is None or own == machines:
             return None
         bytes_by_link = parse_net_dev(read_file(f"{self._proc}/self/net/dev") or b"")
-        return {name: count for name, count in bytes_by_link.items() if may_lead_outside(name)}
+        return {name: count for name, count in bytes_by_link.items() if may_be_external(name)}
 
 
-class OomKills:
+class OomKillCounter:
     """Kills in containers, added up over all that were ever seen, so that the sum never goes back."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class OomKills:
 
 
 def _memory(machine: HostMemory, cgroup: CgroupReading) -> HostMemory:
-    total = tightest(machine.total_bytes, cgroup.limits.memory_bytes)
+    total = lowest_limit(machine.total_bytes, cgroup.limits.memory_bytes)
     used = cgroup.memory.working_set_bytes
     return HostMemory(
         total_bytes=total,

@@ -15,16 +15,16 @@ _SENT_FIELD = 8
 _BYTES_PER_SECOND_PER_MEGABIT = 1_000_000 / 8
 _UNKNOWN_SPEED = 0xFFFF_FFFF
 """What some drivers say for -1."""
-_INNER = (
+_INTERNAL = (
     "veth docker br- virbr cni flannel cali vxlan tunl ip6tnl sit gre tun tap dummy ifb lxc lxd "
     "podman cilium kube- nodelocaldns wg vnet macvtap vmnet"
 )
-_INNER_PREFIXES = (LOOPBACK, *_INNER.split())
+_INTERNAL_PREFIXES = (LOOPBACK, *_INTERNAL.split())
 """Links that only lead from one part of the machine to another, where nothing but the name tells."""
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class NetworkInterfaces:
     """The links to the outside, and what they can carry together in one direction."""
 
     names: frozenset[str]
@@ -46,12 +46,12 @@ def parse_net_dev(text: bytes) -> dict[str, int]:
     return counted
 
 
-def may_lead_outside(name: str) -> bool:
+def may_be_external(name: str) -> bool:
     """False for what is certain, by its name, to be an inner link."""
-    return not name.startswith(_INNER_PREFIXES)
+    return not name.startswith(_INTERNAL_PREFIXES)
 
 
-def read_links(sys: Path, names: Iterable[str]) -> Links:
+def read_interfaces(sys: Path, names: Iterable[str]) -> NetworkInterfaces:
     """Tell the links to the outside: those with a device behind them, or failing that, by their names.
 
     A host that is itself a container has no devices, and its `eth0` is its link to the outside.
@@ -59,11 +59,11 @@ def read_links(sys: Path, names: Iterable[str]) -> Links:
     base = sys / "class" / "net"
     names = set(names)
     outer = {name for name in names if (base / name / "device").exists()} or {
-        name for name in names if may_lead_outside(name) and not (base / name / "bridge").exists()
+        name for name in names if may_be_external(name) and not (base / name / "bridge").exists()
     }
     speeds = [_speed(f"{base}/{name}") for name in outer if _is_up(f"{base}/{name}")]
     known = [speed for speed in speeds if speed is not None]
-    return Links(frozenset(outer), sum(known) if known and len(known) == len(speeds) else None)
+    return NetworkInterfaces(frozenset(outer), sum(known) if known and len(known) == len(speeds) else None)
 
 
 def _is_up(link: str) -> bool:

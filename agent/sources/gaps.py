@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 Other = TypeVar("Other")
 
 
-class Attempts:
+class GapRecorder:
     """Reads sources for one pass, and notes which of them failed."""
 
     def __init__(self) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from agent.exposition.state import AgentState
-from wire.catalogue import MetricSpec
 from wire.messages import Gap
+from wire.metrics import MetricSpec
 from wire.resources import RESOURCES, Resource
 from wire.version import __version__
 
@@ -26,7 +26,7 @@ AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
         name="wattpack_agent_sample_timestamp_seconds",
         kind="gauge",
         help="When the last sample was taken, in Unix time.",
-        value=lambda agent: agent.picture.sample.unix_seconds if agent.picture else None,
+        value=lambda agent: agent.sample.rates.unix_seconds if agent.sample else None,
     ),
     MetricSpec(
         name="wattpack_agent_missed_samples_total",
@@ -38,49 +38,49 @@ AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
         name="wattpack_agent_delivered_reports_total",
         kind="counter",
         help="Reports that the collector took.",
-        value=lambda agent: agent.outbox.delivered,
+        value=lambda agent: agent.sender.delivered,
     ),
     MetricSpec(
         name="wattpack_agent_dropped_reports_total",
         kind="counter",
         help="Reports given up: no more room to keep them, too old, damaged, or refused for good.",
-        value=lambda agent: agent.outbox.dropped,
+        value=lambda agent: agent.sender.dropped,
     ),
     MetricSpec(
         name="wattpack_agent_queued_reports",
         kind="gauge",
         help="Reports that wait for the collector.",
-        value=lambda agent: len(agent.outbox),
+        value=lambda agent: len(agent.sender),
     ),
     MetricSpec(
         name="wattpack_agent_spool_bytes",
         kind="gauge",
         help="Room that the waiting reports take.",
-        value=lambda agent: agent.outbox.stored_bytes,
+        value=lambda agent: agent.sender.stored_bytes,
     ),
     MetricSpec(
         name="wattpack_agent_clock_offset_seconds",
         kind="gauge",
         help="How far the collector's clock is ahead of this node's.",
-        value=lambda agent: agent.outbox.clock_offset_seconds,
+        value=lambda agent: agent.sender.clock_offset_seconds,
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
+class AlertState:
     """Whether the node is short of a resource."""
 
     resource: Resource
     is_open: bool
 
 
-def shortages(agent: AgentState) -> list[Shortage]:
+def alert_states(agent: AgentState) -> list[AlertState]:
     """One entry per resource, whether there is an alert or not."""
-    return [Shortage(resource, resource in agent.alerts) for resource in RESOURCES]
+    return [AlertState(resource, resource in agent.alerts) for resource in RESOURCES]
 
 
-ALERT_METRICS: tuple[MetricSpec[Shortage], ...] = (
+ALERT_METRICS: tuple[MetricSpec[AlertState], ...] = (
     MetricSpec(
         name="wattpack_agent_alert",
         kind="gauge",

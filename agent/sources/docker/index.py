@@ -1,67 +1,66 @@
-"""Who is there by the engine's word, and what became of them. No I/O and no clock."""
+"""The containers that the engine has listed or announced. Pure: no clock, no I/O."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.sources.docker.info import ContainerInfo, RuntimeEvent
-from agent.sources.docker.models import EngineEvent
+from agent.sources.docker.models import ContainerInfo, EngineEvent, RuntimeEvent
 
-_MOST_REMEMBERED = 1024
-"""Of containers that were made but not started, and of those that ended but were not removed."""
+_MAX_KEPT = 1024
+"""Maximum number of containers kept that were created but not started, or ended but not removed."""
 
 ACTIONS = ("create", "start", "rename", "die", "oom", "destroy")
-"""What has to be heard of."""
+"""Events to subscribe to."""
 
 
-class Roster:
-    """Every container that runs, and lately ran, as the engine described it."""
+class ContainerIndex:
+    """Running and recently ended containers by ID."""
 
     def __init__(self) -> None:
-        self._known: dict[str, ContainerInfo] = {}
+        self._containers: dict[str, ContainerInfo] = {}
         self._created_at: dict[str, float] = {}
         self._ended: dict[str, None] = {}
-        """Those that do not run, the longest dead first; a start of one of them is a restart."""
+        """Containers that do not run, the first to end first; a start of one of them is a restart."""
 
     def get(self, container_id: str) -> ContainerInfo | None:
-        return self._known.get(container_id)
+        return self._containers.get(container_id)
 
-    def renew(self, listing: Mapping[str, ContainerInfo]) -> None:
-        """Take the list of those that run; what only events told of them stays."""
+    def replace_all(self, listing: Mapping[str, ContainerInfo]) -> None:
+        """Take over the engine's list, and keep what only events contain."""
         self._ended.clear()
-        self._known = {
+        self._containers = {
             container_id: replace(
                 info,
                 started_at=old.started_at,
                 restarts=old.restarts,
                 startup_seconds=old.startup_seconds,
             )
-            if (old := self._known.get(container_id)) is not None
+            if (old := self._containers.get(container_id)) is not None
             else info
             for container_id, info in listing.items()
         }
 
     def apply(self, event: EngineEvent) -> RuntimeEvent | None:
-        """Bring the roster up to date; gives what others should hear of."""
+        """Apply an event; returns it for the report if it is a start, an exit or an out-of-memory kill."""
         container_id = event.container_id
         match event.action:
             case "create":
                 self._created_at[container_id] = event.unix_seconds
-                _forget_oldest(self._created_at)
+                _remove_oldest(self._created_at)
             case "start":
                 return self._start(event)
-            case "rename" if container_id in self._known:
-                self._known[container_id] = replace(self._known[container_id], name=event.name)
+            case "rename" if container_id in self._containers:
+                self._containers[container_id] = replace(self._containers[container_id], name=event.name)
             case "die":
                 self._ended[container_id] = None
-                for forgotten in _forget_oldest(self._ended):
-                    self._known.pop(forgotten, None)
+                for removed in _remove_oldest(self._ended):
+                    self._containers.pop(removed, None)
                 return RuntimeEvent(
                     "die", container_id, event.name, event.unix_seconds, exit_code=event.exit_code
                 )
             case "oom":
                 return RuntimeEvent("oom", container_id, event.name, event.unix_seconds)
             case "destroy":
-                for table in (self._known, self._created_at, self._ended):
+                for table in (self._containers, self._created_at, self._ended):
                     table.pop(container_id, None)
         return None
 
@@ -70,17 +69,17 @@ class Roster:
         created_at = self._created_at.pop(container_id, None)
         startup_seconds = None if created_at is None else max(0.0, event.unix_seconds - created_at)
         info = replace(event.describe(), startup_seconds=startup_seconds)
-        before = self._known.get(container_id)
+        before = self._containers.get(container_id)
         if before is not None and container_id in self._ended:
             info = replace(info, restarts=(before.restarts or 0) + 1, startup_seconds=before.startup_seconds)
         self._ended.pop(container_id, None)
-        self._known[container_id] = info
+        self._containers[container_id] = info
         return RuntimeEvent("start", container_id, info.name, event.unix_seconds, startup_seconds)
 
 
-def _forget_oldest(table: dict[str, float] | dict[str, None]) -> list[str]:
-    """Keep a table within bounds; gives the ids that fell out."""
-    surplus = list(table)[: max(0, len(table) - _MOST_REMEMBERED)]
+def _remove_oldest(table: dict[str, float] | dict[str, None]) -> list[str]:
+    """Limit the size of a table; returns the IDs that were removed."""
+    surplus = list(table)[: max(0, len(table) - _MAX_KEPT)]
     for container_id in surplus:
         del table[container_id]
     return surplus

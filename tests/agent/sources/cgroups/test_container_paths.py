@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.cgroups.paths import ContainerRef, container_of
+from agent.sources.cgroups.containers import ContainerRef, container_of
 
 ID = "4f1b8a3c5d7e9f0a1b2c3d4e5f60718293a4b5c6d7e8f9000102030405060708"
 OTHER = "a" * 64

@@ -1,6 +1,6 @@
 """An agent's voice as a process of its own, on simulated time: what it says of one hour, and where that goes.
 
-    python -m tests.agent.speaking SPOOL URL BOOT FIRST_TICK LAST_TICK
+    python -m tests.agent.reporting_process SPOOL URL BOOT FIRST_TICK LAST_TICK
 
 After each tick whose report is stored it prints the tick and the number of the report. When all is said it
 stays until everything is delivered. It is made to be killed.
@@ -11,28 +11,28 @@ import math
 import sys
 from collections.abc import Iterator
 
-from agent.config import DeliveryConfig, PushConfig, SpoolConfig
-from agent.delivery.sender import Outbox
-from agent.reporting.reporter import Speaker
-from tests.agent.pictures import UNIX_SECONDS, Clock, Seen, cpu, picture
+from agent.config import DeliveryConfig, ReportingConfig, SpoolConfig
+from agent.delivery.sender import ReportSender
+from agent.reporting.reporter import Reporter
+from tests.agent.samples import UNIX_SECONDS, Clock, Container, cpu, node_sample
 from tests.waiting import until
 from wire.messages import Report
 
 SAMPLE_SECONDS = 3.0
 
 
-def said(boot: str, first_tick: int, last_tick: int) -> Iterator[tuple[int, Report]]:
+def reports_of(boot: str, first_tick: int, last_tick: int) -> Iterator[tuple[int, Report]]:
     """What the node says from one tick to another: every run of a boot says the same."""
-    speaker = Speaker("node", boot, PushConfig(), SAMPLE_SECONDS)
+    reporter = Reporter("node", boot, ReportingConfig(), SAMPLE_SECONDS)
     clock = Clock()
     clock.advance(first_tick * SAMPLE_SECONDS)
     for tick in range(first_tick, last_tick + 1):
         clock.advance(SAMPLE_SECONDS)
         containers = {
-            f"container{number}": Seen(used=cpu(0.5 + 0.5 * math.sin(tick / 30 + number)))
+            f"container{number}": Container(used=cpu(0.5 + 0.5 * math.sin(tick / 30 + number)))
             for number in range(5)
         }
-        report = speaker.say(picture(clock, containers), (), ())
+        report = reporter.report(node_sample(clock, containers), (), ())
         if report is not None:
             yield tick, report
 
@@ -43,22 +43,22 @@ async def main(spool: str, url: str, boot: str, first_tick: str, last_tick: str)
     async def sleep(_: float) -> None:
         await asyncio.sleep(0.01)
 
-    outbox = Outbox(
+    sender = ReportSender(
         DeliveryConfig(url=url),
         SpoolConfig(path=spool),
         wall=lambda: UNIX_SECONDS + now,
         monotonic=lambda: now,
         sleep=sleep,
     )
-    delivering = asyncio.create_task(outbox.run())
-    for tick, report in said(boot, int(first_tick), int(last_tick)):
+    delivering = asyncio.create_task(sender.run())
+    for tick, report in reports_of(boot, int(first_tick), int(last_tick)):
         now = tick * SAMPLE_SECONDS
-        outbox.offer(report)
-        await until(lambda: outbox._unstored == 0)
+        sender.enqueue(report)
+        await until(lambda: sender._writing_count == 0)
         print(tick, report.sequence, flush=True)
-    await until(lambda: len(outbox) == 0, timeout_seconds=60)
+    await until(lambda: len(sender) == 0, timeout_seconds=60)
     delivering.cancel()
-    await outbox.close()
+    await sender.close()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from wire.messages import Receipt, Report, encode, parse_batch
 Answer = Callable[[list[int]], web.Response]
 
 
-def taken(sequences: list[int]) -> web.Response:
+def accept(sequences: list[int]) -> web.Response:
     return web.Response(body=encode(Receipt(taken=len(sequences), known=0, refused=0, server_time=1.0)))
 
 
@@ -20,12 +20,12 @@ def status(code: int, **headers: str) -> Answer:
     return lambda _: web.Response(status=code, headers=headers)
 
 
-class Receiver:
+class FakeCollector:
     """What came in, batch by batch, and what to answer next."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
-        self.otherwise: Answer = taken
+        self.otherwise: Answer = accept
         self.batches: list[list[int]] = []
         self.requests: list[web.Request] = []
         self.body_bytes: list[int] = []
@@ -56,7 +56,7 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(receiver: Receiver, port: int = 0) -> AsyncIterator[DeliveryConfig]:
+async def serving_reports(receiver: FakeCollector, port: int = 0) -> AsyncIterator[DeliveryConfig]:
     """Serve on a loopback port while the block runs; yields the settings that lead an agent there."""
     app = web.Application(client_max_size=1 << 26)
     app.router.add_post("/v1/reports", receiver.take)

@@ -20,6 +20,7 @@ below them, so a container inside a container (Docker in Docker, a systemd's own
 of what the outer one uses, and listing it too would count its use twice.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -69,13 +70,13 @@ def container_of(path: str) -> ContainerRef | None:
     for name in path.split("/"):
         if not name:
             continue
-        if (container := _named(name, parents)) or (container := _build_step(name, parents)):
+        if (container := _match_container(name, parents)) or (container := _match_build_step(name, parents)):
             return container
         parents.append(name)
     return None
 
 
-def _named(name: str, parents: list[str]) -> ContainerRef | None:
+def _match_container(name: str, parents: list[str]) -> ContainerRef | None:
     match = _NAMED.fullmatch(name)
     if match is None:
         return None
@@ -90,7 +91,7 @@ def _named(name: str, parents: list[str]) -> ContainerRef | None:
     return ContainerRef(name, CONTAINERD if pod else DOCKER, pod)
 
 
-def _build_step(name: str, parents: list[str]) -> ContainerRef | None:
+def _match_build_step(name: str, parents: list[str]) -> ContainerRef | None:
     match = _BUILD_STEP.fullmatch(name)
     if match is None or not (name.startswith("docker-") or parents[-1:] == ["buildkit"]):
         return None
@@ -106,3 +107,51 @@ def _pod_uid(parents: list[str]) -> str | None:
     if in_podman and (match := _PODMAN_POD.fullmatch(parents[-1])):
         return match["uid"]
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundContainer:
+    """A container and its cgroup's path from the root, the same in every hierarchy."""
+
+    container: ContainerRef
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupWalk:
+    """What a walk came back with."""
+
+    found: tuple[FoundContainer, ...] = ()
+    """By id, each id once."""
+    some_forbidden: bool = False
+    """There were directories that this user may not list."""
+
+
+def find_containers(root: str, subtree: str = "") -> CgroupWalk:
+    """Walk the hierarchy at `root` from `subtree` on; what goes away meanwhile is not there.
+
+    Containers are not descended into. Where the walk begins is never a container itself: to those that are
+    nested in it, it is the host.
+    """
+    found: dict[str, FoundContainer] = {}
+    some_forbidden = False
+    top, prefix = (f"{root}/{subtree}", f"{subtree}/") if subtree else (root, "")
+    waiting = [""]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            with os.scandir(f"{top}/{parent}") as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except PermissionError:
+            some_forbidden = True
+            continue
+        except OSError:
+            continue
+        for name in names:
+            path = f"{parent}/{name}" if parent else name
+            container = container_of(path)
+            if container is None:
+                waiting.append(path)
+            else:
+                found.setdefault(container.id, FoundContainer(container, prefix + path))
+    return CgroupWalk(tuple(found[identifier] for identifier in sorted(found)), some_forbidden)

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.cgroups.find import Walk, find_containers
+from agent.sources.cgroups.containers import CgroupWalk, find_containers
 from tests.agent.trees import container_id, write
 
 
-def ids(walk: Walk) -> list[str]:
+def ids(walk: CgroupWalk) -> list[str]:
     return [found.container.id for found in walk.found]
 
 
@@ -73,7 +73,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_hierarchy_that_is_gone_holds_nothing(tmp_path: Path) -> None:
-    assert find_containers(str(tmp_path / "gone")) == Walk()
+    assert find_containers(str(tmp_path / "gone")) == CgroupWalk()
 
 
 def test_what_may_not_be_listed_is_said_and_the_rest_is_found(

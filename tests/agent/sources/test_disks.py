@@ -4,7 +4,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.devices import Disks, parse_diskstats, read_disks
+from agent.sources.disks import Disks, parse_diskstats, read_disks
 from agent.sources.readings import DiskTotals
 from tests.agent.trees import make_host, write
 

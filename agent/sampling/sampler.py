@@ -8,10 +8,10 @@ import msgspec
 
 from agent.config import AgentConfig
 from agent.sampling.capacity import Capacities
-from agent.sampling.node_sample import ContainerPicture, Picture
-from agent.sampling.power import PowerMeter
-from agent.sampling.rates import sample
-from agent.sources.docker import ContainerInfo, DockerNames
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.power import PowerSampler
+from agent.sampling.rates import compute_rates
+from agent.sources.docker import ContainerInfo, DockerWatcher
 from agent.sources.reader import Reader
 from agent.sources.readings import Reading
 from wire.messages import Gap
@@ -27,7 +27,7 @@ class Survey:
     missing: tuple[Gap, ...]
 
 
-class Observer:
+class Sampler:
     """Knows the host by its files, its meters and its engine.
 
     Only the agent itself `remembers` from run to run; whoever takes a look beside it leaves no trace.
@@ -35,28 +35,28 @@ class Observer:
 
     def __init__(self, config: AgentConfig, *, remembers: bool = False) -> None:
         proc, sys = Path(config.roots.proc), Path(config.roots.sys)
-        self.names = DockerNames(Path(config.docker.socket)) if config.docker.enabled else None
+        self.names = DockerWatcher(Path(config.docker.socket)) if config.docker.enabled else None
         self._reader = Reader(proc, sys, time.monotonic, time.time, subtree=config.host.cgroup)
         self._capacities = Capacities(config.host.disk_bytes_per_second, config.host.network_bytes_per_second)
         power = config.power if remembers else msgspec.structs.replace(config.power, accounts="")
-        self._power = PowerMeter(power, proc, sys)
+        self._power = PowerSampler(power, proc, sys)
         self._last: Reading | None = None
 
-    def look(self) -> Picture | None:
+    def take_sample(self) -> NodeSample | None:
         """Read everything once; from the second time on there is a picture."""
         reading = self._reader.read()
         last, self._last = self._last, reading
         if last is None:
             self._power.begin(reading.monotonic_seconds)
             return None
-        taken = self._capacities.complete(sample(last, reading))
+        taken = self._capacities.complete(compute_rates(last, reading))
         power = self._power.measure(taken, reading.monotonic_seconds)
-        return Picture(
+        return NodeSample(
             monotonic_seconds=reading.monotonic_seconds,
-            sample=taken,
+            rates=taken,
             power=power.node,
             containers=tuple(
-                ContainerPicture(each, self._info(each.id), power.containers.get(each.id))
+                ContainerSample(each, self._info(each.id), power.containers.get(each.id))
                 for each in taken.containers
             ),
             gaps=self._gaps(reading),

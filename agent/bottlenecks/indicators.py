@@ -16,22 +16,22 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from agent.config import BottleneckConfig
-from agent.sampling.rates import Sample
+from agent.sampling.rates import HostRates
 from wire.resources import Resource, ratio
 
-Value = Callable[[Sample], float | None]
+Value = Callable[[HostRates], float | None]
 
 
-class Heat(IntEnum):
+class Level(IntEnum):
     """How a value stands to its limit; between the two marks it is neither reason to begin nor to end."""
 
-    COOL = 0
-    WARM = 1
-    HOT = 2
+    BELOW = 0
+    BETWEEN = 1
+    ABOVE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Backing:
+class Precondition:
     """What must be so as well for a sign to be believed; unknown, it is no objection."""
 
     value: Value
@@ -39,41 +39,41 @@ class Backing:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class Indicator:
     """One value that tells of a shortage when it reaches its limit."""
 
     resource: Resource
     value: Value
     limit: Callable[[BottleneckConfig], float]
-    says: Callable[[Sample, float], str]
+    describe: Callable[[HostRates, float], str]
     """What was seen, for a person: given the last sample, and the mean of the value."""
-    backing: Backing | None = None
+    precondition: Precondition | None = None
 
-    def heat(self, sample: Sample, settings: BottleneckConfig) -> Heat | None:
+    def level(self, rates: HostRates, settings: BottleneckConfig) -> Level | None:
         """How the sample looks by this sign; None where it is turned off, or cannot be seen."""
-        limit, value = self.limit(settings), self.value(sample)
+        limit, value = self.limit(settings), self.value(rates)
         if limit == 0 or value is None:
             return None
-        heat = _heat(value, limit, settings.hysteresis_points)
-        backing = None if self.backing is None else self.backing.value(sample)
-        if self.backing is None or backing is None:
-            return heat
-        return min(heat, _heat(backing, self.backing.limit, settings.hysteresis_points))
+        level = _level(value, limit, settings.hysteresis_points)
+        precondition = None if self.precondition is None else self.precondition.value(rates)
+        if self.precondition is None or precondition is None:
+            return level
+        return min(level, _level(precondition, self.precondition.limit, settings.hysteresis_points))
 
 
-def _heat(value: float, limit: float, hysteresis_points: float) -> Heat:
+def _level(value: float, limit: float, hysteresis_points: float) -> Level:
     if value >= limit:
-        return Heat.HOT
+        return Level.ABOVE
     # A limit lower than the hysteresis could never be left; half of it can.
-    return Heat.COOL if value < max(limit - hysteresis_points / 100, limit / 2) else Heat.WARM
+    return Level.BELOW if value < max(limit - hysteresis_points / 100, limit / 2) else Level.BETWEEN
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """`97 %`."""
     return f"{value * 100:.0f} %"
 
 
-def amount(resource: Resource, value: float) -> str:
+def format_amount(resource: Resource, value: float) -> str:
     """So much of a resource, for a person."""
     match resource:
         case Resource.CPU:
@@ -84,100 +84,100 @@ def amount(resource: Resource, value: float) -> str:
             return f"{value / (1 << 20):.2f} MiB/s"
 
 
-def use(resource: Resource) -> Value:
+def usage_ratio(resource: Resource) -> Value:
     """How much of a resource is in use, 0-1."""
     match resource:
         case Resource.CPU | Resource.MEMORY:
-            return lambda sample: ratio(sample.used, sample.capacity, resource)
+            return lambda rates: ratio(rates.used, rates.capacity, resource)
         case Resource.DISK:
-            return lambda sample: sample.disk_busy_ratio
+            return lambda rates: rates.disk_busy_ratio
         case Resource.NETWORK:
-            return _network
+            return _network_ratio
 
 
-def pressure(resource: Resource) -> Value:
+def pressure_ratio(resource: Resource) -> Value:
     """How much of the time something waited for a resource, 0-1."""
     match resource:
         case Resource.CPU:
-            return lambda sample: sample.pressure.cpu_ratio
+            return lambda rates: rates.pressure.cpu_ratio
         case Resource.MEMORY:
-            return lambda sample: sample.pressure.memory_ratio
+            return lambda rates: rates.pressure.memory_ratio
         case Resource.DISK:
-            return lambda sample: sample.pressure.disk_ratio
+            return lambda rates: rates.pressure.disk_ratio
         case Resource.NETWORK:
             return lambda _: None
 
 
-def _network(sample: Sample) -> float | None:
+def _network_ratio(rates: HostRates) -> float | None:
     """Traffic by what the links can carry; unless that is only the most that was seen, always reached."""
-    if Resource.NETWORK in sample.learned_capacities:
+    if Resource.NETWORK in rates.learned_capacities:
         return None
-    return ratio(sample.used, sample.capacity, Resource.NETWORK)
+    return ratio(rates.used, rates.capacity, Resource.NETWORK)
 
 
-def _of_capacity(what: str, resource: Resource) -> Callable[[Sample, float], str]:
-    return lambda sample, mean: (
-        f"{what} at {percent(mean)} of {amount(resource, sample.capacity.of(resource) or 0.0)}"
+def _describe_usage(what: str, resource: Resource) -> Callable[[HostRates, float], str]:
+    return lambda rates, mean: (
+        f"{what} at {format_percent(mean)} of {format_amount(resource, rates.capacity.of(resource) or 0.0)}"
     )
 
 
-def _of_the_time(what: str) -> Callable[[Sample, float], str]:
-    return lambda _, mean: f"{what} {percent(mean)} of the time"
+def _describe_time(what: str) -> Callable[[HostRates, float], str]:
+    return lambda _, mean: f"{what} {format_percent(mean)} of the time"
 
 
-_WELL_USED_CPU = Backing(use(Resource.CPU), 0.7)
-_WELL_USED_DISK = Backing(use(Resource.DISK), 0.5)
+_CPU_IS_BUSY = Precondition(usage_ratio(Resource.CPU), 0.7)
+_DISK_IS_BUSY = Precondition(usage_ratio(Resource.DISK), 0.5)
 
-SIGNS: tuple[Sign, ...] = (
-    Sign(
+INDICATORS: tuple[Indicator, ...] = (
+    Indicator(
         Resource.CPU,
-        use(Resource.CPU),
+        usage_ratio(Resource.CPU),
         lambda settings: settings.cpu_ratio,
-        lambda sample, mean: f"CPU at {percent(mean)} of {sample.capacity.cpu_cores or 0:g} cores",
+        lambda rates, mean: f"CPU at {format_percent(mean)} of {rates.capacity.cpu_cores or 0:g} cores",
     ),
-    Sign(
+    Indicator(
         Resource.CPU,
-        pressure(Resource.CPU),
+        pressure_ratio(Resource.CPU),
         lambda settings: settings.cpu_pressure_ratio,
-        _of_the_time("something waited for a CPU"),
-        _WELL_USED_CPU,
+        _describe_time("something waited for a CPU"),
+        _CPU_IS_BUSY,
     ),
-    Sign(
+    Indicator(
         Resource.MEMORY,
-        use(Resource.MEMORY),
+        usage_ratio(Resource.MEMORY),
         lambda settings: settings.memory_ratio,
-        _of_capacity("memory", Resource.MEMORY),
+        _describe_usage("memory", Resource.MEMORY),
     ),
-    Sign(
+    Indicator(
         Resource.MEMORY,
-        pressure(Resource.MEMORY),
+        pressure_ratio(Resource.MEMORY),
         lambda settings: settings.memory_pressure_ratio,
-        _of_the_time("something waited for memory"),
+        _describe_time("something waited for memory"),
     ),
-    Sign(
+    Indicator(
         Resource.DISK,
-        use(Resource.DISK),
+        usage_ratio(Resource.DISK),
         lambda settings: settings.disk_ratio,
-        _of_the_time("a disk at work"),
+        _describe_time("a disk at work"),
     ),
-    Sign(
+    Indicator(
         Resource.DISK,
-        lambda sample: sample.iowait_ratio,
+        lambda rates: rates.iowait_ratio,
         lambda settings: settings.iowait_ratio,
-        lambda _, mean: f"{percent(mean)} of the CPU time spent waiting for disks",
-        _WELL_USED_DISK,
+        lambda _, mean: f"{format_percent(mean)} of the CPU time spent waiting for disks",
+        _DISK_IS_BUSY,
     ),
-    Sign(
+    Indicator(
         Resource.DISK,
-        pressure(Resource.DISK),
+        pressure_ratio(Resource.DISK),
         lambda settings: settings.disk_pressure_ratio,
-        _of_the_time("something waited for a disk"),
-        _WELL_USED_DISK,
+        _describe_time("something waited for a disk"),
+        _DISK_IS_BUSY,
     ),
-    Sign(
+    Indicator(
         Resource.NETWORK,
-        use(Resource.NETWORK),
+        usage_ratio(Resource.NETWORK),
         lambda settings: settings.network_ratio,
-        _of_capacity("network", Resource.NETWORK),
+        _describe_usage("network", Resource.NETWORK),
     ),
 )

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.sampling.node_sample import ContainerPicture, Picture
-from agent.sampling.rates import ContainerSample, Sample
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo, RuntimeEvent
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
@@ -19,7 +19,7 @@ LIMIT = Quantities(cpu_cores=1.0, memory_bytes=1000)
 
 
 @dataclass
-class Seen:
+class Container:
     """A container as a test sets it up: as many of its sides as the test is about."""
 
     used: Quantities = IDLE
@@ -57,32 +57,32 @@ class Clock:
         self.unix_seconds += by_seconds
 
 
-def picture(
+def node_sample(
     clock: Clock,
-    containers: Mapping[str, Seen] | None = None,
+    containers: Mapping[str, Container] | None = None,
     used: Quantities = IDLE,
     capacity: Quantities = CAPACITY,
     watts: float | None = None,
-) -> Picture:
+) -> NodeSample:
     shown = tuple(_container(name, seen) for name, seen in (containers or {}).items())
-    return Picture(
+    return NodeSample(
         monotonic_seconds=clock.monotonic_seconds,
-        sample=Sample(
+        rates=HostRates(
             unix_seconds=clock.unix_seconds,
             interval_seconds=clock.interval_seconds,
             used=used,
             capacity=capacity,
             pressure=Pressure(),
-            containers=tuple(each.sample for each in shown),
+            containers=tuple(each.rates for each in shown),
         ),
         power=None if watts is None else NodePower(watts, watts, 0.0, PowerSource.PRIOR, 0.5, 1.0),
         containers=shown,
     )
 
 
-def _container(container_id: str, seen: Seen) -> ContainerPicture:
-    return ContainerPicture(
-        ContainerSample(
+def _container(container_id: str, seen: Container) -> ContainerSample:
+    return ContainerSample(
+        ContainerRates(
             id=container_id,
             runtime="docker",
             cpu_seconds_total=seen.cpu_seconds_total,

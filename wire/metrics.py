@@ -23,7 +23,7 @@ class MetricSpec(Generic[Subject]):
     labels: Mapping[str, Callable[[Subject], str]] = field(default_factory=dict)
 
 
-def families(specs: Iterable[MetricSpec[Subject]], subjects: Iterable[Subject]) -> Iterator[Metric]:
+def metric_families(specs: Iterable[MetricSpec[Subject]], subjects: Iterable[Subject]) -> Iterator[Metric]:
     """Each metric of the table with one series per subject that knows its value."""
     subjects = list(subjects)
     for spec in specs:

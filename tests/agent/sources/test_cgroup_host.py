@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sampling.rates import sample
+from agent.sampling.rates import compute_rates
+from agent.sources.cgroup_host import OomKillCounter
 from agent.sources.reader import Reader
 from agent.sources.readings import (
     CgroupReading,
@@ -18,7 +19,6 @@ from agent.sources.readings import (
     MemoryLevels,
     PressureTotals,
 )
-from agent.sources.subtree import OomKills
 from tests.agent.trees import (
     HOST_NAMESPACE,
     NET_DEV,
@@ -108,7 +108,7 @@ def test_rates_come_of_it_as_of_any_host(host: Host) -> None:
     stat = "usage_usec 13500000\n"
     write(host.cgroup, {"node1/cpu.stat": stat, f"node1/{container_id(1)}/cpu.stat": stat})
     write(host.cgroup, {"node1/io.stat": "8:0 rbytes=612288 wbytes=0 rios=603 wios=0\n"})
-    result = sample(first, reader.read())
+    result = compute_rates(first, reader.read())
     assert result.interval_seconds == 60.0
     assert result.used == Quantities(0.2, 16 << 20, 10_000.0, None)
     assert result.capacity == Quantities(0.5, 64 << 20, None, None)
@@ -212,7 +212,7 @@ def killed(identifier: str, kills: int | None) -> ContainerReading:
 
 
 def test_kills_of_containers_are_kept_when_the_containers_go() -> None:
-    kills = OomKills()
+    kills = OomKillCounter()
     assert kills.add([killed("a", 2), killed("b", 0)]) == 2
     assert kills.add([killed("a", 3), killed("b", 1)]) == 4
     assert kills.add([killed("b", 1)]) == 4
@@ -220,6 +220,6 @@ def test_kills_of_containers_are_kept_when_the_containers_go() -> None:
 
 
 def test_a_restarted_container_counts_anew() -> None:
-    kills = OomKills()
+    kills = OomKillCounter()
     kills.add([killed("a", 3)])
     assert kills.add([killed("a", 1)]) == 4
