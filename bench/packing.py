@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.frame import Figure, Progress, Result
+from collector.policies.actions import Move
 from collector.policies.genpack.generations import GenPackSettings
 from collector.policies.genpack.packing import pack
 from collector.policies.genpack.policy import rebalance
-from collector.policies.interface import Move, Request
+from collector.policies.interface import Request
 from collector.policies.table import POLICIES
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.power_curves import Floats, Rows

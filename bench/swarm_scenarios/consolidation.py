@@ -51,7 +51,7 @@ def consolidation(cluster: Cluster, collector: Collector) -> list[Figure]:
         print(
             decision["outcome"],
             decision["left"],
-            [(step["act"]["kind"], step["state"], step["why"]) for step in decision["steps"]],
+            [(step["action"]["kind"], step["state"], step["why"]) for step in decision["steps"]],
         )
     return [
         Figure(name="consolidation_planned", value=planned_seconds, unit="s until there is a plan"),

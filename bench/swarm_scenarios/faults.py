@@ -81,7 +81,7 @@ def two(cluster: Cluster, collector: Collector) -> list[Figure]:
     time.sleep(5)
     acting = [each.get("/v1/acting")["acts"] for each in (collector, other)]
     for each in (*collector.decisions(), *other.decisions()):
-        print(each["at"], each["outcome"], [(step["act"]["name"], step["why"]) for step in each["steps"]])
+        print(each["at"], each["outcome"], [(step["action"]["name"], step["why"]) for step in each["steps"]])
     return [
         Figure(name="two_acting", value=sum(acting), unit="collectors that act", at_most=1, at_least=1),
         Figure(name="two_moves", value=_moves(cluster), unit="moves", at_most=1, at_least=1),
@@ -161,7 +161,7 @@ def _struck(
     def begun() -> tuple[str, Move] | None:
         steps = [(each["id"], step) for each in collector.decisions() for step in each["steps"]]
         return next(
-            ((name, step["act"]) for name, step in steps if step["state"] == "started"),
+            ((name, step["action"]) for name, step in steps if step["state"] == "started"),
             None,
         )
 
@@ -172,7 +172,7 @@ def _struck(
         strike(move)
         over, _ = until(lambda: collector.decisions(id=name)[0]["ended_at"], 2 * _PATIENCE_SECONDS)
         for step in collector.decisions(id=name)[0]["steps"]:
-            print(what, step["act"]["name"], step["act"]["target"], step["state"], step["why"])
+            print(what, step["action"]["name"], step["action"]["target"], step["state"], step["why"])
     return [
         Figure(name=f"{what}_struck", value=float(found is not None), unit="moves", at_least=1),
         Figure(name=f"{what}_on_record", value=float(bool(over)), unit="outcomes", at_least=1),

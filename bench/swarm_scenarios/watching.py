@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.frame import Figure
 from collector.control.loop import ControlLoop
-from collector.policies.interface import Move
+from collector.policies.actions import Move
 from tests.collector.control.builders import Breathing, FakeDriver, actor_of, service_of, staged, view
 
 _WATCHED_SECONDS = 600.0

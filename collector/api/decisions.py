@@ -14,9 +14,8 @@ from collector.control.make_room import asked, room
 from collector.control.records import Decision, Pause
 from collector.control.situation import Situation
 from collector.core.parts import Core
-from collector.placement.answers import Act
 from collector.placement.question import PlacementQuestion
-from collector.placement.ranking import act
+from collector.policies.actions import Action
 from collector.policies.resolve import resolve
 from collector.snapshot.codec import unpack
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, refused
@@ -91,8 +90,8 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
     same: bool
     """Whether the policy gives the same plan."""
-    then: tuple[Act, ...]
-    now: tuple[Act, ...]
+    then: tuple[Action, ...]
+    now: tuple[Action, ...]
 
 
 def _situation(core: Core) -> Situation:
@@ -137,7 +136,7 @@ async def replay(core: Core, query: ReplayQuery) -> Replayed:
         plan = await asyncio.to_thread(who.rebalance, snapshot)
     else:
         plan = room(snapshot, asked(found.request), who, core.config.placement.default_class).plan
-    then, now = tuple(step.act for step in found.steps), tuple(act(snapshot, each) for each in plan.actions)
+    then, now = tuple(step.action for step in found.steps), plan.actions
     return Replayed(same=then == now and found.left == plan.left, then=then, now=now)
 
 

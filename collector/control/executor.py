@@ -15,13 +15,11 @@ from collector.control.records import (
     Decision,
     Step,
     StepState,
-    action_of,
-    in_words,
-    touched,
 )
 from collector.control.situation import Situation
-from collector.control.verification import containers_of, shown
+from collector.control.verification import containers_of, shown, target_of
 from collector.drivers.interface import ActionResult, Driver, DriverError
+from collector.policies.actions import Kill, Move, affected_nodes, describe
 
 log = logging.getLogger(__name__)
 
@@ -68,13 +66,13 @@ class Executor:
         if (no := refusal(step, self._situation.circumstances(snapshot, name))) is not None:
             await self.change(name, place, state=StepState.REFUSED, guard=no[0], why=no[1])
             return
-        before = tuple(sorted(containers_of(snapshot, step.service, step.act.target or "")))
+        before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
         await self.change(
             name, place, state=StepState.STARTED, started_at=self._core.clock(), there_before=before
         )
         self._keep_away(step)
         try:
-            done = await self._driver.carry_out(action_of(step.act))
+            done = await self._driver.carry_out(step.action)
         except DriverError as error:
             await self.change(name, place, state=StepState.FAILED, why=str(error))
             return
@@ -83,14 +81,15 @@ class Executor:
 
     def _keep_away(self, step: Step) -> None:
         """Let no hint send what leaves a node straight back: an orchestrator may ask while it still moves."""
-        if step.act.kind not in {"move", "kill"} or step.act.node is None:
+        if not isinstance(step.action, Move | Kill):
             return
+        source = step.action.node
         # An orchestrator may call a service by another name than the agents do.
-        named = {each.service for each in self._situation.view.tasks if each.container == step.act.task}
+        named = {each.service for each in self._situation.view.tasks if each.container == step.action.task}
         until = self._core.clock() + self._core.config.driver.avoid_seconds
         for service in named | {step.service}:
             if service is not None:
-                self._core.reservations.leave(service, step.act.node, until=until)
+                self._core.reservations.leave(service, source, until=until)
 
     async def done(self, name: str, place: int, done: ActionResult) -> None:
         """Note that the orchestrator says that a step is done."""
@@ -125,9 +124,9 @@ class Executor:
 
     def _bar_the_way_back(self, step: Step) -> None:
         """Hints send nothing of a service back to where it was just moved away from."""
-        if step.act.kind == "move" and step.service is not None and step.act.node is not None:
+        if isinstance(step.action, Move) and step.service is not None:
             until = self._core.clock() + self._settings.cool_down_seconds
-            self._core.reservations.leave(step.service, step.act.node, until=until)
+            self._core.reservations.leave(step.service, step.action.node, until=until)
 
     async def undo(self, name: str, place: int) -> None:
         """Put a step back as far as that can be."""
@@ -135,7 +134,7 @@ class Executor:
         before = self._journal.before(name, place)
         done = ActionResult(what=step.what or "", before=before, containers=step.containers)
         try:
-            await self._driver.undo(action_of(step.act), done)
+            await self._driver.undo(step.action, done)
         except DriverError as error:
             why = f"{step.why}; and it could not be put back: {error}"
             await self.change(name, place, state=StepState.UNCLEAR, why=why)
@@ -156,22 +155,22 @@ class Executor:
         befores = {} if before is None else {place: before}
         step = (await self._journal.amend(name, changed, befores)).steps[place]
         if step.ended_at is not None:
-            self.ended[step.act.kind, step.state] += 1
-        log.info("%s %s: %s%s", name, in_words(step), step.state, f" ({step.why})" if step.why else "")
+            self.ended[step.action.kind, step.state] += 1
+        log.info("%s %s: %s%s", name, describe(step.action), step.state, f" ({step.why})" if step.why else "")
 
 
 def _batches(steps: Sequence[Step], at_once: int) -> Iterator[list[int]]:
     """Places of steps that may run beside each other: moves that follow each other, so many at once."""
-    for is_move, group in groupby(range(len(steps)), key=lambda place: steps[place].act.kind == "move"):
+    for is_move, group in groupby(range(len(steps)), key=lambda place: isinstance(steps[place].action, Move)):
         places, size = list(group), at_once if is_move else 1
         yield from (places[start : start + size] for start in range(0, len(places), size))
 
 
 def _builds_on_sand(decision: Decision, place: int) -> str | None:
     """Why a step makes no sense any more: an earlier one on the same node was not carried out."""
-    mine = touched(decision.steps[place].act)
+    mine = affected_nodes(decision.steps[place].action)
     for step in decision.steps[:place]:
-        shared = mine & touched(step.act)
+        shared = mine & affected_nodes(step.action)
         if shared and step.state not in {StepState.VERIFIED, *IN_MOTION}:
             return f"an earlier step on {min(shared)} was not carried out"
     return None

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from collector.common.liveness import Liveness
 from collector.config import ControlConfig
-from collector.control.records import IN_MOTION, Pause, Step, StepState, touched
+from collector.control.records import IN_MOTION, Pause, Step, StepState
 from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, OrchestratorState, ServiceView
+from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Relocation, affected_nodes
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 ACT_LABEL, ALLOWED, NEVER = "wattpack.act", "allowed", "never"
 _HOUR_SECONDS = 3600.0
-_MOVES = ("move", "kill", "start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +84,11 @@ def in_time(_step: Step, given: GuardContext) -> Says:
 def is_fresh(step: Step, given: GuardContext) -> Says:
     """Source and target were heard of lately; one that is switched on need not be."""
     nodes = given.snapshot.nodes
-    for name in sorted(touched(step.act)):
+    for name in sorted(affected_nodes(step.action)):
         row = nodes.index.get(name)
         if row is None:
             return f"nothing is known of {name}"
-        if not nodes.on[row] and step.act.kind == "power-on":
+        if not nodes.on[row] and isinstance(step.action, PowerOn):
             continue
         ago = float(nodes.heard_seconds_ago[row])
         if nodes.liveness[row] == Liveness.DOWN or ago > given.settings.stale_seconds:
@@ -101,18 +101,17 @@ def is_as_planned(step: Step, given: GuardContext) -> Says:
 
     What runs on a node that the orchestrator takes for down, it starts elsewhere by itself.
     """
-    act, tasks, nodes = step.act, given.snapshot.tasks, given.snapshot.nodes
-    if act.task is not None and act.node is not None:
-        row = tasks.index.get(act.task)
-        if row is None or nodes.names[tasks.node[row]] != act.node:
-            return f"{act.name or act.task} does not run on {act.node} any more"
-    if act.target is not None:
-        row = nodes.index.get(act.target)
+    action, tasks, nodes = step.action, given.snapshot.tasks, given.snapshot.nodes
+    if isinstance(action, Move | Kill | Cut):
+        row = tasks.index.get(action.task)
+        if row is None or nodes.names[tasks.node[row]] != action.node:
+            return f"{action.title} does not run on {action.node} any more"
+    if isinstance(action, Relocation):
+        row = nodes.index.get(action.target or "")
         if row is not None and not nodes.accepts[row]:
-            return f"{act.target} takes no tasks: drained, paused or opted out"
-    if act.kind in _MOVES:
+            return f"{action.target} takes no tasks: drained, paused or opted out"
         for each in given.view.nodes:
-            if each.name in touched(act) and not each.ready:
+            if each.name in affected_nodes(action) and not each.ready:
                 return f"the orchestrator says that {each.name} is not ready"
     return None
 
@@ -121,62 +120,64 @@ def is_willing(step: Step, given: GuardContext) -> Says:
     """Neither the service nor a node has opted out; and if asked for, the service has opted in."""
     labels = {each.name: each.labels for each in given.view.nodes}
     nodes = given.snapshot.nodes
-    for name in sorted(touched(step.act)):
+    for name in sorted(affected_nodes(step.action)):
         row = nodes.index.get(name)
         told = {**labels.get(name, {}), **(nodes.labels[row] if row is not None else {})}
         if told.get(ACT_LABEL) == NEVER:
             return f"{name} has opted out by its label {ACT_LABEL}={NEVER}"
-    if step.act.task is None:
+    if isinstance(step.action, PowerOn | PowerOff):
         return None
     service = given.service(step.service)
     said = None if service is None else service.labels.get(ACT_LABEL)
     if said == NEVER:
         return f"{step.service} has opted out by its label {ACT_LABEL}={NEVER}"
     if given.settings.opt_in and said != ALLOWED:
-        who = step.service or step.act.name
+        who = step.service or step.action.title
         return f"{who} has not opted in: control.opt_in asks for {ACT_LABEL}={ALLOWED}"
     return None
 
 
 def may_move(step: Step, given: GuardContext) -> Says:
     """The orchestrator does not hold the container where it is."""
-    if step.act.kind != "move":
+    if not isinstance(step.action, Move):
         return None
     service = given.service(step.service)
     if service is not None and service.stays is not None:
         return f"{step.service} stays where it is: {service.stays}"
-    row = given.snapshot.tasks.index.get(step.act.task or "")
+    row = given.snapshot.tasks.index.get(step.action.task)
     if row is not None and not given.snapshot.tasks.movable[row]:
-        return f"{step.act.name or step.act.task} has opted out by its label wattpack.move=never"
+        return f"{step.action.title} has opted out by its label wattpack.move=never"
     return None
 
 
 def not_too_many_at_once(step: Step, given: GuardContext) -> Says:
     """Containers on their way are bounded."""
-    if step.act.kind not in _MOVES:
+    if not isinstance(step.action, Relocation):
         return None
-    under_way = sum(each.act.kind in _MOVES for each in given.in_motion)
+    under_way = sum(isinstance(each.action, Relocation) for each in given.in_motion)
     most = given.settings.max_concurrent_moves
     return f"containers on their way: {under_way} of at most {most}" if under_way >= most else None
 
 
 def not_too_many_per_hour(step: Step, given: GuardContext) -> Says:
     """Moves of the last hour are bounded."""
-    if step.act.kind not in _MOVES:
+    if not isinstance(step.action, Relocation):
         return None
     since = given.now - _HOUR_SECONDS
-    moved = sum(each.act.kind in _MOVES and (each.started_at or 0.0) > since for each in given.begun)
+    moved = sum(
+        isinstance(each.action, Relocation) and (each.started_at or 0.0) > since for each in given.begun
+    )
     most = given.settings.max_moves_per_hour
     return f"containers moved within the hour: {moved} of at most {most}" if moved >= most else None
 
 
 def has_cooled_down(step: Step, given: GuardContext) -> Says:
     """A service that an earlier decision moved is left alone for a while, and one it could not, for less."""
-    if step.act.kind not in _MOVES or step.service is None:
+    if not isinstance(step.action, Relocation) or step.service is None:
         return None
     settings = given.settings
     for each in given.earlier:
-        if each.service != step.service or each.act.kind not in _MOVES or each.started_at is None:
+        if each.service != step.service or not isinstance(each.action, Relocation) or each.started_at is None:
             continue
         has_failed = each.state is StepState.FAILED
         ago = given.now - each.started_at
@@ -193,7 +194,7 @@ def has_settled(step: Step, given: GuardContext) -> Says:
     What another collector decided is on its own record: whatever it was, that must show too. And so must what
     an orchestrator does by itself when it comes back: it looks for its nodes, and starts anew what it misses.
     """
-    if step.act.kind != "move":
+    if not isinstance(step.action, Move):
         return None
     back = None if given.heard_again_at is None else given.now - given.heard_again_at
     if back is not None and back < given.settings.settle_seconds:
@@ -203,9 +204,9 @@ def has_settled(step: Step, given: GuardContext) -> Says:
         return f"another collector acted until {since:.0f} s ago: what it did must show first"
     for each in given.earlier:
         # What was put back, or never left, changes nothing that would have to show.
-        if each.state is not StepState.VERIFIED or each.act.kind != "move" or each.ended_at is None:
+        if each.state is not StepState.VERIFIED or not isinstance(each.action, Move) or each.ended_at is None:
             continue
-        shared = touched(each.act) & touched(step.act)
+        shared = affected_nodes(each.action) & affected_nodes(step.action)
         ago = given.now - each.ended_at
         if shared and ago < given.settings.settle_seconds:
             return f"{min(shared)} was part of a move {ago:.0f} s ago: what that did must show first"
@@ -214,9 +215,9 @@ def has_settled(step: Step, given: GuardContext) -> Says:
 
 def risks_little(step: Step, given: GuardContext) -> Says:
     """Only so much of a service, and so much memory, is on its way at once."""
-    if step.act.kind not in _MOVES:
+    if not isinstance(step.action, Relocation):
         return None
-    moving = [each for each in given.in_motion if each.act.kind in _MOVES]
+    moving = [each for each in given.in_motion if isinstance(each.action, Relocation)]
     service = given.service(step.service)
     if service is not None:
         same = 1 + sum(each.service == step.service for each in moving)
@@ -233,9 +234,9 @@ def risks_little(step: Step, given: GuardContext) -> Says:
 
 def leaves_nobody_behind(step: Step, given: GuardContext) -> Says:
     """A node is switched off only when nothing runs there but what runs on every node."""
-    if step.act.kind != "power-off":
+    if not isinstance(step.action, PowerOff):
         return None
-    row = given.snapshot.nodes.index.get(step.act.node or "")
+    row = given.snapshot.nodes.index.get(step.action.node)
     if row is None:
         return None
     everywhere = {each.name for each in given.view.services if each.mode is Mode.GLOBAL}
@@ -245,7 +246,7 @@ def leaves_nobody_behind(step: Step, given: GuardContext) -> Says:
         for task in given.snapshot.tasks_on(row)
         if tasks.service[task] == NOWHERE or services.names[tasks.service[task]] not in everywhere
     ]
-    return f"{step.act.node} still runs {left[0]}, one of {len(left)}" if left else None
+    return f"{step.action.node} still runs {left[0]}, one of {len(left)}" if left else None
 
 
 GUARDS: tuple[tuple[str, Guard], ...] = (

@@ -8,6 +8,7 @@ from collector.control.guards import ACT_LABEL, ALLOWED, NEVER
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.live.changes import Allocation, Host
+from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.stability import POWER_LABEL
 from collector.snapshot.assembly import Four, four
 from wire.resources import Quantities
@@ -31,17 +32,16 @@ class CompletedActions:
         cuts: dict[str, tuple[str, Quantities, Quantities]] = {}
         off: set[str] = set()
         for step in steps:
-            act = step.act
-            match act.kind:
-                case "move":
-                    came_from |= dict.fromkeys(step.containers, act.node or "")
-                case "cut":
-                    cuts[act.task or ""] = act.node or "", step.requested, act.allocated or Quantities()
-                case "power-off":
-                    off.add(act.node or "")
-                case "power-on":
-                    off.discard(act.node or "")
-                case _:
+            match step.action:
+                case Move(node=source):
+                    came_from |= dict.fromkeys(step.containers, source)
+                case Cut() as cut:
+                    cuts[cut.task] = cut.node, step.requested, cut.allocated
+                case PowerOff(node=node):
+                    off.add(node)
+                case PowerOn(node=node):
+                    off.discard(node)
+                case Kill() | Start():
                     pass
         return cls(came_from, cuts, frozenset(off))
 

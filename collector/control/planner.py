@@ -11,11 +11,11 @@ import numpy as np
 
 from collector.analysis.usage import quantities
 from collector.control.guards import refusal
-from collector.control.records import Decision, Step, Trigger, in_words, touched
+from collector.control.records import Decision, Step, Trigger
 from collector.control.situation import Situation
 from collector.control.verification import alerts, load
-from collector.placement.ranking import act
-from collector.policies.interface import Action, Plan
+from collector.policies.actions import Action, PowerOff, PowerOn, affected_nodes, describe
+from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.codec import pack
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -71,7 +71,7 @@ class Planner:
             )
         open_alerts = alerts(snapshot)
         nodes = frozenset[str]().union(
-            *(touched(step.act) for step in steps), (each.node for each in open_alerts)
+            *(affected_nodes(step.action) for step in steps), (each.node for each in open_alerts)
         )
         decision = Decision(
             id=self._situation.journal.new_id(),
@@ -103,7 +103,7 @@ class Planner:
     ) -> bool:
         """Whether this was not what was said last; what somebody asks for is always answered."""
         news = (
-            tuple((step.act.kind, step.act.task, step.act.node, step.act.target) for step in steps),
+            tuple(_subject(step.action) for step in steps),
             guards,
             () if steps else tuple(_COUNT.sub("some", each) for each in plan.left),
             # Nothing to be done by the word of one who is away is not the same as nothing to be done.
@@ -116,24 +116,29 @@ class Planner:
 
 
 def _step(action: Action, snapshot: Snapshot) -> Step:
-    told, tasks = act(snapshot, action), snapshot.tasks
-    row = tasks.index.get(told.task or "", NOWHERE)
+    tasks = snapshot.tasks
+    row = NOWHERE if isinstance(action, PowerOn | PowerOff) else tasks.index.get(action.task, NOWHERE)
     if row == NOWHERE:
-        return Step(act=told)
+        return Step(action=action)
     service = int(tasks.service[row])
     requested = np.where(np.isnan(tasks.requested[row]), tasks.allocated[row], tasks.requested[row])
     return Step(
-        act=told,
+        action=action,
         service=None if service == NOWHERE else snapshot.services.names[service],
         memory_bytes=int(tasks.envelope[row, _MEMORY]),
         requested=quantities(requested),
     )
 
 
+def _subject(action: Action) -> tuple[str | None, ...]:
+    """What an action does to what, whatever its reasons and gains are."""
+    return action.kind, *(getattr(action, field, None) for field in ("task", "node", "target"))
+
+
 def _say(decision: Decision) -> None:
     would = "would " if decision.dry else ""
     for step in decision.steps:
-        log.info("%s %s%s: %s", decision.id, would, in_words(step), "; ".join(step.act.reasons))
+        log.info("%s %s%s: %s", decision.id, would, describe(step.action), "; ".join(step.action.reasons))
     if not decision.steps:
         log.info("%s: nothing can be done: %s", decision.id, "; ".join(decision.left))
     if decision.trouble is not None:

@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from collector.placement.answers import Act
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action
 from wire.resources import Quantities, Resource
 
 _NOTHING = Quantities()
@@ -53,7 +52,7 @@ class Trigger(StrEnum):
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One action of a plan, and what became of it."""
 
-    act: Act
+    action: Action
     state: StepState = StepState.PLANNED
     service: str | None = None
     memory_bytes: int = 0
@@ -169,41 +168,3 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     """Null means until somebody resumes."""
     why: str = ""
-
-
-def action_of(act: Act) -> Action:
-    """The action that is on record."""
-    task, node, target = act.task or "", act.node or "", act.target or ""
-    match act.kind:
-        case "move":
-            return Move(
-                task=task,
-                source=node,
-                target=target,
-                reasons=act.reasons,
-                gain_watts=act.gain_watts,
-                cost_joules=act.cost_joules,
-            )
-        case "cut":
-            return Cut(task=task, node=node, allocated=act.allocated or _NOTHING, reasons=act.reasons)
-        case "kill":
-            return Kill(task=task, node=node, target=act.target, reasons=act.reasons)
-        case "start":
-            return Start(task=task, target=target, reasons=act.reasons)
-        case "power-on" | "power-off":
-            on = act.kind == "power-on"
-            return Power(node=node, on=on, reasons=act.reasons, gain_watts=act.gain_watts)
-
-
-def in_words(step: Step) -> str:
-    """A step in short, for a person."""
-    told = step.act
-    where = "".join(
-        f" {word} {node}" for word, node in (("on", told.node), ("to", told.target)) if node is not None
-    )
-    return f"{told.kind} {told.name or told.task or ''}".rstrip() + where
-
-
-def touched(act: Act) -> frozenset[str]:
-    """The nodes that an action is about."""
-    return frozenset(node for node in (act.node, act.target) if node)

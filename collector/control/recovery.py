@@ -6,6 +6,7 @@ from collector.control.actor import Actor
 from collector.control.records import IN_MOTION, Step, StepState
 from collector.control.verification import ActionStatus, new_containers, shown, standing
 from collector.drivers.interface import ActionResult
+from collector.policies.actions import Cut
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,9 @@ async def _make_out(actor: Actor, name: str, place: int, step: Step) -> None:
         if await situation.see():
             deadline = deadline or clock() + patience_seconds
             last = standing(step, situation.view)
-            if step.act.kind == "cut" and shown(step, await situation.snapshot(), situation.limit(step)):
+            if isinstance(step.action, Cut) and shown(
+                step, await situation.snapshot(), situation.limit(step)
+            ):
                 last = ActionStatus.DONE
             if last is ActionStatus.DONE:
                 what = f"{_STOPPED} meanwhile; the orchestrator had carried it out"
@@ -58,7 +61,7 @@ async def _make_out(actor: Actor, name: str, place: int, step: Step) -> None:
                 await hands.verify(name, place)
                 return
         await hands.wait(_LOOK_AGAIN_SECONDS)
-    if last is ActionStatus.NOT_DONE or step.act.kind == "cut":
+    if last is ActionStatus.NOT_DONE or isinstance(step.action, Cut):
         why = f"{_STOPPED} meanwhile, and it was not carried out: all is as before"
         await hands.change(name, place, state=StepState.FAILED, why=why)
     else:

@@ -12,6 +12,7 @@ from collector.control.records import IN_MOTION, Pause, Step
 from collector.control.schedule import Schedule
 from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, OrchestratorState
+from collector.policies.actions import Cut
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 
@@ -157,9 +158,10 @@ class Situation:
 
     def limit(self, step: Step) -> Quantities | None:
         """What the node of a container that is cut sees as its limits."""
-        if step.act.kind != "cut":
+        action = step.action
+        if not isinstance(action, Cut):
             return None
-        for node in self.core.registry.nodes(self.core.clock(), node=step.act.node):
-            if step.act.task in node.run.containers:
-                return node.run.containers[step.act.task].what.limit
+        for node in self.core.registry.nodes(self.core.clock(), node=action.node):
+            if action.task in node.run.containers:
+                return node.run.containers[action.task].what.limit
         return None

@@ -7,11 +7,17 @@ import numpy as np
 from collector.common.liveness import Liveness
 from collector.control.records import AnsweredAlert, Load, Step
 from collector.drivers.interface import OrchestratorState
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Relocation, Start
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
 
 _MOST_OFF_RATIO = 0.02
 """Limits are told in whole microseconds and pages, so that they come back slightly off."""
+
+
+def target_of(action: Action) -> str:
+    """The node that a container goes to; empty if none does."""
+    return action.target or "" if isinstance(action, Relocation) else ""
 
 
 def containers_of(snapshot: Snapshot, service: str | None, node: str) -> frozenset[str]:
@@ -28,30 +34,30 @@ def shown(step: Step, snapshot: Snapshot, limit: Quantities | None) -> frozenset
 
     `limit` is what the container's node sees as its limits now.
     """
-    act, nodes = step.act, snapshot.nodes
-    match act.kind:
-        case "move" | "start" | "kill":
-            if act.kind == "kill" and act.target is None:
-                return None if act.task in snapshot.tasks.index else frozenset()
-            there = containers_of(snapshot, step.service, act.target or "")
+    action, nodes = step.action, snapshot.nodes
+    match action:
+        case Kill(task=task, target=None):
+            return None if task in snapshot.tasks.index else frozenset()
+        case Move() | Start() | Kill():
+            there = containers_of(snapshot, step.service, target_of(action))
             new = there & frozenset(step.containers) if step.containers else there - set(step.there_before)
-            is_left = act.kind == "start" or act.task not in containers_of(
-                snapshot, step.service, act.node or ""
+            is_left = isinstance(action, Start) or action.task not in containers_of(
+                snapshot, step.service, action.node
             )
             return new if new and is_left else None
-        case "cut":
-            return frozenset({act.task or ""}) if _is_about(limit, act.allocated) else None
-        case "power-off" | "power-on":
-            row = nodes.index.get(act.node or "", NOWHERE)
+        case Cut():
+            return frozenset({action.task}) if _is_about(limit, action.allocated) else None
+        case PowerOff() | PowerOn():
+            row = nodes.index.get(action.node, NOWHERE)
             if row == NOWHERE:
                 return None
             is_up = nodes.liveness[row] == Liveness.UP
             # A node that was told to switch off falls silent in its own time: the hook's word counts.
-            return frozenset() if is_up or act.kind == "power-off" else None
+            return frozenset() if is_up or isinstance(action, PowerOff) else None
 
 
-def _is_about(limit: Quantities | None, allocated: Quantities | None) -> bool:
-    if limit is None or allocated is None:
+def _is_about(limit: Quantities | None, allocated: Quantities) -> bool:
+    if limit is None:
         return False
     for resource in RESOURCES[:2]:
         wanted, has = allocated.of(resource), limit.of(resource)
@@ -71,30 +77,30 @@ class ActionStatus(Enum):
 
 def standing(step: Step, view: OrchestratorState) -> ActionStatus:
     """What the orchestrator's view says of an action whose outcome is not known."""
-    act = step.act
+    action = step.action
     running = [each for each in view.tasks if each.service == step.service and each.state == "running"]
-    match act.kind:
-        case "move" | "kill" | "start":
-            at_source = any(each.container == act.task for each in running)
+    match action:
+        case Move() | Kill() | Start():
+            at_source = any(each.container == action.task for each in running)
             at_target = any(
-                each.node == act.target and each.container not in step.there_before for each in running
+                each.node == action.target and each.container not in step.there_before for each in running
             )
             if at_target:
                 return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
             return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
-        case "power-off":
-            node = next((each for each in view.nodes if each.name == act.node), None)
+        case PowerOff():
+            node = next((each for each in view.nodes if each.name == action.node), None)
             if node is None or not node.ready:
                 return ActionStatus.DONE
             return ActionStatus.NOT_DONE if node.accepts else ActionStatus.UNDER_WAY
-        case "power-on":
-            node = next((each for each in view.nodes if each.name == act.node), None)
+        case PowerOn():
+            node = next((each for each in view.nodes if each.name == action.node), None)
             return (
                 ActionStatus.DONE
                 if node is not None and node.ready and node.accepts
                 else ActionStatus.NOT_DONE
             )
-        case "cut":
+        case Cut():
             # The orchestrator does not tell limits one by one; the agents do.
             return ActionStatus.UNDER_WAY
 
@@ -105,7 +111,7 @@ def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
         each.container
         for each in view.tasks
         if each.service == step.service
-        and each.node == step.act.target
+        and each.node == target_of(step.action)
         and each.state == "running"
         and each.container not in step.there_before
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from collector.policies.interface import Action
+from collector.policies.actions import Action
 from wire.resources import Quantities
 
 _NONE_TOLD = Quantities()

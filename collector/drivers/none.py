@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
-from collector.drivers.describe import described
 from collector.drivers.interface import ActionResult, Driver, OrchestratorState
-from collector.policies.interface import Action
+from collector.policies.actions import Action, describe
 
 
 class DryRun:
@@ -19,7 +18,7 @@ class DryRun:
         return OrchestratorState()
 
     async def carry_out(self, action: Action) -> ActionResult:
-        return ActionResult(what=f"would {described(action)}")
+        return ActionResult(what=f"would {describe(action)}")
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         """Nothing was done."""

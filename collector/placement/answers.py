@@ -1,12 +1,13 @@
 """What is answered to those who ask where, and what to move."""
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
+from collector.policies.actions import Action, Move, PowerOn
 from wire.resources import Quantities, Resource
 
 
@@ -38,25 +39,6 @@ class Assumed(msgspec.Struct, frozen=True, kw_only=True):
     """What it asks to be promised."""
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do. What does not apply to its kind is null."""
-
-    kind: Literal["move", "cut", "kill", "start", "power-on", "power-off"]
-    task: str | None = None
-    """Id of the container."""
-    name: str | None = None
-    """Its name."""
-    node: str | None = None
-    """Where it runs now; or the node that is switched."""
-    target: str | None = None
-    """Where it goes; null for what is killed and waits."""
-    allocated: Quantities | None = None
-    """What a container that is cut is promised from then on."""
-    reasons: tuple[str, ...]
-    gain_watts: float = 0.0
-    cost_joules: float = 0.0
-
-
 class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node that the request fits on."""
 
@@ -78,7 +60,7 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     """How likely it is that every resource suffices, if what runs there strays independently; null if not
     even the request's need is known."""
     reasons: tuple[str, ...]
-    needs: tuple[Act, ...]
+    needs: tuple[Action, ...]
     """What must be done first."""
     gets: Quantities | None
     """What the request is promised there, where it has to be cut for that; null means what it asks for."""
@@ -141,7 +123,7 @@ class PlanHint(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: str
     at: float
-    actions: tuple[Act, ...]
+    actions: tuple[Action, ...]
     reasons: tuple[str, ...]
     left: tuple[str, ...]
     """What was thought of and left, and why."""
@@ -156,9 +138,9 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     resource: Resource
     used_ratio: float | None
-    wake: Act | None
+    wake: PowerOn | None
     """The node that must be switched on before the move; null if it is on."""
-    move: Act | None
+    move: Move | None
     why_not: str | None
     """Why there is no move."""
 

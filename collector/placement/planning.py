@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from collector.placement.answers import PlanHint, PolicyInfo, Proposal, Proposals
 from collector.placement.question import Name
-from collector.placement.ranking import act
 from collector.policies.draps import propose
 from collector.policies.interface import PolicySettings, Stability
 from collector.policies.resolve import PolicyChoice
@@ -34,7 +33,7 @@ def plan(snapshot: Snapshot, chosen: PolicyChoice) -> PlanHint:
     return PlanHint(
         policy=chosen.policy.name,
         at=snapshot.at,
-        actions=tuple(act(snapshot, action) for action in made.actions),
+        actions=made.actions,
         reasons=made.reasons,
         left=made.left,
         watts_before=made.watts_before,
@@ -55,8 +54,8 @@ def proposals(snapshot: Snapshot) -> Proposals:
                 node=nodes.names[each.node],
                 resource=RESOURCES[each.resource],
                 used_ratio=None if np.isnan(used_ratio) else float(used_ratio),
-                wake=None if each.wake is None else act(snapshot, each.wake),
-                move=None if each.move is None else act(snapshot, each.move),
+                wake=each.wake,
+                move=each.move,
                 why_not=each.why_not,
             )
         )

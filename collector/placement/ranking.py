@@ -1,9 +1,7 @@
 """Ranks nodes for a request by a policy, and says all that a person needs to believe it."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from math import erf, isfinite, isnan, sqrt
 
 import numpy as np
@@ -11,7 +9,6 @@ import numpy as np
 from collector.common.liveness import Liveness
 from collector.common.ratios import ratios_of
 from collector.placement.answers import (
-    Act,
     Assumed,
     Basis,
     PlacementHint,
@@ -21,19 +18,7 @@ from collector.placement.answers import (
     Reservation,
 )
 from collector.policies.filters import why
-from collector.policies.interface import (
-    Action,
-    Cut,
-    Kill,
-    Move,
-    Policy,
-    PolicySettings,
-    Power,
-    Ranking,
-    Rejection,
-    Request,
-    Start,
-)
+from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.scoring import share
 from collector.snapshot.assembly import best_guess, four, square
 from collector.snapshot.power_curves import Floats, Rows
@@ -178,7 +163,7 @@ def _ranked(
                     *ranking.explain(row),
                     *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place]),
                 ),
-                needs=tuple(act(snapshot, each) for each in ranking.needs(row)),
+                needs=ranking.needs(row),
                 gets=ranking.gets(row),
             )
         )
@@ -194,35 +179,3 @@ def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool) -> Iter
         yield f"it comes after all that are heard of: its last word is {ago} old"
     elif in_doubt:
         yield "it comes after all that tell their use: it has not said how busy it is"
-
-
-def act(snapshot: Snapshot, action: Action) -> Act:
-    """An action, in the words of the API."""
-    if isinstance(action, Power):
-        return Act(
-            kind="power-on" if action.on else "power-off",
-            node=action.node,
-            reasons=action.reasons,
-            gain_watts=action.gain_watts,
-        )
-    with_task = partial(Act, task=action.task, name=_name(snapshot, action.task), reasons=action.reasons)
-    match action:
-        case Move():
-            return with_task(
-                kind="move",
-                node=action.source,
-                target=action.target,
-                gain_watts=action.gain_watts,
-                cost_joules=action.cost_joules,
-            )
-        case Cut():
-            return with_task(kind="cut", node=action.node, allocated=action.allocated)
-        case Kill():
-            return with_task(kind="kill", node=action.node, target=action.target)
-        case Start():
-            return with_task(kind="start", target=action.target)
-
-
-def _name(snapshot: Snapshot, task: str) -> str:
-    # Ids are in order: a search costs nothing, where a table of all of them costs a few milliseconds.
-    return snapshot.tasks.names[bisect_left(snapshot.tasks.ids, task)]

@@ -13,18 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from collector.policies.actions import Move, PowerOn
 from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
-from collector.policies.interface import (
-    Action,
-    Plan,
-    Policy,
-    Power,
-    Ranking,
-    Rejection,
-    Request,
-    Stability,
-    ranked,
-)
+from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, ranked
 from collector.policies.outcome import watts
 from collector.policies.scoring import each_percent, instances_near, percent, share
 from collector.policies.stability import Moves, may_wake, move_joules
@@ -96,9 +87,9 @@ class Relief:
 
     node: int
     resource: int
-    wake: Action | None = None
+    wake: PowerOn | None = None
     """What must be done before the move, if anything."""
-    move: Action | None = None
+    move: Move | None = None
     why_not: str | None = None
 
 
@@ -155,17 +146,17 @@ class _Healing:
                 return nothing(why)
             wake = self._wake(target)
         cost = float(move_joules(self._snapshot, np.array([task]))[0])
-        self.moves.add(task, target, self._reasons(task, target, resource, choice), cost_joules=cost)
+        move = self.moves.add(task, target, self._reasons(task, target, resource, choice), cost_joules=cost)
         self._load[node] -= tasks.mean[task]
         self._load[target] += tasks.mean[task]
         self._home[task] = target
-        return Relief(node=node, resource=resource, wake=wake, move=self.moves.actions[-1])
+        return Relief(node=node, resource=resource, wake=wake, move=move)
 
-    def _wake(self, target: int) -> Action:
+    def _wake(self, target: int) -> PowerOn:
         """Switch a node on; from then on it may be given more."""
         self.moves.may_receive[target] = True
         why = "it is needed: no node that is on has room"
-        return Power(node=self._snapshot.nodes.names[target], on=True, reasons=(why,))
+        return PowerOn(node=self._snapshot.nodes.names[target], reasons=(why,))
 
     def _takes(self, resource: int) -> Floats:
         tasks = self._snapshot.tasks

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from collector.policies.actions import Action
 from collector.policies.sorting import rising
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Snapshot, TaskKind
@@ -85,62 +86,6 @@ class Rejection(IntEnum):
     BOTTLENECK = 16
     CAME_FROM = 17
     POLICY = 18
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """Take a container to another node."""
-
-    task: str
-    source: str
-    target: str
-    reasons: tuple[str, ...]
-    gain_watts: float = 0.0
-    cost_joules: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """Promise a running container less, or again as much as before."""
-
-    task: str
-    node: str
-    allocated: Quantities
-    """What it is promised from then on."""
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
-    """End a container, and start it anew with what it asked for at first."""
-
-    task: str
-    node: str
-    target: str | None
-    """Where it starts anew; None means that it waits, in sight."""
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Give a waiting container a place."""
-
-    task: str
-    target: str
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Power:
-    """Switch a node on or off."""
-
-    node: str
-    on: bool
-    reasons: tuple[str, ...]
-    gain_watts: float = 0.0
-
-
-Action = Move | Cut | Kill | Start | Power
 
 
 def _nothing_first(_row: int) -> tuple[Action, ...]:

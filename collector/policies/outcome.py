@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from collector.policies.interface import Action, Kill, Move, Power, Start
+from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.scoring import share
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
@@ -19,8 +19,8 @@ def watts(snapshot: Snapshot, actions: Iterable[Action]) -> tuple[float | None, 
     load, on = np.nan_to_num(nodes.used, nan=0.0), nodes.on.copy()
     for action in actions:
         match action:
-            case Power():
-                on[nodes.index[action.node]] = action.on
+            case PowerOn() | PowerOff():
+                on[nodes.index[action.node]] = isinstance(action, PowerOn)
             case Move() | Kill() | Start():
                 row = tasks.index[action.task]
                 if tasks.node[row] != NOWHERE:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.policies.interface import Action, Move, Stability
+from collector.policies.actions import Action, Move
+from collector.policies.interface import Stability
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
 from wire.resources import RESOURCES, Resource
@@ -116,21 +117,22 @@ class Moves:
         *,
         gain_watts: float = 0.0,
         cost_joules: float = 0.0,
-    ) -> None:
+    ) -> Move:
         """Take a move into the plan. A task moves once in a plan, and a plan has so many moves."""
         assert self.room > 0
         assert self.may_leave[task]
         assert target not in (self._snapshot.tasks.node[task], self.barred[task])
         snapshot = self._snapshot
-        self.actions.append(
-            Move(
-                task=snapshot.tasks.ids[task],
-                source=snapshot.nodes.names[snapshot.tasks.node[task]],
-                target=snapshot.nodes.names[target],
-                reasons=tuple(reasons),
-                gain_watts=gain_watts,
-                cost_joules=cost_joules,
-            )
+        move = Move(
+            task=snapshot.tasks.ids[task],
+            name=snapshot.tasks.names[task],
+            node=snapshot.nodes.names[snapshot.tasks.node[task]],
+            target=snapshot.nodes.names[target],
+            reasons=tuple(reasons),
+            gain_watts=gain_watts,
+            cost_joules=cost_joules,
         )
+        self.actions.append(move)
         self.may_leave[task] = False
         self.room -= 1
+        return move

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.assembly import four
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
@@ -51,12 +51,12 @@ class Actor:
             match action:
                 case Move():
                     row, target = self._row[action.task], self._node_row[action.target]
-                    if self._heads_for(row, self._node_row[action.source]):
+                    if self._heads_for(row, self._node_row[action.node]):
                         self._send_on(row, target)
                     else:
                         self._move(row, target, now)
-                case Power():
-                    self._switch(self._node_row[action.node], on=action.on, now=now)
+                case PowerOn() | PowerOff():
+                    self._switch(self._node_row[action.node], on=isinstance(action, PowerOn), now=now)
                 case Start():
                     row = self._row[action.task]
                     if self._cluster.phase[row] == Phase.WAITING:

@@ -16,7 +16,7 @@ import pytest
 from collector.config import DriverConfig as Settings
 from collector.drivers.interface import ActionResult, DriverError, OrchestratorState
 from collector.drivers.table import open_driver
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from tests.lab.image import BURN
 from tests.lab.swarm import Swarm, Task, swarm
 from tests.lab.waiting import eventually
@@ -98,7 +98,7 @@ def wanted(cluster: Swarm, service: str) -> list[Task]:
 def move(task: Task, target: str) -> Move:
     assert task.container_id is not None
     assert task.node is not None
-    return Move(task=task.container_id, source=task.node, target=target, reasons=WHY)
+    return Move(task=task.container_id, node=task.node, target=target, reasons=WHY)
 
 
 @contextmanager
@@ -289,7 +289,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
     node = cluster.node("node3")
     with service(cluster, "spread", "sleep", "1000", replicas=3, extra=["--restart-delay=0s"]) as tasks:
         assert "node3" in {task.node for task in tasks}
-        off = Power(node="node3", on=False, reasons=WHY)
+        off = PowerOff(node="node3", reasons=WHY)
         before = sorted(node_states(switching))
         stranger = node.engine.run("stranger", "sleep", "1000")
         with pytest.raises(DriverError, match="node3 stays on: stranger run there, unknown to Swarm"):
@@ -298,7 +298,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         with pytest.raises(DriverError, match="power_off_command"):
             carry_out(settings, off)
         with pytest.raises(DriverError, match="node1 stays on: it is a manager"):
-            carry_out(switching, Power(node="node1", on=False, reasons=WHY))
+            carry_out(switching, PowerOff(node="node1", reasons=WHY))
 
         done = carry_out(switching, off)
         assert (tmp_path / "calls").read_text(encoding="utf-8") == "off node3\n"
@@ -377,7 +377,7 @@ def test_a_dry_run_is_not_noticed_by_the_engine(cluster: Swarm, settings: Settin
             move(task, "node1"),
             Cut(task=task.container_id, node=str(task.node), allocated=Quantities(0.1), reasons=WHY),
             Kill(task=task.container_id, node=str(task.node), target=None, reasons=WHY),
-            Power(node="node3", on=False, reasons=WHY),
+            PowerOff(node="node3", reasons=WHY),
         )
         for action in actions:
             carry_out(dry, action)
@@ -402,7 +402,7 @@ def test_a_lone_container_is_made_anew_on_another_host_by_leave_and_comes_back(
         "lone", "sleep", "1000", cpus=0.5, labels=leave, extra=["--env=A=b", "--stop-timeout=1"]
     )
     try:
-        action = Move(task=container, source="node2", target="node3", reasons=WHY)
+        action = Move(task=container, node="node2", target="node3", reasons=WHY)
         done = carry_out(plain, action)
         [made] = done.containers
         new = there.inspect("lone")
@@ -430,7 +430,7 @@ def test_a_lone_container_is_made_anew_on_another_host_by_leave_and_comes_back(
         # What does not stay up there is not taken away here.
         container = here.run("lone", "sh", "-c", "test -e /proc/1 && exit 1", labels=leave)
         with pytest.raises(DriverError, match="it did not stay up"):
-            carry_out(plain, Move(task=container, source="node2", target="node3", reasons=WHY))
+            carry_out(plain, Move(task=container, node="node2", target="node3", reasons=WHY))
         assert here.inspect("lone")["Id"] == container
         assert "lone" not in there.docker("ps", "--all", "--format={{.Names}}").split()
     finally:

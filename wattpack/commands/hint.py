@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from collector.placement.answers import PlacementHint, RankedNode
+from collector.policies.actions import describe
 from wattpack.client.questions import collector_url, put_question
 from wattpack.output.report import bytes_text, table
 from wire.address import COLLECTOR_DEFAULT
@@ -137,9 +138,8 @@ def shown(hint: PlacementHint) -> Iterator[str]:
             yield row
             for reason in node.reasons:
                 yield f"    {reason}"
-            for act in node.needs:
-                what = " ".join(each for each in (act.kind, act.name, act.node) if each)
-                yield f"    first: {what} ({'; '.join(act.reasons)})"
+            for action in node.needs:
+                yield f"    first: {describe(action)} ({'; '.join(action.reasons)})"
             if node.gets is not None:
                 yield f"    it is promised no more there than {_amounts(node.gets)}"
         yield ""

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
+
+from collector.policies.actions import Action, describe
 from wattpack.client.control import add_collector_option, ask, moment
 from wire.errors import UserError
 
@@ -45,9 +48,9 @@ def _replay(arguments: argparse.Namespace) -> int:
         print(json.dumps(answer, indent=2))
     else:
         print("the same plan" if answer["same"] else "another plan than then")
-        for title, acts in (("then", answer["then"]), ("now", answer["now"])):
+        for title, actions in (("then", answer["then"]), ("now", answer["now"])):
             print(f"{title}:")
-            print("\n".join(f"  {_act(act)}" for act in acts) or "  nothing")
+            print("\n".join(f"  {_describe(action)}" for action in actions) or "  nothing")
     return _SAME if answer["same"] else _DIFFERS
 
 
@@ -59,8 +62,8 @@ def lines(decisions: list[dict[str, Any]]) -> Iterator[str]:
         head = f"{moment(decision['at'])}  {decision['id']}  {decision['outcome']:8}"
         yield f"{head} {decision['policy']}: {why}"
         for step in decision["steps"]:
-            yield f"    {_act(step['act'])}: {step['state']}{_because(step)}"
-            yield from (f"        {reason}" for reason in step["act"]["reasons"])
+            yield f"    {_describe(step['action'])}: {step['state']}{_because(step)}"
+            yield from (f"        {reason}" for reason in step["action"]["reasons"])
         yield from (f"    left: {left}" for left in decision["left"])
         if decision["trouble"] is not None:
             yield f"    by hearsay: {decision['trouble']}"
@@ -68,17 +71,8 @@ def lines(decisions: list[dict[str, Any]]) -> Iterator[str]:
             yield f"    {effect}"
 
 
-def _act(act: Mapping[str, Any]) -> str:
-    what = act["name"] or act["task"]
-    where = (
-        f" from {act['node']}"
-        if act["node"] and act["target"]
-        else f" on {act['node']}"
-        if act["node"]
-        else ""
-    )
-    to = f" to {act['target']}" if act["target"] else ""
-    return f"{act['kind']}{f' {what}' if what else ''}{where}{to}"
+def _describe(action: Mapping[str, Any]) -> str:
+    return describe(msgspec.convert(action, Action))
 
 
 def _because(step: Mapping[str, Any]) -> str:

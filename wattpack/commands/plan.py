@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from collector.placement.answers import Act, PlanHint
+from collector.placement.answers import PlanHint
+from collector.policies.actions import Action, Move, PowerOff, describe
 from wattpack.client.questions import collector_url, put_question
 from wattpack.commands.hint import add_policy_arguments, policy_question
-from wattpack.output.report import bytes_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +36,9 @@ def shown(plan: PlanHint) -> Iterator[str]:
     yield f"By {plan.policy}: {len(plan.actions) or 'nothing'} to do, {watts}."
     for reason in plan.reasons:
         yield f"  {reason}"
-    for number, act in enumerate(plan.actions, start=1):
-        yield f"{number:3}. {what(act)}{_worth(act)}"
-        for reason in act.reasons:
+    for number, action in enumerate(plan.actions, start=1):
+        yield f"{number:3}. {describe(action)}{_worth(action)}"
+        for reason in action.reasons:
             yield f"       {reason}"
     if plan.left:
         yield "Left as it is:"
@@ -46,31 +46,10 @@ def shown(plan: PlanHint) -> Iterator[str]:
             yield f"  {reason}"
 
 
-def what(act: Act) -> str:
-    """One thing to do."""
-    match act.kind:
-        case "move":
-            return f"move {act.name} from {act.node} to {act.target}"
-        case "start":
-            return f"start {act.name} on {act.target}"
-        case "kill":
-            then = f"start it anew on {act.target}" if act.target else "let it wait"
-            return f"end {act.name} on {act.node} and {then}"
-        case "cut":
-            promised = act.allocated
-            amounts = "" if promised is None else f" to {promised.cpu_cores or 0:g} cores"
-            memory = "" if promised is None else f" and {bytes_text(promised.memory_bytes)}"
-            return f"cut {act.name} on {act.node}{amounts}{memory}"
-        case "power-on":
-            return f"switch {act.node} on"
-        case "power-off":
-            return f"switch {act.node} off"
-
-
-def _worth(act: Act) -> str:
-    parts = [
-        f"saves {act.gain_watts:.1f} W" if act.gain_watts else "",
-        f"costs {act.cost_joules:.0f} J" if act.cost_joules else "",
-    ]
-    told = ", ".join(part for part in parts if part)
-    return f" ({told})" if told else ""
+def _worth(action: Action) -> str:
+    parts = []
+    if isinstance(action, Move | PowerOff) and action.gain_watts:
+        parts.append(f"saves {action.gain_watts:.1f} W")
+    if isinstance(action, Move) and action.cost_joules:
+        parts.append(f"costs {action.cost_joules:.0f} J")
+    return f" ({', '.join(parts)})" if parts else ""

@@ -2,12 +2,11 @@
 
 import msgspec
 
-from collector.drivers.describe import amounts, megabytes, short
 from collector.drivers.docker.client import Engine, Json
 from collector.drivers.docker.limits import held_to, kept, put_back
 from collector.drivers.docker.models import DockerContainer, Stats
 from collector.drivers.interface import ActionResult, DriverError
-from collector.policies.interface import Cut
+from collector.policies.actions import Cut, describe_amounts, megabytes
 
 
 class _Before(msgspec.Struct, frozen=True):
@@ -24,19 +23,19 @@ async def cut(engine: Engine, action: Cut) -> ActionResult:
     now = kept((await engine.get(f"{path}/json", DockerContainer)).host_config)
     changes = held_to(now, action.allocated)
     if not changes:
-        return ActionResult(what=f"{short(action.task)} has no more than that already", nothing_to_do=True)
+        return ActionResult(what=f"{action.title} has no more than that already", nothing_to_do=True)
     memory_bytes = changes.get("Memory")
     if memory_bytes is not None and (not now["Memory"] or memory_bytes < now["Memory"]):
         stats = await engine.get(f"{path}/stats", Stats, stream="false", **{"one-shot": "true"})
         if stats.working_set_bytes >= memory_bytes:
             used, left = megabytes(stats.working_set_bytes), megabytes(memory_bytes)
             raise DriverError(
-                f"{short(action.task)} on {action.node} uses {used} of memory now: held to {left} it would be"
+                f"{action.title} on {action.node} uses {used} of memory now: held to {left} it would be"
                 " killed"
             )
     await engine.post(f"{path}/update", changes)
     return ActionResult(
-        what=f"held {short(action.task)} on {action.node} to {amounts(action.allocated)}",
+        what=f"held {action.title} on {action.node} to {describe_amounts(action.allocated)}",
         before=msgspec.json.encode(_Before(now)),
     )
 

@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
-from collector.drivers.describe import short
 from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
 from collector.drivers.docker.models import DockerContainer, Listed, service_view, task_view
 from collector.drivers.docker.moves import move, stop, well
 from collector.drivers.interface import ActionResult, Driver, DriverError, NodeView, OrchestratorState
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start, short_id
 from wire.errors import UserError
 
 
@@ -45,17 +44,15 @@ class PlainHosts:
             case Cut():
                 return await self._cut(action)
             case Move():
-                return await self._move(action.task, action.source, action.target)
+                return await self._move(action.task, action.node, action.target)
             case Kill():
                 if action.target is not None:
                     return await self._move(action.task, action.node, action.target)
                 await self._stop(action.node, action.task)
-                return ActionResult(
-                    what=f"stopped {short(action.task)} on {action.node}: it waits there, in sight"
-                )
+                return ActionResult(what=f"stopped {action.title} on {action.node}: it waits there, in sight")
             case Start():
                 return await self._start(action)
-            case Power():
+            case PowerOn() | PowerOff():
                 raise DriverError(
                     f"{action.node} stays as it is: plain hosts are not switched, as nobody drains them"
                 )
@@ -65,7 +62,7 @@ class PlainHosts:
             case Cut() if done.before:
                 await uncut(self._engines.of(action.node), action, done)
                 self._limits_at_first.pop(action.task, None)
-            case Move(source=source, target=target) | Kill(node=source, target=str(target)):
+            case Move(node=source, target=target) | Kill(node=source, target=str(target)):
                 for container in done.containers:
                     await self._move(container, target, source)
             case Kill(target=None):
@@ -87,14 +84,16 @@ class PlainHosts:
         here, there = self._engines.of(source), self._engines.of(target)
         limits = self._limits_at_first.get(container)
         if source == target:
-            return ActionResult(what=f"{short(container)} runs on {target} already", nothing_to_do=True)
+            return ActionResult(what=f"{short_id(container)} runs on {target} already", nothing_to_do=True)
         try:
             made, remark = await move(here, there, container, self._settings, limits)
         except DriverError as error:
-            raise DriverError(f"{short(container)} cannot move from {source} to {target}: {error}") from error
+            raise DriverError(
+                f"{short_id(container)} cannot move from {source} to {target}: {error}"
+            ) from error
         self._limits_at_first.pop(container, None)
         return ActionResult(
-            what=f"made {short(container)} of {source} anew on {target}, as {short(made)}{remark}",
+            what=f"made {short_id(container)} of {source} anew on {target}, as {short_id(made)}{remark}",
             containers=(made,),
         )
 
@@ -113,9 +112,7 @@ class PlainHosts:
                     return await self._move(action.task, name, action.target)
             raise
         await well(there, action.task, self._settings)
-        return ActionResult(
-            what=f"started {short(action.task)} on {action.target}", containers=(action.task,)
-        )
+        return ActionResult(what=f"started {action.title} on {action.target}", containers=(action.task,))
 
     async def _seen(self, node: str) -> list[DockerContainer] | None:
         """What runs on a node; None if it does not answer."""

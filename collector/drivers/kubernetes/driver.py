@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
-from collector.drivers.describe import short
 from collector.drivers.interface import ActionResult, Driver, DriverError, OrchestratorState
 from collector.drivers.kubernetes.client import ApiServer, connect
 from collector.drivers.kubernetes.models import KubePod, service_view, view_of
 from collector.drivers.kubernetes.power import KubernetesPower
 from collector.drivers.polling import until
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start, short_id
 
 
 class Kubernetes:
@@ -32,24 +31,28 @@ class Kubernetes:
     async def carry_out(self, action: Action) -> ActionResult:
         match action:
             case Move():
-                return await self._evict(action.task, action.source)
+                return await self._evict(action.task, action.node)
             case Kill() if action.target is not None:
                 return await self._evict(action.task, action.node)
             case Kill():
-                raise DriverError(f"{short(action.task)} cannot wait: Kubernetes would make it anew at once")
+                raise DriverError(f"{action.title} cannot wait: Kubernetes would make it anew at once")
             case Start():
-                raise DriverError(f"{short(action.task)} is started by Kubernetes itself, as soon as it fits")
+                raise DriverError(f"{action.title} is started by Kubernetes itself, as soon as it fits")
             case Cut():
                 raise DriverError(
-                    f"{short(action.task)} is not cut: Kubernetes keeps the limits of its pods itself"
+                    f"{action.title} is not cut: Kubernetes keeps the limits of its pods itself"
                 )
-            case Power():
-                return await (self._switch.on if action.on else self._switch.off)(action.node)
+            case PowerOn():
+                return await self._switch.on(action.node)
+            case PowerOff():
+                return await self._switch.off(action.node)
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
-            case Power() if done.before:
-                await (self._switch.off if action.on else self._switch.on)(action.node)
+            case PowerOn() if done.before:
+                await self._switch.off(action.node)
+            case PowerOff() if done.before:
+                await self._switch.on(action.node)
             case Move() | Kill() if done.containers:
                 raise DriverError(
                     "an eviction cannot be undone: Kubernetes chose the new place, and keeps it"
@@ -62,7 +65,7 @@ class Kubernetes:
         pods = await self._server.pods()
         pod = next((each for each in pods if each.lives and container in each.containers), None)
         if pod is None or pod.spec.node_name != source:
-            return ActionResult(what=f"{short(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
         peers = [each for each in pods if each.lives and each.workload == pod.workload]
         if (stays := service_view(pod.workload, peers).stays) is not None:
             raise DriverError(f"{pod.name} stays where it is: {stays}")

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
-from collector.drivers.describe import short
 from collector.drivers.docker.client import connect
 from collector.drivers.docker.cuts import cut, uncut
 from collector.drivers.docker.engines import Engines, open_engines
@@ -12,7 +11,7 @@ from collector.drivers.interface import ActionResult, Driver, DriverError, Orche
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.moves import Mover
 from collector.drivers.swarm.power import SwarmPower
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from wire.errors import UserError
 
 
@@ -34,32 +33,32 @@ class Swarm:
     async def carry_out(self, action: Action) -> ActionResult:
         match action:
             case Move():
-                return await self._mover.move(action.task, action.source, action.target)
+                return await self._mover.move(action.task, action.node, action.target)
             case Kill(target=str(target)):
                 # A new task has what its service asks for, so that a move is all that there is to it.
                 return await self._mover.move(action.task, action.node, target)
             case Kill():
                 raise DriverError(
-                    f"{short(action.task)} cannot wait: Swarm would start it anew at once, wherever it fits"
+                    f"{action.title} cannot wait: Swarm would start it anew at once, wherever it fits"
                 )
             case Start():
-                raise DriverError(f"{short(action.task)} is started by Swarm itself, as soon as it fits")
+                raise DriverError(f"{action.title} is started by Swarm itself, as soon as it fits")
             case Cut():
                 return await cut(self._engines.of(action.node), action)
-            case Power(on=True):
+            case PowerOn():
                 return await self._switch.on(action.node)
-            case Power():
+            case PowerOff():
                 return await self._switch.off(action.node)
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
-            case Move(source=source) | Kill(node=source):
+            case Move(node=source) | Kill(node=source):
                 await self._move_back(done, source)
             case Cut() if done.before:
                 await uncut(self._engines.of(action.node), action, done)
-            case Power(on=True) if done.before:
+            case PowerOn() if done.before:
                 await self._switch.off(action.node)
-            case Power(on=False) if done.before:
+            case PowerOff() if done.before:
                 await self._switch.on(action.node)
 
     async def release(self) -> tuple[str, ...]:

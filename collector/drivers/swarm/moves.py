@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from collector.config import DriverConfig
-from collector.drivers.describe import short
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.polling import LOOK_SECONDS
 from collector.drivers.swarm.client import Manager
@@ -20,6 +19,7 @@ from collector.drivers.swarm.models import (
     stop_seconds,
 )
 from collector.drivers.swarm.specs import Order, as_written, is_marked, steered
+from collector.policies.actions import short_id
 
 _FAILED = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_completed"})
 
@@ -116,9 +116,9 @@ class Mover:
         cluster = await self._manager.look()
         task = cluster.task(container)
         if task is None or cluster.node_of[task.node_id].name != source:
-            return ActionResult(what=f"{short(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
         if source == target:
-            return ActionResult(what=f"{short(container)} runs on {target} already", nothing_to_do=True)
+            return ActionResult(what=f"{short_id(container)} runs on {target} already", nothing_to_do=True)
         way = way_of(cluster, task, target)
         await self._steer(way, way.there)
         try:

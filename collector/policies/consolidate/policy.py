@@ -14,19 +14,10 @@ from typing import Annotated, Final
 import numpy as np
 from msgspec import Meta
 
+from collector.policies.actions import Action, Move, PowerOff, PowerOn
 from collector.policies.consolidate.overload import LOOK_BACK, PUBLISHED, Overload, overloaded
 from collector.policies.filters import eligible, free_of_load, without_room
-from collector.policies.interface import (
-    Action,
-    Move,
-    Plan,
-    Policy,
-    Power,
-    Ranking,
-    Request,
-    Stability,
-    ranked,
-)
+from collector.policies.interface import Plan, Policy, Ranking, Request, Stability, ranked
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
 from collector.policies.scoring import share
@@ -278,7 +269,8 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
         moves.append(
             Move(
                 task=tasks.ids[leg.task],
-                source=nodes.names[at[leg.task]],
+                name=tasks.names[leg.task],
+                node=nodes.names[at[leg.task]],
                 target=nodes.names[leg.node],
                 reasons=leg.reasons,
                 cost_joules=float(cost),
@@ -287,13 +279,12 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
         at[leg.task] = leg.node
     watts = np.nan_to_num(nodes.power.watts(cluster.load / cluster.capacity))
     wake = [
-        Power(node=nodes.names[row], on=True, reasons=("containers of overloaded nodes go there",))
+        PowerOn(node=nodes.names[row], reasons=("containers of overloaded nodes go there",))
         for row in np.flatnonzero(has & ~nodes.on)
     ]
     sleep = [
-        Power(
+        PowerOff(
             node=nodes.names[row],
-            on=False,
             reasons=("nothing runs there any more" if had[row] else "nothing runs there",),
             gain_watts=float(np.nan_to_num(cluster.watts[row])),
         )
@@ -323,7 +314,7 @@ def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -
     def needs(row: int) -> tuple[Action, ...]:
         if nodes.on[row]:
             return ()
-        return (Power(node=nodes.names[row], on=True, reasons=("it is switched off",)),)
+        return (PowerOn(node=nodes.names[row], reasons=("it is switched off",)),)
 
     return Ranking(
         rows=rows,

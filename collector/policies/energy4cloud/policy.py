@@ -20,19 +20,10 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from collector.policies.actions import Action, Cut, Start
 from collector.policies.energy4cloud.search import Candidate, Search
 from collector.policies.filters import eligible
-from collector.policies.interface import (
-    Action,
-    Cut,
-    Plan,
-    Policy,
-    PolicySettings,
-    Ranking,
-    Rejection,
-    Request,
-    Start,
-)
+from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.overbooking import (
     LIMITS,
     Books,
@@ -148,6 +139,7 @@ def _start(snapshot: Snapshot, task: int, books: Books, *, borrowed_counts: bool
     books.add(found, asked(wanted), task_class, LIMITS[task_class])
     return Start(
         task=tasks.ids[task],
+        name=tasks.names[task],
         target=snapshot.nodes.names[found],
         reasons=(f"there is room for class {task_class} again",),
     )
@@ -167,6 +159,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Books) 
         books.promised[row] += back
         yield Cut(
             task=tasks.ids[task],
+            name=tasks.names[task],
             node=snapshot.nodes.names[row],
             allocated=quantities(first),
             reasons=("its node has room again for all that it asked for",),

@@ -7,14 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from collector.policies.interface import (
-    LAXEST_CLASS,
-    STRICTEST_CLASS,
-    Action,
-    Cut,
-    Kill,
-    Request,
-)
+from collector.policies.actions import Action, Cut, Kill
+from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Request
 from collector.policies.overbooking import (
     LIMITS,
     PROMISED,
@@ -248,6 +242,7 @@ class Search:
             cuts.append(
                 Cut(
                     task=tasks.ids[task],
+                    name=tasks.names[task],
                     node=nodes.names[row],
                     allocated=quantities(left),
                     reasons=(reason,),
@@ -299,6 +294,7 @@ class Search:
             actions.append(
                 Kill(
                     task=tasks.ids[victim],
+                    name=tasks.names[victim],
                     node=nodes.names[row],
                     target=None if target is None else nodes.names[target],
                     reasons=(reason, "it starts anew with all that it asked for at first"),

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from collector.policies.actions import Action, PowerOff, PowerOn
 from collector.policies.genpack.generations import GenPackSettings, generations, watts_per_core
 from collector.policies.genpack.packing import FreeCapacity, blend, dominant, empty, scores
-from collector.policies.interface import Action, Power
 from collector.policies.scoring import each_percent, share
 from collector.policies.stability import Moves, above, heard, may_wake, move_joules
 from collector.snapshot.power_curves import Floats, Rows
@@ -69,9 +69,8 @@ class Phase:
         for row in np.flatnonzero(packed & (self._tasks == 0)):
             idle_watts = nodes.power.idle_watts[row]
             generation = Generation(self._generation[row]).name.lower()
-            yield Power(
+            yield PowerOff(
                 node=nodes.names[row],
-                on=False,
                 reasons=(f"nothing runs there, and it is for the {generation}, not the nursery",),
                 gain_watts=0.0 if np.isnan(idle_watts) else float(idle_watts),
             )
@@ -141,7 +140,7 @@ class Phase:
             target = room.closed_fit(envelope, self._preference[room.rows], barred)
             if target != NOWHERE:
                 node, reason = self._snapshot.nodes.names[target], f"no {name} node that is on has room"
-                self.woken.append(Power(node=node, on=True, reasons=(reason,)))
+                self.woken.append(PowerOn(node=node, reasons=(reason,)))
         if target != NOWHERE:
             room.take(target, envelope)
         return target

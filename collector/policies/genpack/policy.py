@@ -13,10 +13,11 @@ in their generation are emptied; what is idle then is switched off.
 import numpy as np
 from msgspec.structs import astuple
 
+from collector.policies.actions import Action, PowerOn
 from collector.policies.filters import eligible, free_of_reserved, without_room
 from collector.policies.genpack.generations import GenPackSettings, generations
 from collector.policies.genpack.phase import Phase
-from collector.policies.interface import Action, Plan, Policy, Power, Ranking, Request, ranked
+from collector.policies.interface import Plan, Policy, Ranking, Request, ranked
 from collector.policies.outcome import watts
 from collector.policies.scoring import availability, each_percent, instances_near, share
 from collector.snapshot.tables import Generation, Snapshot
@@ -63,7 +64,7 @@ def place(snapshot: Snapshot, request: Request, settings: GenPackSettings) -> Ra
     def needs(row: int) -> tuple[Action, ...]:
         if nodes.on[row]:
             return ()
-        return (Power(node=nodes.names[row], on=True, reasons=("no node that is on has room",)),)
+        return (PowerOn(node=nodes.names[row], reasons=("no node that is on has room",)),)
 
     return Ranking(
         rows=rows,

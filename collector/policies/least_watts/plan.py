@@ -7,7 +7,8 @@ that saves more than the moves cost, the fewest tasks first, and only where the 
 
 import numpy as np
 
-from collector.policies.interface import Plan, Power
+from collector.policies.actions import PowerOff, PowerOn
+from collector.policies.interface import Plan
 from collector.policies.least_watts.cluster import Choice, PlannedCluster
 from collector.policies.least_watts.cost import LeastWattsSettings, share
 from collector.policies.least_watts.risk import DAY_SECONDS
@@ -34,19 +35,18 @@ def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     after, names = cluster.watts(), snapshot.nodes.names
     idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive & may_sleep(snapshot))
     wake = [
-        Power(node=names[row], on=True, reasons=("no node that is on has room for what must be moved",))
+        PowerOn(node=names[row], reasons=("no node that is on has room for what must be moved",))
         for row in np.flatnonzero((cluster.tasks > 0) & ~snapshot.nodes.on)
     ]
     wake += [
-        Power(node=names[row], on=True, reasons=("a spare node is kept for what comes",))
+        PowerOn(node=names[row], reasons=("a spare node is kept for what comes",))
         for row in np.flatnonzero(cluster.asleep & (cluster.tasks == 0))[
             : max(settings.spare_nodes - idle.size, 0)
         ]
     ]
     sleep = [
-        Power(
+        PowerOff(
             node=names[row],
-            on=False,
             reasons=("it is emptied" if row == emptied else "nothing runs there",),
             gain_watts=float(before[row]),
         )

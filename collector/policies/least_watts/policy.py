@@ -7,8 +7,9 @@ in all resources, a task that uses what others leave is cheap, and waking a node
 
 import numpy as np
 
+from collector.policies.actions import Action, PowerOn
 from collector.policies.filters import eligible, without_room
-from collector.policies.interface import Action, Policy, Power, Ranking, Rejection, Request
+from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, LeastWattsSettings, promise_room, share
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
@@ -61,7 +62,7 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     def needs(row: int) -> tuple[Action, ...]:
         if nodes.on[row]:
             return ()
-        return (Power(node=nodes.names[row], on=True, reasons=("no node that is on has room",)),)
+        return (PowerOn(node=nodes.names[row], reasons=("no node that is on has room",)),)
 
     return Ranking(
         rows=rows[order],

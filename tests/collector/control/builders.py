@@ -24,8 +24,9 @@ from collector.drivers.interface import (
 )
 from collector.history.factory import open_history
 from collector.live.registry import Registry
+from collector.policies.actions import Action, Move
 from collector.policies.draps import DRAPS
-from collector.policies.interface import Action, Move, Stability
+from collector.policies.interface import Stability
 from collector.policies.resolve import PolicyChoice
 from tests.collector.builders import HEARTBEAT, START, Clock, container, said, state, take_in
 from wire.messages import Alert

@@ -11,8 +11,10 @@ from collector.control.lease import Lease
 from collector.control.loop import ControlLoop
 from collector.control.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.control.recovery import recover
+from collector.control.verification import target_of
 from collector.drivers.interface import Mode
-from collector.policies.interface import Move, Plan
+from collector.policies.actions import Move
+from collector.policies.interface import Plan
 from collector.snapshot.tables import NOWHERE
 from tests.collector.control.builders import (
     CHOSEN,
@@ -48,7 +50,7 @@ async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -
     assert decision.outcome is DecisionOutcome.DONE
     (order,) = driver.orders
     assert isinstance(order, Move)
-    assert (order.task, order.source, order.target) == (hog_id(), "alpha", "gamma")
+    assert (order.task, order.node, order.target) == (hog_id(), "alpha", "gamma")
     (step,) = decision.steps
     assert (step.state, step.service, step.containers) == (StepState.VERIFIED, HOG, (hog_id(1),))
     assert step.what == "told it so"
@@ -185,7 +187,7 @@ async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
     assert decision.outcome is DecisionOutcome.DRY
-    assert [step.act.target for step in decision.steps] == ["gamma"]
+    assert [target_of(step.action) for step in decision.steps] == ["gamma"]
     assert driver.orders == []
     assert await actor.decider.answer_alerts(CHOSEN) is None
 

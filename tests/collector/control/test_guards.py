@@ -11,7 +11,7 @@ from collector.control.guards import GUARDS, GuardContext, refusal
 from collector.control.records import Pause, Step, StepState
 from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
-from collector.placement.answers import Act
+from collector.policies.actions import Move, PowerOff, PowerOn
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
@@ -42,12 +42,12 @@ def circumstances(
 
 
 def move(task: str = "web1", source: str = "alpha", target: str = "beta", **changes: Any) -> Step:
-    act = Act(kind="move", task=task, name=task, node=source, target=target, reasons=("because",))
-    return Step(act=act, **{"service": "web", **changes})
+    action = Move(task=task, name=task, node=source, target=target, reasons=("because",))
+    return Step(action=action, **{"service": "web", **changes})
 
 
 def power_off(node: str) -> Step:
-    return Step(act=Act(kind="power-off", node=node, reasons=("because",)))
+    return Step(action=PowerOff(node=node, reasons=("because",)))
 
 
 def moved(ago: float, *, state: StepState = StepState.VERIFIED, **changes: Any) -> Step:
@@ -189,7 +189,7 @@ def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> N
 
 def test_a_node_that_is_off_may_be_switched_on_though_it_is_not_heard_of() -> None:
     given = circumstances(nodes={"gamma": {"on": False, "heard_seconds_ago": 9999.0}})
-    step = Step(act=Act(kind="power-on", node="gamma", reasons=("because",)))
+    step = Step(action=PowerOn(node="gamma", reasons=("because",)))
     assert refusal(step, given) is None
 
 

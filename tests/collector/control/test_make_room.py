@@ -10,7 +10,7 @@ from collector.control.make_room import kept_seconds
 from collector.control.records import DecisionOutcome, StepState
 from collector.drivers.interface import ActionResult, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.placement.question import PlacementQuestion
-from collector.policies.interface import Action, Cut
+from collector.policies.actions import Action, Cut, affected_nodes
 from tests.collector.builders import HEARTBEAT, START, container, state
 from tests.collector.control.builders import NODES, FakeDriver, Stage, actor_of, staged
 from wire.resources import Quantities
@@ -104,8 +104,8 @@ async def test_room_that_had_to_be_made_is_kept_a_while_without_a_word_and_then_
 ) -> None:
     decision = await scene.loop.make_room(STRICT)
     assert decision.outcome is DecisionOutcome.DONE
-    assert [(step.act.kind, step.state) for step in decision.steps] == [("cut", StepState.VERIFIED)]
-    assert scene.kept == [decision.steps[0].act.node]
+    assert [(step.action.kind, step.state) for step in decision.steps] == [("cut", StepState.VERIFIED)]
+    assert scene.kept == list(affected_nodes(decision.steps[0].action))
     await scene.pass_by(_ROOM_SECONDS - 2 * _LOOK_SECONDS)
     assert scene.is_cut(), "no round of the timer gives back what somebody is still to come for"
     await scene.pass_by(4 * _LOOK_SECONDS)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -6,7 +7,7 @@ from collector.control.orchestrator_state import CompletedActions, allocations, 
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.live.changes import Allocation
-from collector.placement.answers import Act
+from collector.policies.actions import Action, Cut, Move, PowerOff, PowerOn
 from wire.resources import Quantities
 
 _NOTHING_DONE = CompletedActions.of(())
@@ -57,32 +58,31 @@ def test_what_is_held_or_not_willing_stays(changes: dict[str, Any], opt_in: bool
     assert told_of(ServiceView(name="web", **changes), opt_in=opt_in).stays is stays
 
 
-def done(kind: Any, **act: Any) -> Step:
-    return Step(
-        act=Act(kind=kind, reasons=(), **act), requested=Quantities(2.0, 1000), containers=("id-of-web",)
-    )
+def done(kind: Callable[..., Action], **about: Any) -> Step:
+    action = kind(reasons=(), **about)
+    return Step(action=action, requested=Quantities(2.0, 1000), containers=("id-of-web",))
 
 
 def test_what_was_cut_asked_for_more_than_it_has() -> None:
-    cut = done("cut", task="id-of-web", node="a", allocated=Quantities(1.0, 500))
+    cut = done(Cut, task="id-of-web", node="a", allocated=Quantities(1.0, 500))
     found = told_of(ServiceView(name="web", reserve=Quantities(9.0)), cut)
     assert (found.requested[:2], found.allocated[:2]) == ((2.0, 1000), (1.0, 500))
 
 
 def test_a_cut_container_that_no_orchestrator_keeps_is_told_of_all_the_same() -> None:
-    cut = done("cut", task="id-of-alone", node="b", allocated=Quantities(1.0, 500))
+    cut = done(Cut, task="id-of-alone", node="b", allocated=Quantities(1.0, 500))
     (found,) = allocations(OrchestratorState(), CompletedActions.of((cut,)), opt_in=False)
     assert (found.node, found.container, found.allocated[:2]) == ("b", "id-of-alone", (1.0, 500))
 
 
 def test_who_stands_in_for_what_was_moved_came_from_there() -> None:
-    moved = done("move", task="id-of-old", node="b", target="a")
+    moved = done(Move, task="id-of-old", node="b", target="a")
     assert told_of(ServiceView(name="web"), moved).came_from == "b"
 
 
 def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to_who_wakes_it() -> None:
     drained = OrchestratorState(nodes=(NodeView(name="a", accepts=False),))
-    off, on = done("power-off", node="a"), done("power-on", node="a")
+    off, on = done(PowerOff, node="a"), done(PowerOn, node="a")
     cases = {(): (True, False), (off,): (False, True), (off, on): (True, False)}
     for steps, expected in cases.items():
         (host,) = hosts(drained, CompletedActions.of(steps))
@@ -91,6 +91,6 @@ def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to
 
 def test_a_node_that_opted_out_is_open_to_nobody_not_even_when_it_is_off() -> None:
     unwilling = OrchestratorState(nodes=(NodeView(name="a", labels={"wattpack.act": "never"}),))
-    for steps in ((), (done("power-off", node="a"),)):
+    for steps in ((), (done(PowerOff, node="a"),)):
         (host,) = hosts(unwilling, CompletedActions.of(steps))
         assert not host.accepts

@@ -10,7 +10,8 @@ import pytest
 from collector.control.actor import Actor
 from collector.control.records import Decision, DecisionOutcome, Step, StepState, Trigger
 from collector.control.recovery import recover
-from collector.policies.interface import Action, Cut, Move, Plan
+from collector.policies.actions import Action, Cut, Move
+from collector.policies.interface import Plan
 from tests.collector.builders import HEARTBEAT, container, state
 from tests.collector.control.builders import (
     CHOSEN,
@@ -25,7 +26,7 @@ from tests.collector.control.builders import (
 )
 from wire.resources import Quantities
 
-MOVE = Move(task=hog_id(), source="alpha", target="gamma", reasons=())
+MOVE = Move(task=hog_id(), node="alpha", target="gamma", reasons=())
 CUT = Cut(task=hog_id(), node="alpha", allocated=Quantities(1.0, 100_000_000), reasons=())
 
 

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from collector.common.liveness import Liveness
 from collector.control.records import Step
 from collector.control.verification import ActionStatus, load, new_containers, shown, standing
 from collector.drivers.interface import NodeView, OrchestratorState, TaskView
-from collector.placement.answers import Act
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
@@ -17,14 +18,21 @@ from wire.resources import Quantities
 _OLD, _NEW, _SIBLING = "id-old", "id-new", "id-sibling"
 
 
-def step(kind: Any, **facts: Any) -> Step:
-    """A step about the service `web`, from alpha to beta if it goes anywhere."""
-    about = {"task": _OLD, "name": "web", "node": "alpha", "target": "beta", **facts.pop("act", {})}
-    return Step(act=Act(kind=kind, reasons=(), **about), service="web", **facts)
+MOVE = Move(task=_OLD, name="web", node="alpha", target="beta", reasons=())
+KILL = Kill(task=_OLD, name="web", node="alpha", target="beta", reasons=())
 
 
-def power(kind: Any, node: str = "beta") -> Step:
-    return Step(act=Act(kind=kind, node=node, reasons=()))
+def step(action: Action, **facts: Any) -> Step:
+    """A step about the service `web`."""
+    return Step(action=action, service="web", **facts)
+
+
+def cut(allocated: Quantities) -> Step:
+    return step(Cut(task=_OLD, name="web", node="alpha", allocated=allocated, reasons=()))
+
+
+def power(kind: type[PowerOn | PowerOff], node: str = "beta") -> Step:
+    return Step(action=kind(node=node, reasons=()))
 
 
 def snapshot(*containers: tuple[str, str], **beta: Any) -> Snapshot:
@@ -39,7 +47,7 @@ def snapshot(*containers: tuple[str, str], **beta: Any) -> Snapshot:
 
 
 def test_a_move_shows_once_something_new_runs_there_and_the_old_one_is_gone() -> None:
-    move = step("move", there_before=(_SIBLING,))
+    move = step(MOVE, there_before=(_SIBLING,))
     beside = (_SIBLING, "beta")
     assert shown(move, snapshot((_OLD, "alpha"), beside), None) is None
     assert shown(move, snapshot((_OLD, "alpha"), (_NEW, "beta"), beside), None) is None, "it runs twice yet"
@@ -48,19 +56,19 @@ def test_a_move_shows_once_something_new_runs_there_and_the_old_one_is_gone() ->
 
 
 def test_where_the_orchestrator_names_the_new_container_no_other_shows_the_move() -> None:
-    move = step("move", containers=(_NEW,))
+    move = step(MOVE, containers=(_NEW,))
     assert shown(move, snapshot(("id-of-somebody", "beta")), None) is None
     assert shown(move, snapshot(("id-of-somebody", "beta"), (_NEW, "beta")), None) == frozenset({_NEW})
 
 
 def test_what_is_ended_without_a_place_to_go_shows_by_being_gone() -> None:
-    kill = step("kill", act={"target": None})
+    kill = step(msgspec.structs.replace(KILL, target=None))
     assert shown(kill, snapshot((_OLD, "alpha")), None) is None
     assert shown(kill, snapshot(), None) == frozenset()
 
 
 def test_what_is_started_leaves_nothing() -> None:
-    start = step("start", act={"node": None})
+    start = step(Start(task=_OLD, name="web", target="beta", reasons=()))
     assert shown(start, snapshot(), None) is None
     assert shown(start, snapshot((_NEW, "beta")), None) == frozenset({_NEW})
 
@@ -77,22 +85,20 @@ def test_what_is_started_leaves_nothing() -> None:
     ],
 )
 def test_a_cut_shows_by_limits_that_are_about_as_ordered(limit: Quantities | None, is_shown: bool) -> None:  # noqa: FBT001 - a case
-    cut = step("cut", act={"target": None, "allocated": Quantities(1.0, 1_000_000)})
-    assert (shown(cut, snapshot((_OLD, "alpha")), limit) is not None) is is_shown
+    assert (shown(cut(Quantities(1.0, 1_000_000)), snapshot((_OLD, "alpha")), limit) is not None) is is_shown
 
 
 def test_of_a_cut_of_one_resource_the_other_is_no_matter() -> None:
-    cut = step("cut", act={"target": None, "allocated": Quantities(1.0)})
-    assert shown(cut, snapshot((_OLD, "alpha")), Quantities(1.0, 5)) == frozenset({_OLD})
+    assert shown(cut(Quantities(1.0)), snapshot((_OLD, "alpha")), Quantities(1.0, 5)) == frozenset({_OLD})
 
 
 def test_a_node_that_was_switched_on_must_be_heard_and_one_that_was_switched_off_need_not_fall_silent() -> (
     None
 ):
-    assert shown(power("power-on"), snapshot(liveness=Liveness.DOWN), None) is None
-    assert shown(power("power-on"), snapshot(), None) == frozenset()
-    assert shown(power("power-off"), snapshot(), None) == frozenset()
-    assert shown(power("power-off", "nobody"), snapshot(), None) is None
+    assert shown(power(PowerOn), snapshot(liveness=Liveness.DOWN), None) is None
+    assert shown(power(PowerOn), snapshot(), None) == frozenset()
+    assert shown(power(PowerOff), snapshot(), None) == frozenset()
+    assert shown(power(PowerOff, "nobody"), snapshot(), None) is None
 
 
 def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
@@ -102,7 +108,7 @@ def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
     )
 
 
-@pytest.mark.parametrize("kind", ["move", "kill"])
+@pytest.mark.parametrize("action", [MOVE, KILL])
 @pytest.mark.parametrize(
     ("containers", "expected"),
     [
@@ -114,34 +120,36 @@ def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
     ],
 )
 def test_how_a_move_stands_is_told_by_who_runs_where(
-    kind: str, containers: list[tuple[str, str]], expected: ActionStatus
+    action: Action, containers: list[tuple[str, str]], expected: ActionStatus
 ) -> None:
-    assert standing(step(kind, there_before=(_SIBLING,)), view(*containers)) is expected
+    assert standing(step(action, there_before=(_SIBLING,)), view(*containers)) is expected
 
 
 @pytest.mark.parametrize(
     ("kind", "beta", "expected"),
     [
-        ("power-off", {"ready": False}, ActionStatus.DONE),
-        ("power-off", {"accepts": False}, ActionStatus.UNDER_WAY),
-        ("power-off", {}, ActionStatus.NOT_DONE),
-        ("power-on", {}, ActionStatus.DONE),
-        ("power-on", {"accepts": False}, ActionStatus.NOT_DONE),
-        ("power-on", {"ready": False}, ActionStatus.NOT_DONE),
+        (PowerOff, {"ready": False}, ActionStatus.DONE),
+        (PowerOff, {"accepts": False}, ActionStatus.UNDER_WAY),
+        (PowerOff, {}, ActionStatus.NOT_DONE),
+        (PowerOn, {}, ActionStatus.DONE),
+        (PowerOn, {"accepts": False}, ActionStatus.NOT_DONE),
+        (PowerOn, {"ready": False}, ActionStatus.NOT_DONE),
     ],
 )
-def test_how_switching_stands_is_told_by_the_node(kind: str, beta: Any, expected: ActionStatus) -> None:
+def test_how_switching_stands_is_told_by_the_node(
+    kind: type[PowerOn | PowerOff], beta: Any, expected: ActionStatus
+) -> None:
     assert standing(power(kind), view(**beta)) is expected
 
 
 def test_a_node_that_the_orchestrator_forgot_is_off_and_was_not_switched_on() -> None:
-    assert standing(power("power-off", "gone"), view()) is ActionStatus.DONE
-    assert standing(power("power-on", "gone"), view()) is ActionStatus.NOT_DONE
+    assert standing(power(PowerOff, "gone"), view()) is ActionStatus.DONE
+    assert standing(power(PowerOn, "gone"), view()) is ActionStatus.NOT_DONE
 
 
 def test_the_new_containers_are_those_on_the_target_that_were_not_there() -> None:
     seen = view((_OLD, "alpha"), (_SIBLING, "beta"), (_NEW, "beta"))
-    assert new_containers(step("move", there_before=(_SIBLING,)), seen) == (_NEW,)
+    assert new_containers(step(MOVE, there_before=(_SIBLING,)), seen) == (_NEW,)
 
 
 def test_a_load_is_the_fullest_resource_of_each_node_and_no_watts_where_nobody_tells_any() -> None:

@@ -5,7 +5,7 @@ import pytest
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, OrchestratorState
 from collector.drivers.table import DRIVERS, open_driver
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking
 from wire.resources import Quantities
 
@@ -16,22 +16,22 @@ ID = "0123456789abcdef"
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        (Move(task=ID, source="a", target="b", reasons=WHY), "would move 0123456789ab from a to b"),
+        (Move(task=ID, node="a", target="b", reasons=WHY), "would move 0123456789ab from a to b"),
         (
             Cut(task=ID, node="a", allocated=Quantities(0.5, 64_000_000), reasons=WHY),
-            "would hold 0123456789ab on a to 0.5 cores and 64 MB",
+            "would limit 0123456789ab on a to 0.5 cores and 64 MB",
         ),
         (
             Kill(task=ID, node="a", target="b", reasons=WHY),
-            "would stop 0123456789ab on a and start it anew on b",
+            "would stop 0123456789ab on a and start it on b",
         ),
         (
             Kill(task=ID, node="a", target=None, reasons=WHY),
             "would stop 0123456789ab on a until there is room for it",
         ),
         (Start(task=ID, target="b", reasons=WHY), "would start 0123456789ab on b"),
-        (Power(node="a", on=False, reasons=WHY), "would switch a off"),
-        (Power(node="a", on=True, reasons=WHY), "would switch a on"),
+        (PowerOff(node="a", reasons=WHY), "would switch a off"),
+        (PowerOn(node="a", reasons=WHY), "would switch a on"),
     ],
 )
 async def test_a_dry_run_says_what_it_would_do(action: Action, said: str) -> None:

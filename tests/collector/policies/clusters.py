@@ -7,7 +7,8 @@ from functools import cache, cached_property
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Request, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
+from collector.policies.interface import Request
 from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
 from collector.snapshot.tables import Generation, Snapshot
 from wire.messages import PowerCurve, PowerSource
@@ -65,7 +66,7 @@ class Cluster:
                     tasks[action.task] = replace(
                         tasks[action.task],
                         node=action.target,
-                        came_from=action.source,
+                        came_from=action.node,
                         settled_seconds=settled_seconds,
                     )
                 case Kill() | Start():
@@ -73,8 +74,9 @@ class Cluster:
                     tasks[action.task] = replace(task, node=action.target, allocated=task.requested)
                 case Cut():
                     tasks[action.task] = replace(tasks[action.task], allocated=action.allocated)
-                case Power():
-                    nodes[action.node] = replace(nodes[action.node], on=action.on, heard_seconds_ago=0.0)
+                case PowerOn() | PowerOff():
+                    on = isinstance(action, PowerOn)
+                    nodes[action.node] = replace(nodes[action.node], on=on, heard_seconds_ago=0.0)
         return replace(self, nodes=list(nodes.values()), tasks=list(tasks.values()))
 
 

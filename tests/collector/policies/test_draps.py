@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from collector.policies.actions import Move, PowerOn
 from collector.policies.draps import place, rebalance
-from collector.policies.interface import Move, Plan, Power, Rejection, Request, Stability
+from collector.policies.interface import Plan, Rejection, Request, Stability
 from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
@@ -126,8 +127,8 @@ def test_a_node_that_is_off_is_woken_only_where_none_that_is_on_has_room() -> No
     hog = task("hog", "a", 5)
     assert moves(rebalance(assemble([short, node("b", 1), asleep], [hog]), SETTINGS)) == {"hog": "b"}
     wake, move = rebalance(assemble([short, node("b", 6), asleep], [hog]), SETTINGS).actions
-    assert isinstance(wake, Power)
-    assert (wake.node, wake.on) == ("c", True)
+    assert isinstance(wake, PowerOn)
+    assert wake.node == "c"
     assert isinstance(move, Move)
     assert (move.task, move.target) == ("hog", "c")
 

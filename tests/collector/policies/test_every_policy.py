@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.filters import why
-from collector.policies.interface import Cut, Kill, Move, Plan, Policy, Power, Rejection, Stability, Start
+from collector.policies.interface import Plan, Policy, Rejection, Stability
 from collector.policies.overbooking import LIMITS
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
@@ -56,7 +57,7 @@ def test_what_is_closed_silent_or_excluded_is_never_ranked(policy: Policy, seed:
     for row in ranking.rows:
         assert nodes.accepts[row]
         assert nodes.names[row] not in request.exclude
-        woken = [action for action in ranking.needs(row) if isinstance(action, Power) and action.on]
+        woken = [action for action in ranking.needs(row) if isinstance(action, PowerOn)]
         assert nodes.heard_seconds_ago[row] <= Stability().stale_seconds or woken
         assert nodes.on[row] or [action.node for action in woken] == [nodes.names[row]]
         for service in request.avoid:
@@ -120,13 +121,12 @@ def test_a_plan_loses_no_container_and_says_why(policy: Policy, seed: int) -> No
     for action in plan.actions:
         assert action.reasons
         match action:
-            case Power():
-                assert on[action.node] != action.on
-                on[action.node] = action.on
+            case PowerOn() | PowerOff():
+                assert on[action.node] != isinstance(action, PowerOn)
+                on[action.node] = isinstance(action, PowerOn)
             case Move() | Kill():
                 row = snapshot.tasks.index[action.task]
-                source = action.source if isinstance(action, Move) else action.node
-                assert snapshot.nodes.names[snapshot.tasks.node[row]] == source
+                assert snapshot.nodes.names[snapshot.tasks.node[row]] == action.node
                 assert action.target is None or on[action.target]
             case Start():
                 assert on[action.target]
@@ -163,7 +163,7 @@ def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
         assert len(moves) <= rules.moves, seed
         for move in moves:
             task = tasks.index[move.task]
-            source, target = nodes.index[move.source], nodes.index[move.target]
+            source, target = nodes.index[move.node], nodes.index[move.target]
             settled = tasks.settled_seconds[task]
             assert tasks.movable[task], seed
             assert settled >= rules.cool_down_seconds, seed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.outcome import watts
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from tests.collector.policies.clusters import CURVE, amount
@@ -19,12 +19,12 @@ def node(name: str, cores: float = 0.0) -> NodeFacts:
     ("actions", "after"),
     [
         ((), 50 + 20),
-        ((Move(task="1", source="a", target="b", reasons=()),), 20 + 50),
-        ((Move(task="1", source="a", target="b", reasons=()), Power(node="a", on=False, reasons=())), 50),
+        ((Move(task="1", node="a", target="b", reasons=()),), 20 + 50),
+        ((Move(task="1", node="a", target="b", reasons=()), PowerOff(node="a", reasons=())), 50),
         ((Kill(task="1", node="a", target=None, reasons=()),), 20 + 20),
         ((Kill(task="1", node="a", target="b", reasons=()),), 20 + 50),
         ((Start(task="2", target="b", reasons=()),), 50 + 50),
-        ((Power(node="c", on=True, reasons=()),), 50 + 20 + 20),
+        ((PowerOn(node="c", reasons=()),), 50 + 20 + 20),
         ((Cut(task="1", node="a", allocated=amount(1, 1), reasons=()),), 50 + 20),
     ],
 )
@@ -38,4 +38,4 @@ def test_watts_that_nobody_can_know_are_not_made_up() -> None:
     dark = NodeFacts(name="b", capacity=amount(4, 4))
     snapshot = assemble([node("a"), dark])
     assert watts(snapshot, ()) == (None, None)
-    assert watts(snapshot, (Power(node="b", on=False, reasons=()),)) == (None, 20.0)
+    assert watts(snapshot, (PowerOff(node="b", reasons=()),)) == (None, 20.0)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from collector.common.liveness import Liveness
-from collector.policies.interface import Move, Stability
+from collector.policies.actions import Move
+from collector.policies.interface import Stability
 from collector.policies.stability import (
     Moves,
     above,
@@ -93,7 +94,7 @@ def test_a_plan_runs_out_of_moves_and_moves_nothing_twice() -> None:
     with pytest.raises(AssertionError):
         moves.add(2, 1, ["why"])
     assert moves.actions[0] == Move(
-        task="0", source="a", target="b", reasons=("why",), gain_watts=1.0, cost_joules=2.0
+        task="0", name="0", node="a", target="b", reasons=("why",), gain_watts=1.0, cost_joules=2.0
     )
 
 

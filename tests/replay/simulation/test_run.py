@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.interface import (
-    Action,
-    Cut,
-    Kill,
-    Move,
-    Plan,
-    Policy,
-    PolicySettings,
-    Power,
-    Ranking,
-    Request,
-)
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn
+from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Request
 from collector.snapshot.tables import Snapshot, TaskKind
 from replay.setup.scenario import Host, Simulation
 from replay.simulation.results import result_of
@@ -61,7 +51,7 @@ def test_empty_host_draws_idle_watts_unless_idle_is_off() -> None:
 
 
 def test_move_takes_memory_over_bandwidth_and_runs_twice_meanwhile() -> None:
-    plans, _ = once(300.0, Move(task="a", source="one", target="two", reasons=()))
+    plans, _ = once(300.0, Move(task="a", node="one", target="two", reasons=()))
     # 625 MB over 62.5 MB/s: ten seconds, in which both hosts work.
     outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), workload((1.0, 625 * MB)), CALM)
     assert result_of(outcome).migrations == 1
@@ -69,7 +59,7 @@ def test_move_takes_memory_over_bandwidth_and_runs_twice_meanwhile() -> None:
 
 
 def test_move_causes_less_at_its_target_where_the_scenario_says_so() -> None:
-    plans, _ = once(300.0, Move(task="a", source="one", target="two", reasons=()))
+    plans, _ = once(300.0, Move(task="a", node="one", target="two", reasons=()))
     simulation = Simulation(delay_seconds=0.0, migration_use_ratio=0.1)
     outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), workload((1.0, 625 * MB)), simulation)
     assert outcome.account.total.joules == pytest.approx(600 * (200 + 100) + 10 * 10)
@@ -78,8 +68,8 @@ def test_move_causes_less_at_its_target_where_the_scenario_says_so() -> None:
 def test_container_that_is_sent_on_ends_where_it_was_sent_last_and_counts_twice() -> None:
     plans, seen = once(
         300.0,
-        Move(task="a", source="one", target="two", reasons=()),
-        Move(task="a", source="two", target="one", reasons=()),
+        Move(task="a", node="one", target="two", reasons=()),
+        Move(task="a", node="two", target="one", reasons=()),
     )
     containers = workload((1.0, 625 * MB), seconds=900.0)
     outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), containers, CALM)
@@ -90,8 +80,8 @@ def test_container_that_is_sent_on_ends_where_it_was_sent_last_and_counts_twice(
 def test_node_goes_off_when_its_last_container_has_left_it() -> None:
     plans, seen = once(
         300.0,
-        Move(task="a", source="one", target="two", reasons=()),
-        Power(node="one", on=False, reasons=()),
+        Move(task="a", node="one", target="two", reasons=()),
+        PowerOff(node="one", reasons=()),
     )
     outcome = simulate(
         scripted({"a": "one"}, plans), two_nodes(), workload((1.0, 625 * MB), seconds=900.0), CALM
@@ -112,8 +102,8 @@ def test_move_to_a_node_without_power_waits_for_its_boot() -> None:
     hosts = [PLAIN, msgspec.structs.replace(PLAIN, name="other", on=False, boot_seconds=60)]
     plans, _ = once(
         300.0,
-        Power(node="other", on=True, reasons=()),
-        Move(task="a", source="node", target="other", reasons=()),
+        PowerOn(node="other", reasons=()),
+        Move(task="a", node="node", target="other", reasons=()),
     )
     outcome = simulate(scripted({"a": "node"}, plans), hosts, workload((1.0, 625 * MB)), CALM)
     # Booting draws nothing here; from second 360 both are on, and for ten seconds both work.
@@ -172,7 +162,7 @@ def test_killed_job_starts_over_where_it_is_sent() -> None:
 
 
 def test_policy_sees_a_moving_container_at_its_source_and_reserved_at_its_target() -> None:
-    plans, seen = once(300.0, Move(task="a", source="one", target="two", reasons=()))
+    plans, seen = once(300.0, Move(task="a", node="one", target="two", reasons=()))
     # So much memory that it is still on its way at the next decision.
     containers = workload((0.5, 62.5 * MB * 400), seconds=900.0)
     hosts = two_nodes(memory_mb=65536)

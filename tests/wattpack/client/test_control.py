@@ -48,7 +48,7 @@ def test_how_acting_stands_is_one_sentence(changes: dict[str, Any], sentence: st
 
 
 def test_a_decision_is_told_with_its_reasons_its_outcome_and_its_effect() -> None:
-    act = {"kind": "move", "task": "a1", "name": "hog", "node": "alpha", "target": "beta", "reasons": ["so"]}
+    move = {"kind": "move", "task": "a1", "name": "hog", "node": "alpha", "target": "beta", "reasons": ["so"]}
     decision = {
         "id": "abcd",
         "at": 0.0,
@@ -58,7 +58,7 @@ def test_a_decision_is_told_with_its_reasons_its_outcome_and_its_effect() -> Non
         "alerts": [{"node": "alpha", "resource": "cpu"}],
         "left": ["memory on gamma stays short"],
         "trouble": "the manager is away",
-        "steps": [{"act": act, "state": "verified", "why": None}],
+        "steps": [{"action": move, "state": "verified", "why": None}],
         "healed_seconds": 12.4,
         "before": {"watts": 100.0, "used_ratios": {"alpha": 0.97}},
         "after": {"watts": 101.0, "used_ratios": {"alpha": 0.4}},

@@ -5,7 +5,7 @@ import pytest
 from collector.config import DriverConfig as Settings
 from collector.drivers.interface import DriverError, NodeView, OrchestratorState
 from collector.drivers.table import open_driver
-from collector.policies.interface import Action, Cut, Kill, Move, Power, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from wire.errors import UserError
 from wire.resources import Quantities
 
@@ -22,8 +22,8 @@ async def test_a_host_that_does_not_answer_is_not_ready() -> None:
 @pytest.mark.parametrize(
     ("action", "why"),
     [
-        (Power(node="a", on=False, reasons=WHY), "plain hosts are not switched"),
-        (Move(task="x", source="a", target="b", reasons=WHY), r"add it to \[driver\.engines\]"),
+        (PowerOff(node="a", reasons=WHY), "plain hosts are not switched"),
+        (Move(task="x", node="a", target="b", reasons=WHY), r"add it to \[driver\.engines\]"),
         (Kill(task="x", node="b", target=None, reasons=WHY), r"add it to \[driver\.engines\]"),
         (Kill(task="x", node="a", target=None, reasons=WHY), "no Docker engine answers"),
         (Start(task="x", target="a", reasons=WHY), "no Docker engine answers"),

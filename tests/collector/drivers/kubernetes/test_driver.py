@@ -9,13 +9,13 @@ import pytest
 from collector.config import DriverConfig as Settings
 from collector.drivers.interface import DriverError, Mode
 from collector.drivers.table import open_driver
-from collector.policies.interface import Cut, Kill, Move, Power, Start
+from collector.policies.actions import Cut, Kill, Move, PowerOff, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking, node, pod
 from wire.errors import UserError
 from wire.resources import Quantities
 
 WHY = ("because",)
-MOVE = Move(task="id-of-web-a", source="a", target="b", reasons=WHY)
+MOVE = Move(task="id-of-web-a", node="a", target="b", reasons=WHY)
 
 
 def cluster(*more: dict[str, Any], **changes: Any) -> Fake:
@@ -98,7 +98,7 @@ async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: 
         f"power_{word}_command": f"sh -c 'echo {word} $0 >>{calls}'"  # the name of the node comes last
         for word in ("off", "on")
     }
-    off = Power(node="a", on=False, reasons=WHY)
+    off = PowerOff(node="a", reasons=WHY)
     async with (
         faking(fake, tmp_path, power_grace_seconds=0.0, **commands) as settings,
         open_driver(settings) as driver,
@@ -126,7 +126,7 @@ async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> 
         open_driver(settings) as driver,
     ):
         with pytest.raises(DriverError, match=r"a stays on: .* not empty \(shop/web-a: a disruption budget"):
-            await driver.carry_out(Power(node="a", on=False, reasons=WHY))
+            await driver.carry_out(PowerOff(node="a", reasons=WHY))
         assert fake.nodes["a"]["spec"]["unschedulable"] is False
         fake.nodes["a"]["metadata"]["annotations"]["wattpack.drained"] = "true"
         fake.nodes["a"]["spec"]["unschedulable"] = True
@@ -140,7 +140,7 @@ async def test_what_kubernetes_does_itself_is_left_to_it(tmp_path: Path) -> None
             Cut(task="id-of-web-a", node="a", allocated=Quantities(0.1), reasons=WHY),
             Kill(task="id-of-web-a", node="a", target=None, reasons=WHY),
             Start(task="id-of-web-a", target="a", reasons=WHY),
-            Power(node="a", on=False, reasons=WHY),
+            PowerOff(node="a", reasons=WHY),
         ):
             with pytest.raises(DriverError):
                 await driver.carry_out(action)

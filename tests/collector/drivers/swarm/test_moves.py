@@ -14,10 +14,10 @@ from collector.config import DriverConfig as Settings
 from collector.drivers.interface import DriverError
 from collector.drivers.swarm.specs import MARK, constraints_of
 from collector.drivers.table import open_driver
-from collector.policies.interface import Move
+from collector.policies.actions import Move
 
 WHY = ("because",)
-MOVE = Move(task="c0", source="a", target="b", reasons=WHY)
+MOVE = Move(task="c0", node="a", target="b", reasons=WHY)
 
 
 def task(
@@ -165,9 +165,9 @@ async def test_what_is_gone_or_there_already_is_nothing_to_do(tmp_path: Path) ->
     fake = Fake([START])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         for action in (
-            Move(task="other", source="a", target="b", reasons=WHY),
-            Move(task="c0", source="b", target="c", reasons=WHY),
-            Move(task="c0", source="a", target="a", reasons=WHY),
+            Move(task="other", node="a", target="b", reasons=WHY),
+            Move(task="c0", node="b", target="c", reasons=WHY),
+            Move(task="c0", node="a", target="a", reasons=WHY),
         ):
             assert (await driver.carry_out(action)).nothing_to_do
     assert fake.updates == []

@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from collector.policies.actions import Move, PowerOff, PowerOn, describe
 from collector.policies.consolidate.overload import (
     Overload,
     median_deviation,
@@ -12,7 +13,7 @@ from collector.policies.consolidate.overload import (
     quartile_range,
 )
 from collector.policies.consolidate.policy import REFERENCE, place, rebalance
-from collector.policies.interface import Move, Power, Request
+from collector.policies.interface import Request
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import TaskKind
 from tests.collector.policies.clusters import CURVE, GIB, amount
@@ -62,7 +63,7 @@ def test_the_smallest_container_leaves_an_overloaded_host_for_where_power_rises_
     tasks = [_task("big", "a", 5, 4), _task("small", "a", 4, 1), _task("there", "b", 3, 4)]
     plan = rebalance(assemble([_node("a"), _node("b")], tasks), _FIXED)
     (move,) = [action for action in plan.actions if isinstance(action, Move)]
-    assert (move.task, move.source, move.target) == ("small", "a", "b")
+    assert (move.task, move.node, move.target) == ("small", "a", "b")
     assert "a is overloaded: CPU is at 90% now, judged by thr 0.8" in move.reasons
 
 
@@ -70,14 +71,18 @@ def test_the_least_used_host_is_emptied_and_switched_off() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 3), _task("three", "b", 2)]
     plan = rebalance(assemble([_node("a"), _node("b")], tasks), _FIXED)
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("one", "b")]
-    assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
+    assert [describe(each) for each in plan.actions if isinstance(each, PowerOn | PowerOff)] == [
+        "switch a off"
+    ]
 
 
 def test_what_runs_on_every_host_keeps_none_awake_and_a_manager_stays_on() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 3), _task("three", "b", 2)]
     daemons = [replace(_task(f"d-{node}", node, 0.1), kind=TaskKind.DAEMON, movable=False) for node in "ab"]
     plan = rebalance(assemble([_node("a"), _node("b")], [*tasks, *daemons]), _FIXED)
-    assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
+    assert [describe(each) for each in plan.actions if isinstance(each, PowerOn | PowerOff)] == [
+        "switch a off"
+    ]
     nodes = [_node(name, labels={"wattpack.power": "never"}) for name in "abc"]
     assert rebalance(assemble(nodes, tasks), _FIXED).actions == ()
 
@@ -92,7 +97,7 @@ def test_an_empty_host_is_woken_for_what_has_no_other_place() -> None:
     tasks = [_task("one", "a", 5, 2), _task("two", "a", 4, 1), _task("three", "b", 7)]
     nodes = [_node("a"), _node("b"), _node("c", on=False)]
     plan = rebalance(assemble(nodes, tasks), _FIXED)
-    assert Power(node="c", on=True, reasons=("containers of overloaded nodes go there",)) in plan.actions
+    assert PowerOn(node="c", reasons=("containers of overloaded nodes go there",)) in plan.actions
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("two", "c")]
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.placement.reservations import sent
+from collector.policies.actions import Cut, Kill, Start
 from collector.policies.energy4cloud.policy import Energy4CloudSettings, place, rebalance
-from collector.policies.interface import Cut, Kill, Rejection, Request, Start
+from collector.policies.interface import Rejection, Request
 from collector.policies.overbooking import LIMITS, TOLERANCES, lenders
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.pending import with_sent

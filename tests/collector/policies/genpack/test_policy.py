@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from collector.common.liveness import Liveness
+from collector.policies.actions import Move, PowerOff, PowerOn
 from collector.policies.genpack.generations import GenPackSettings, generations
 from collector.policies.genpack.policy import place, rebalance
-from collector.policies.interface import Move, Plan, Power, Rejection, Request
+from collector.policies.interface import Plan, Rejection, Request
 from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Generation, Snapshot
 from tests.collector.policies.clusters import CURVE, amount
@@ -41,7 +42,11 @@ def moves(plan: Plan) -> dict[str, str]:
 
 
 def switched(plan: Plan) -> dict[str, bool]:
-    return {action.node: action.on for action in plan.actions if isinstance(action, Power)}
+    return {
+        action.node: isinstance(action, PowerOn)
+        for action in plan.actions
+        if isinstance(action, PowerOn | PowerOff)
+    }
 
 
 def test_what_is_not_known_goes_to_the_nursery_and_the_known_skip_it() -> None:
@@ -76,7 +81,7 @@ def test_one_that_is_off_is_woken_before_a_foreign_generation_is_used() -> None:
     snapshot = assemble([node("n", NURSERY), asleep("y1", YOUNG), node("y2", YOUNG)], [task("a", "y2")])
     ranking = place(snapshot, Request(demand=amount(5, 1), known=True), SETTINGS)
     assert [snapshot.nodes.names[row] for row in ranking.rows] == ["y1", "n"]
-    assert ranking.needs(1) == (Power(node="y1", on=True, reasons=("no node that is on has room",)),)
+    assert ranking.needs(1) == (PowerOn(node="y1", reasons=("no node that is on has room",)),)
     assert ranking.needs(0) == ()
 
 
@@ -129,7 +134,7 @@ def test_an_idle_node_is_switched_off_but_never_the_nursery() -> None:
     ]
     plan = rebalance(assemble(nodes, [task("a", "y")]), SETTINGS)
     assert switched(plan) == {"o": False}
-    assert [action.gain_watts for action in plan.actions if isinstance(action, Power)] == [20.0]
+    assert [action.gain_watts for action in plan.actions if isinstance(action, PowerOff)] == [20.0]
 
 
 def test_what_gets_something_in_the_plan_is_not_switched_off() -> None:
@@ -151,7 +156,7 @@ def test_the_escape_wakes_the_most_efficient_node_with_room_before_anything_move
     plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
     assert moves(plan) == {"a": "y2"}
     assert switched(plan) == {"y2": True}
-    assert isinstance(plan.actions[0], Power)
+    assert isinstance(plan.actions[0], PowerOn)
 
 
 def test_what_finds_no_room_stays_in_sight() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.interface import Move, Power, Request
+from collector.policies.actions import Move, PowerOff, PowerOn, describe
+from collector.policies.interface import Request
 from collector.policies.least_watts.cost import LeastWattsSettings
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.policy import place
@@ -77,7 +78,7 @@ def test_no_node_is_woken_while_one_that_is_on_has_room() -> None:
     assert _best(snapshot, _request(2)) == "b"
     ranking = place(snapshot, _request(6), _ANY)
     assert ranking.best == 0
-    assert ranking.needs(0) == (Power(node="a", on=True, reasons=("no node that is on has room",)),)
+    assert ranking.needs(0) == (PowerOn(node="a", reasons=("no node that is on has room",)),)
 
 
 def test_of_those_asleep_the_one_with_the_fewest_idle_watts_for_its_room_is_woken() -> None:
@@ -210,7 +211,9 @@ def test_a_node_is_emptied_where_others_have_room_and_then_switched_off() -> Non
     tasks = [_task("one", "a", 1), _task("two", "b", 2), _task("three", "b", 2)]
     plan = rebalance(assemble([_node("a"), _node("b")], tasks), LeastWattsSettings(moves_per_day=1))
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("one", "b")]
-    assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
+    assert [describe(each) for each in plan.actions if isinstance(each, PowerOn | PowerOff)] == [
+        "switch a off"
+    ]
     assert plan.watts_before is not None
     assert plan.watts_after is not None
     assert plan.watts_after < plan.watts_before
@@ -226,7 +229,9 @@ def test_what_runs_on_every_node_keeps_none_awake() -> None:
         assemble([_node("a"), _node("b")], [*tasks, *daemons]), LeastWattsSettings(moves_per_day=1)
     )
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("one", "b")]
-    assert [(each.node, each.on) for each in plan.actions if isinstance(each, Power)] == [("a", False)]
+    assert [describe(each) for each in plan.actions if isinstance(each, PowerOn | PowerOff)] == [
+        "switch a off"
+    ]
 
 
 def test_a_node_that_must_stay_on_is_neither_emptied_nor_switched_off() -> None:

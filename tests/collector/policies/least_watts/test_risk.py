@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.interface import Move
+from collector.policies.actions import Move
 from collector.policies.least_watts.cost import LeastWattsSettings
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.risk import bounds, overload_risk, overloaded_ratio
