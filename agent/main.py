@@ -83,7 +83,7 @@ async def sample_once(config: AgentConfig) -> Report:
     async with _background(lambda: _run_names(sampler)):
         await _wait_for_names(sampler)
         sampler.take_sample()
-        await asyncio.sleep(min(_ONCE_INTERVAL_SECONDS, config.sampling.period_seconds))
+        await asyncio.sleep(min(_ONCE_INTERVAL_SECONDS, config.sampling.interval_seconds))
         sample = sampler.take_sample()
     assert sample is not None, "the second look always has a first one to compare with"
     return full_report(node_name(config), sample)
@@ -120,17 +120,19 @@ class _SamplingLoop:
         metrics: AgentMetrics,
         alive: Callable[[], None],
     ) -> None:
-        self._period_seconds = config.sampling.period_seconds
+        self._interval_seconds = config.sampling.interval_seconds
         self._reports = config.collector.enabled
         self._sampler = sampler
         self._state = state
         self._metrics = metrics
         self._alive = alive
         self._detector = BottleneckDetector(config.bottleneck)
-        self._reporter = Reporter(node_name(config), secrets.token_hex(8), config.push, self._period_seconds)
+        self._reporter = Reporter(
+            node_name(config), secrets.token_hex(8), config.reporting, self._interval_seconds
+        )
 
     async def run(self) -> None:
-        async for tick in ticks(self._period_seconds, time.monotonic):
+        async for tick in ticks(self._interval_seconds, time.monotonic):
             self._state.missed += tick.missed
             with self._metrics.pass_duration.time():
                 # In a thread: a disk or a meter that hangs must not silence /metrics as well.

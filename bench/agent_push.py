@@ -32,7 +32,7 @@ MOST_P90_POINTS = 2.0
 MOST_BYTES_PER_MINUTE = 6000.0
 
 _REPORTING = ReportingConfig()
-_SAMPLE_SECONDS = SamplingConfig().period_seconds
+_SAMPLE_SECONDS = SamplingConfig().interval_seconds
 _WINDOW_SAMPLES = round(_REPORTING.container_window_seconds / _SAMPLE_SECONDS)
 _LONGEST_HOURS = 23
 """The collector's histograms go back one day."""

@@ -111,7 +111,7 @@ def _request(number: int, sequence: int, template: bytes) -> Request:
 def _speak(seed: str, count: int) -> list[Report]:
     """The first words of a node, as many as were asked for."""
     rng = random.Random(seed)  # noqa: S311 - the same at every run, and not a secret
-    sample_seconds = SamplingConfig().period_seconds
+    sample_seconds = SamplingConfig().interval_seconds
     names = [f"shop-service-{number}.{_STAND_IN}" for number in range(CONTAINERS)]
     limits = {
         name: Quantities(cpu_cores=1.0, memory_bytes=1 << 30) if number % 2 else Quantities()

@@ -89,7 +89,7 @@ async def _until_delivered(sender: ReportSender, count: int) -> None:
 def _reports() -> Iterator[tuple[float, Report]]:
     """What a node with steady containers says, and in which minute."""
     rng = random.Random(CONTAINERS)  # noqa: S311 - the same at every run, and not a secret
-    sample_seconds = SamplingConfig().period_seconds
+    sample_seconds = SamplingConfig().interval_seconds
     limits = {
         f"shop-{number}": Quantities(cpu_cores=1.0, memory_bytes=1 << 30) if number % 2 else Quantities()
         for number in range(CONTAINERS)

@@ -25,7 +25,7 @@ from wire.resources import RESOURCES, Quantities
 from wire.sketch import FLOORS, bin_of
 
 _PER_NODE = 25
-_SAMPLE_SECONDS = SamplingConfig().period_seconds
+_SAMPLE_SECONDS = SamplingConfig().interval_seconds
 _SHARES = {
     Statistic.P50: 0.5,
     Statistic.P90: 0.9,

@@ -44,7 +44,7 @@ def agent(engine: Engine) -> Iterator[Watcher]:
             reaper, _command(root, "collector", collector_config), root / "collector.log", "/healthz"
         ) as collector:
             agent_config = f"""
-                sampling.period_seconds = {SAMPLING_SECONDS}
+                sampling.interval_seconds = {SAMPLING_SECONDS}
                 http.listen = "127.0.0.1:0"
                 docker.socket = "{engine.socket}"
                 collector.url = "{collector.url}"

@@ -53,8 +53,8 @@ def _configuration() -> Iterator[str]:
     yield ""
     yield "## Environment variables"
     yield ""
-    yield "`WATTPACK_`, the role, the table and the key, in capitals: the agent's `sampling.period_seconds`"
-    yield "is `WATTPACK_AGENT_SAMPLING_PERIOD_SECONDS`, its `node` is `WATTPACK_AGENT_NODE`."
+    yield "`WATTPACK_`, the role, the table and the key, in capitals: the agent's `sampling.interval_seconds`"
+    yield "is `WATTPACK_AGENT_SAMPLING_INTERVAL_SECONDS`, its `node` is `WATTPACK_AGENT_NODE`."
     yield "An unknown one for the role that starts is an error."
     yield ""
 

@@ -31,10 +31,10 @@ def read_token(settings: DeliveryConfig) -> str | None:
 def tls_context(settings: DeliveryConfig) -> ssl.SSLContext | None:
     """How the collector is verified, and what it is shown; None where the address is not of TLS."""
     if urlsplit(settings.url).scheme != "https":
-        if settings.ca_file or settings.certificate_file:
+        if settings.ca_file or settings.cert_file:
             raise UserError(
                 f"collector.url is {settings.url}, without TLS, so there are no certificates: write https://,"
-                " or leave collector.ca_file and collector.certificate_file empty"
+                " or leave collector.ca_file and collector.cert_file empty"
             )
         return None
     try:
@@ -43,14 +43,14 @@ def tls_context(settings: DeliveryConfig) -> ssl.SSLContext | None:
         raise UserError(
             f"cannot read certificates from {settings.ca_file} ({_why(error)}): check collector.ca_file"
         ) from error
-    if settings.certificate_file:
+    if settings.cert_file:
         key = settings.key_file or None
         try:
-            context.load_cert_chain(settings.certificate_file, key, password=_refuse_password)
+            context.load_cert_chain(settings.cert_file, key, password=_refuse_password)
         except (OSError, ssl.SSLError) as error:
             raise UserError(
-                f"{settings.certificate_file} and its key cannot be used ({_why(error)}): check"
-                " collector.certificate_file and collector.key_file"
+                f"{settings.cert_file} and its key cannot be used ({_why(error)}): check"
+                " collector.cert_file and collector.key_file"
             ) from error
     return context
 

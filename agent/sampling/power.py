@@ -44,13 +44,13 @@ class PowerSampler:
         self._estimator = Estimator.for_host(
             proc,
             sys,
-            model_path=Path(settings.model) if settings.model else None,
+            model_path=Path(settings.model_file) if settings.model_file else None,
             idle_policy=IdlePolicy(settings.idle_policy),
         )
         self._max_hertz = _max_hertz(sys)
         self._accounts = (
-            EnergyAccounts.restore(Path(settings.accounts), _kernel_boot(proc))
-            if settings.accounts
+            EnergyAccounts.restore(Path(settings.energy_file), _kernel_boot(proc))
+            if settings.energy_file
             else EnergyAccounts()
         )
 

@@ -38,7 +38,7 @@ class Sampler:
         self.names = DockerWatcher(Path(config.docker.socket)) if config.docker.enabled else None
         self._reader = Reader(proc, sys, time.monotonic, time.time, subtree=config.host.cgroup)
         self._capacities = Capacities(config.host.disk_bytes_per_second, config.host.network_bytes_per_second)
-        power = config.power if remembers else msgspec.structs.replace(config.power, accounts="")
+        power = config.power if remembers else msgspec.structs.replace(config.power, energy_file="")
         self._power = PowerSampler(power, proc, sys)
         self._last: Reading | None = None
 

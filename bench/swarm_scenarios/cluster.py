@@ -147,7 +147,7 @@ class Cluster:
                 "docker.socket": node.engine.socket,
                 "collector.url": collector.url,
                 "spool.path": self.folder / f"{node.name}-spool-{self._collectors}.db",
-                "sampling.period_seconds": 2,
+                "sampling.interval_seconds": 2,
                 **settings,
             }
             sets = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]

@@ -14,7 +14,7 @@ _LIGHT_CORES, _HEAVY_CORES = 0.1, 0.2
 """Three light services need two nodes, three heavy ones all."""
 _MEASURED_SECONDS = 20.0
 _ENERGY = f"J in {_MEASURED_SECONDS:g} s, by the power model"
-AGENTS = {"push.heartbeat_seconds": 10}
+AGENTS = {"reporting.heartbeat_seconds": 10}
 """A node is emptied for good only on what its containers were seen to need over a while. That is told by
 heartbeats, every five minutes by default, and until then nothing is planned."""
 _SETTINGS: dict[str, dict[str, Any]] = {

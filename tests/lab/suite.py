@@ -68,7 +68,7 @@ def suite(
         agent = wattpack(
             "agent",
             *("--set", "http.listen=127.0.0.1:0"),
-            *("--set", f"sampling.period_seconds={period_seconds}"),
+            *("--set", f"sampling.interval_seconds={period_seconds}"),
             *("--set", f"docker.socket={docker_socket}"),
             *("--set", f"collector.url={collector_url}"),
             *("--set", f"spool.path={folder / 'spool.db'}"),

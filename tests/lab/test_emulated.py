@@ -30,7 +30,7 @@ while :; do :; done
 
 # Windows short enough to see some, and each of them sent.
 SETTINGS = """\
-[push]
+[reporting]
 container_window_seconds = 9.0
 threshold_points = 0.0
 """

@@ -229,7 +229,7 @@ def test_a_second_installation_keeps_the_settings_and_starts_the_new_one(machine
 
 def test_a_reload_puts_a_changed_period_into_force_without_a_restart(machine: Machine) -> None:
     before = machine.property_of(AGENT, "MainPID")
-    with _settings(machine, "sampling.period_seconds = 0.2"):
+    with _settings(machine, "sampling.interval_seconds = 0.2"):
         machine.run("systemctl", "reload", AGENT)
         # At the old pace this would take a minute.
         eventually(lambda: _metric(machine, "wattpack_agent_samples_total") > 20, 15)
@@ -239,9 +239,9 @@ def test_a_reload_puts_a_changed_period_into_force_without_a_restart(machine: Ma
 
 def test_a_reload_of_a_broken_file_fails_and_changes_nothing(machine: Machine) -> None:
     before = machine.property_of(AGENT, "MainPID")
-    with _settings(machine, "sampling.period = 1"):
+    with _settings(machine, "sampling.interval = 1"):
         assert machine.run("systemctl", "reload", AGENT, check=False).returncode != 0
-        assert "unknown key 'sampling.period'" in machine.journal(AGENT)
+        assert "unknown key 'sampling.interval'" in machine.journal(AGENT)
         # Who does without systemctl is told as well.
         machine.run("systemctl", "kill", "--kill-who=main", "--signal=HUP", AGENT)
         eventually(lambda: "the new settings are not used" in machine.journal(AGENT), 10)

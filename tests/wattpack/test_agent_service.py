@@ -27,7 +27,7 @@ def settings(tmp_path: Path) -> Path:
     file = tmp_path / "agent.toml"
     file.write_text(f"""\
 node = "before"
-sampling.period_seconds = 0.2
+sampling.interval_seconds = 0.2
 docker.enabled = false
 http.listen = "127.0.0.1:0"
 collector.enabled = false
@@ -78,11 +78,11 @@ def test_a_hangup_puts_the_changed_file_into_force(settings: Path, systemd: List
 def test_a_broken_file_is_one_line_and_changes_nothing(settings: Path, systemd: Listener) -> None:
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")
-        settings.write_text("sampling.period = 1\n")
+        settings.write_text("sampling.interval = 1\n")
         agent.send_signal(signal.SIGHUP)
         reason = said(agent, r"agent: the new settings are not used, those before stay in force: (.*)$")
         assert reason == (
-            f"{settings}, line 1: unknown key 'sampling.period': did you mean 'sampling.period_seconds'?"
+            f"{settings}, line 1: unknown key 'sampling.interval': did you mean 'sampling.interval_seconds'?"
         )
         systemd.heard()
         eventually(lambda: any("WATCHDOG=1" in word for word in systemd.heard()), 10)

@@ -44,13 +44,13 @@ def test_check_config_says_what_differs_from_the_defaults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "agent.toml"
-    file.write_text("[sampling]\nperiod_seconds = 5\n")
+    file.write_text("[sampling]\ninterval_seconds = 5\n")
     assert main(["check-config", "agent", str(file)]) == 0
     assert capsys.readouterr().out == (
-        f"{file} is a good agent configuration.\n  sampling.period_seconds = 5.0  (default 3.0)\n"
+        f"{file} is a good agent configuration.\n  sampling.interval_seconds = 5.0  (default 3.0)\n"
     )
     assert main(["check-config", "agent", str(file), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["sampling"] == {"period_seconds": 5.0}
+    assert json.loads(capsys.readouterr().out)["sampling"] == {"interval_seconds": 5.0}
 
 
 def test_check_config_refuses_what_the_service_would_refuse(

@@ -19,13 +19,13 @@ def agent(tree: PowercapTree, folder: Path) -> Command:
     return wattpack(
         "agent",
         *("--set", "http.listen=127.0.0.1:0"),
-        *("--set", "sampling.period_seconds=0.5"),
+        *("--set", "sampling.interval_seconds=0.5"),
         *("--set", f"roots.sys={tree.sys}"),
         *("--set", "collector.enabled=false"),
         *("--set", "docker.enabled=false"),
         *("--set", f"spool.path={folder / 'spool.db'}"),
-        *("--set", f"power.model={folder / 'model.json'}"),
-        *("--set", f"power.accounts={folder / 'energy.json'}"),
+        *("--set", f"power.model_file={folder / 'model.json'}"),
+        *("--set", f"power.energy_file={folder / 'energy.json'}"),
     )
 
 

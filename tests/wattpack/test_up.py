@@ -31,7 +31,7 @@ def addresses(output: IO[str]) -> tuple[str, str]:
 
 
 def test_one_command_shows_the_watts_of_this_host_and_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
-    up = wattpack("up", "--data", str(tmp_path), *ANY_PORT, "--set", "agent.sampling.period_seconds=0.3")
+    up = wattpack("up", "--data", str(tmp_path), *ANY_PORT, "--set", "agent.sampling.interval_seconds=0.3")
     with up.running() as process:
         assert process.stdout is not None
         collector, agent = addresses(process.stdout)

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def _running(config: AgentConfig) -> AsyncIterator[Work]:
-    watchdog = Watchdog(config.sampling.period_seconds)
+    watchdog = Watchdog(config.sampling.interval_seconds)
     started: RunningAgent | None = None
 
     def alive() -> None:

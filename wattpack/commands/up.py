@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ROLE.KEY=VALUE",
-        help="override one key of either configuration, such as agent.sampling.period_seconds=1",
+        help="override one key of either configuration, such as agent.sampling.interval_seconds=1",
     )
 
 
@@ -73,7 +73,10 @@ async def _up(data: Path, assignments: list[str]) -> None:
                 base={
                     "collector": {"url": collector.address.url},
                     "spool": {"path": str(data / "spool.db")},
-                    "power": {"model": str(data / "model.json"), "accounts": str(data / "energy.json")},
+                    "power": {
+                        "model_file": str(data / "model.json"),
+                        "energy_file": str(data / "energy.json"),
+                    },
                 },
                 environment=os.environ,
                 assignments=settings["agent"],
@@ -81,7 +84,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
         )
         async with running_agent(agent_config) as agent:
             print("\n".join(_welcome(agent, collector.address)), flush=True)
-            showing = asyncio.create_task(_show(agent, agent_config.sampling.period_seconds))
+            showing = asyncio.create_task(_show(agent, agent_config.sampling.interval_seconds))
             try:
                 await until_stopped(agent.work)
             finally:

@@ -197,7 +197,7 @@ def _from_assignments(known: _Known, assignments: Sequence[str]) -> Iterator[tup
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise UserError(f"--set {assignment}: write KEY=VALUE, such as --set sampling.period_seconds=5")
+            raise UserError(f"--set {assignment}: write KEY=VALUE, such as --set sampling.interval_seconds=5")
         key = known.get(tuple(name.strip().split(".")))
         if key is None:
             raise UserError(f"--set {assignment}: {_unknown_key(name, known)}")

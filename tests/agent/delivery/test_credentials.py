@@ -60,7 +60,7 @@ def test_a_token_in_the_open_is_warned_of(url: str, *, warns: bool) -> None:
 def test_certificates_without_tls_or_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="write https://"):
         tls_context(DeliveryConfig(ca_file="ca.crt"))
-    for wrong in ({"ca_file": str(tmp_path / "x")}, {"certificate_file": str(tmp_path / "x")}):
+    for wrong in ({"ca_file": str(tmp_path / "x")}, {"cert_file": str(tmp_path / "x")}):
         with pytest.raises(UserError, match=r"no such file or directory.*check collector\."):
             tls_context(DeliveryConfig(url="https://watts.example", **wrong))  # type: ignore[arg-type]  # texts
     letter = written(tmp_path / "letter", "Dear reader")
@@ -116,7 +116,7 @@ async def test_over_tls_with_a_certificate_instead_of_a_token(
     config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), tls=tls)
     async with collecting(config) as client:
         believing = DeliveryConfig(
-            url=client.url, ca_file=trusted, certificate_file=str(own.certificate), key_file=str(own.key)
+            url=client.url, ca_file=trusted, cert_file=str(own.certificate), key_file=str(own.key)
         )
         sender = ReportSender(believing, MEMORY)
         async with sending(sender):

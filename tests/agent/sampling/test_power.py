@@ -22,7 +22,7 @@ def measured(
 
 
 def settings(folder: Path, **changed: str) -> config.PowerConfig:
-    kept = config.PowerConfig(model=str(folder / "model.json"), accounts=str(folder / "energy.json"))
+    kept = config.PowerConfig(model_file=str(folder / "model.json"), energy_file=str(folder / "energy.json"))
     return msgspec.structs.replace(kept, **changed)
 
 
@@ -49,7 +49,7 @@ def test_joules_go_on_where_the_last_run_ended(tmp_path: Path) -> None:
 
 
 def test_without_a_place_to_keep_them_they_begin_anew(tmp_path: Path) -> None:
-    clock, nowhere = Clock(), settings(tmp_path, accounts="")
+    clock, nowhere = Clock(), settings(tmp_path, energy_file="")
     measured(PowerSampler(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {})
     again = measured(PowerSampler(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {}, 1)[0]
     assert again.node.joules_total == pytest.approx(again.node.watts * 3.0)

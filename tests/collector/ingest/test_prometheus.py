@@ -36,7 +36,7 @@ def agent(engine: Engine) -> Iterator[str]:
     command = wattpack(
         "agent",
         *("--set", "http.listen=127.0.0.1:0"),
-        *("--set", "sampling.period_seconds=0.5"),
+        *("--set", "sampling.interval_seconds=0.5"),
         *("--set", f"docker.socket={engine.socket}"),
         *("--set", "collector.enabled=false"),
     )

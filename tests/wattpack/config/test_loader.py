@@ -29,26 +29,30 @@ def test_an_empty_file_gives_every_default(tmp_path: Path) -> None:
 
 def test_later_wins_file_then_environment_then_flag(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
-    file.write_text('node = "file"\n[sampling]\nperiod_seconds = 5\n[docker]\nenabled = false\n')
+    file.write_text('node = "file"\n[sampling]\ninterval_seconds = 5\n[docker]\nenabled = false\n')
     config = load(
         AgentConfig,
         "agent",
         Given(
             base={"node": "base", "http": {"listen": "127.0.0.1:1"}},
             file=file,
-            environment={"WATTPACK_AGENT_SAMPLING_PERIOD_SECONDS": "6", "WATTPACK_AGENT_NODE": "environment"},
+            environment={
+                "WATTPACK_AGENT_SAMPLING_INTERVAL_SECONDS": "6",
+                "WATTPACK_AGENT_NODE": "environment",
+            },
             assignments=["node=flag"],
         ),
     )
     assert config.node == "flag"
-    assert config.sampling.period_seconds == 6
+    assert config.sampling.interval_seconds == 6
     assert config.docker.enabled is False
     assert config.http.listen == "127.0.0.1:1"
 
 
 def test_an_unknown_key_is_named_with_its_line_and_the_nearest(tmp_path: Path) -> None:
-    assert complaint("# hello\n\n[sampling]\nperiod_second = 3\n", tmp_path) == (
-        "agent.toml, line 4: unknown key 'sampling.period_second': did you mean 'sampling.period_seconds'?"
+    assert complaint("# hello\n\n[sampling]\ninterval_second = 3\n", tmp_path) == (
+        "agent.toml, line 4: unknown key 'sampling.interval_second':"
+        " did you mean 'sampling.interval_seconds'?"
     )
 
 
@@ -57,17 +61,17 @@ def test_a_key_in_the_wrong_table_is_pointed_to_the_right_one(tmp_path: Path) ->
 
 
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:
-    assert "line 1: unknown key 'sampler'" in complaint("[sampler]\nperiod_seconds = 3\n", tmp_path)
+    assert "line 1: unknown key 'sampler'" in complaint("[sampler]\ninterval_seconds = 3\n", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         (
-            "[sampling]\nperiod_seconds = 0.01\n",
-            "agent.toml, line 2: sampling.period_seconds must be a number >= 0.2, not 0.01",
+            "[sampling]\ninterval_seconds = 0.01\n",
+            "agent.toml, line 2: sampling.interval_seconds must be a number >= 0.2, not 0.01",
         ),
-        ("sampling.period_seconds = 0.01\n", "agent.toml, line 1: sampling.period_seconds must be"),
+        ("sampling.interval_seconds = 0.01\n", "agent.toml, line 1: sampling.interval_seconds must be"),
         ("node = 3\n", "agent.toml, line 1: node must be a text, not 3"),
         ("sampling = 3\n", "agent.toml, line 1: sampling is a table"),
         ('[http]\nlisten = "here"\n', "agent.toml, line 1: http: 'here' is not an address"),
@@ -79,13 +83,13 @@ def test_an_impossible_value_is_named_with_its_line(text: str, expected: str, tm
 
 
 def test_overrides_are_named_as_what_they_are() -> None:
-    assert complaint(assignments=["sampling.period_seconds=x"]) == (
-        "--set: sampling.period_seconds must be a number, not 'x'"
+    assert complaint(assignments=["sampling.interval_seconds=x"]) == (
+        "--set: sampling.interval_seconds must be a number, not 'x'"
     )
-    assert complaint(assignments=["period_seconds=3"]).endswith("did you mean 'sampling.period_seconds'?")
+    assert complaint(assignments=["interval_seconds=3"]).endswith("did you mean 'sampling.interval_seconds'?")
     assert complaint(assignments=["nonsense"]).startswith("--set nonsense: write KEY=VALUE")
-    assert complaint(environment={"WATTPACK_AGENT_SAMPLING_PERIOD": "3"}).endswith(
-        "did you mean 'WATTPACK_AGENT_SAMPLING_PERIOD_SECONDS'?"
+    assert complaint(environment={"WATTPACK_AGENT_SAMPLING_INTERVAL": "3"}).endswith(
+        "did you mean 'WATTPACK_AGENT_SAMPLING_INTERVAL_SECONDS'?"
     )
     assert complaint(environment={"WATTPACK_AGENT_HTTP_LISTEN": "x"}).startswith(
         "environment variable WATTPACK_AGENT_HTTP_LISTEN: http: 'x' is not an address"

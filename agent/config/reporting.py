@@ -1,0 +1,92 @@
+"""What is reported: thresholds, intervals, and when a resource is a bottleneck."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from agent.config.section import Section
+
+
+class ReportingConfig(Section, frozen=True):
+    """When a report is sent to the collector, and what it contains."""
+
+    host_window_seconds: Annotated[
+        float, Meta(gt=0, le=3600, description="Window over which samples of the host are averaged.")
+    ] = 30.0
+    container_window_seconds: Annotated[
+        float, Meta(gt=0, le=3600, description="Window over which samples of a container are averaged.")
+    ] = 45.0
+    threshold_points: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=100,
+            description="Change that causes a report: percentage points of the host's capacity, or of the"
+            " container's limit, since the last reported window. 0 reports every window.",
+        ),
+    ] = 10.0
+    beacon_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=3600,
+            description="Maximum time between two reports. An empty one shows that the node is up.",
+        ),
+    ] = 30.0
+    heartbeat_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=86_400,
+            description="Time between two full reports, with all containers and a histogram of all samples.",
+        ),
+    ] = 300.0
+    top_containers: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="Number of containers with the highest usage in each heartbeat, per resource.",
+        ),
+    ] = 3
+
+
+class BottleneckConfig(Section, frozen=True):
+    """When a resource of the node is a bottleneck. A limit of 0 disables its check."""
+
+    cpu_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of CPU usage, as a share of all cores.")
+    ] = 0.9
+    memory_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of memory usage, as a share of all memory.")
+    ] = 0.9
+    disk_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of the share of time that the busiest disk is active.")
+    ] = 0.9
+    iowait_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of the share of CPU time spent waiting for disks.")
+    ] = 0.3
+    network_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of network traffic, as a share of the link speed.")
+    ] = 0.9
+    cpu_pressure_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for a CPU (PSI).")
+    ] = 0.6
+    memory_pressure_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for memory (PSI).")
+    ] = 0.2
+    disk_pressure_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for a disk (PSI).")
+    ] = 0.5
+    samples: Annotated[
+        int,
+        Meta(ge=1, le=1000, description="Consecutive samples above a limit that open an alert."),
+    ] = 4
+    hysteresis_points: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=100,
+            description="Percentage points below the limit at which an alert closes, after as many samples.",
+        ),
+    ] = 10.0
