@@ -1,7 +1,5 @@
 """A whole collector, from its settings to its address."""
 
-import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,23 +16,19 @@ from collector.config import CollectorConfig
 from collector.control.loop import acting
 from collector.core.parts import Core
 from collector.history.factory import open_history
-from collector.history.interface import HistoryUnavailable
 from collector.ingest.pull import pulling
-from collector.ingest.push import keep_sums
 from collector.jobs.analysis import understanding
+from collector.jobs.retention import retention
 from collector.live.registry import Registry
 from collector.web.auth import guarded
 from collector.web.backpressure import WAITING, Backpressure
+from collector.web.bodies import HTTP_LIMITS
 from collector.web.listener import opening
 from collector.web.middleware import called_by_name, problems
 from collector.web.routes import Route
 from collector.web.token_file import TokenFile
 from wire.address import Address, parse_address
 from wire.http.serving import Handler, serving
-
-log = logging.getLogger(__name__)
-
-_TIDY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +58,9 @@ async def running(
                 make_app(Api.of(core, control), opened.tokens), listen, "http.listen", tls=opened.tls
             ) as address,
             pulling(core),
+            retention(core),
         ):
-            keeping = [asyncio.create_task(_keep_tidy(core)), asyncio.create_task(keep_sums(core))]
-            try:
-                yield RunningCollector(address, core)
-            finally:
-                for each in keeping:
-                    each.cancel()
-                await asyncio.gather(*keeping, return_exceptions=True)
+            yield RunningCollector(address, core)
 
 
 async def _remember(core: Core) -> None:
@@ -94,6 +83,7 @@ def make_app(api: Api, tokens: TokenFile | None = None) -> web.Application:
         ]
     )
     app[REGISTRY] = registry_of(api)
+    app[HTTP_LIMITS] = api.config.http
     app[WAITING] = Backpressure(api.config.ingest)
 
     async def hang_up(_app: web.Application) -> None:
@@ -114,15 +104,3 @@ def _handler(api: Api, route: Route) -> Handler:
         return await route.serve(api, request)
 
     return handler
-
-
-async def _keep_tidy(core: Core) -> None:
-    while True:
-        now = core.clock()
-        for old, new in core.registry.tidy(now).items():
-            log.info("the node %s goes on as %s: it runs the same containers", old, new)
-        try:
-            await core.history.apply_retention(now)
-        except HistoryUnavailable as error:
-            log.warning("old samples were not dropped, to be tried again in a minute: %s", error)
-        await asyncio.sleep(_TIDY_SECONDS)

@@ -16,6 +16,7 @@ from agent.config import AgentConfig
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION
 from collector.api.metrics import COLLECTOR_METRICS
+from collector.api.table import ROUTES
 from collector.config import CollectorConfig
 from collector.core.parts import INGEST_DURATION
 from collector.web.reference import api_markdown
@@ -172,7 +173,7 @@ def _metrics() -> Iterator[str]:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": configuration_markdown,
     "docs/metrics.md": metrics_markdown,
-    "docs/api.md": api_markdown,
+    "docs/api.md": partial(api_markdown, ROUTES),
     **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
 }
 

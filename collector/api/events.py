@@ -6,27 +6,10 @@ import msgspec
 from msgspec import Meta
 
 from collector.api.paging import Paged, Pager
+from collector.core.events import NodeEvent
 from collector.core.parts import Core
 from collector.history.interface import EventPosition, StoredEvent
 from collector.web.routes import NO_HISTORY, Route, get
-from wire.messages import Event, EventKind
-
-
-class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a node or a container."""
-
-    node: str
-    kind: EventKind
-    at: float
-    container: str | None
-    name: str | None
-    lifetime_seconds: float | None
-    startup_seconds: float | None
-    exit_code: int | None
-    cpu_seconds_total: float | None
-    """Of a container that ended: all the CPU time it used, up to the last time it was read."""
-    joules_total: float | None
-    """Likewise, the energy it added while its agent watched."""
 
 
 class NodeEvents(msgspec.Struct, frozen=True):
@@ -55,12 +38,7 @@ async def events(core: Core, query: EventsQuery) -> NodeEvents:
     happened = await core.history.events(query.limit + 1, query.node, before)
     # The history began where the cursor is, so that nothing is left to be passed over.
     found, after = _latest_first.page(happened, msgspec.structs.replace(query, cursor=None))
-    return NodeEvents([listed_event(each.node, each.event) for each in found], after)
-
-
-def listed_event(node: str, event: Event) -> NodeEvent:
-    """An event, as it is told to others."""
-    return NodeEvent(node=node, **msgspec.structs.asdict(event))
+    return NodeEvents([NodeEvent.of(each.node, each.event) for each in found], after)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -24,7 +24,6 @@ from collector.placement.planning import RebalanceQuestion, plan, policies, prop
 from collector.placement.question import PlacementQuestion, resolve_policy, understood
 from collector.placement.ranking import hint, rank
 from collector.placement.reservations import PendingPlacement
-from collector.placement.seeing import seen
 from collector.snapshot.tables import Snapshot
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.routes import (
@@ -49,14 +48,14 @@ _question = msgspec.json.Decoder(PlacementQuestion)
 async def place(core: Core, request: web.Request) -> web.Response:
     """Rank nodes for what is asked, and keep the best one for it if that is asked too."""
     parse_query(request, NoQuery)
-    question = parse_body(await read_body(core, request), _question.decode)
+    question = parse_body(await read_body(request), _question.decode)
     if question.reserve_seconds and not request[CALLER].may(Scope.ADMIN):
         raise ApiError(
             HTTPStatus.FORBIDDEN,
             "a token to read may ask, but not keep places: leave out reserve_seconds, or show an admin's",
             "$.reserve_seconds",
         )
-    answer = answer_placement(core, await seen(core), question)
+    answer = answer_placement(core, await core.snapshot(), question)
     return web.Response(body=encode(answer), content_type=JSON_TYPE)
 
 
@@ -94,12 +93,12 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     given = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, given, "rebalance")
     # A plan over a large cluster takes seconds.
-    return await asyncio.to_thread(plan, await seen(core), chosen)
+    return await asyncio.to_thread(plan, await core.snapshot(), chosen)
 
 
 async def propose(core: Core, _query: NoQuery) -> Proposals:
     """What each open bottleneck asks for."""
-    return await asyncio.to_thread(proposals, await seen(core))
+    return await asyncio.to_thread(proposals, await core.snapshot())
 
 
 async def list_policies(core: Core, _query: NoQuery) -> Policies:

@@ -6,7 +6,6 @@ was not said: it is found by comparing what holds now with what held a moment ag
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -17,16 +16,14 @@ from aiohttp import web
 from msgspec import Meta
 
 from collector.api.alerts import ClusterAlert, cluster_alerts
-from collector.api.events import listed_event
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
+from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.reports.alerts import AlertState
 from collector.web.event_stream import Subscriber, Topic
 from collector.web.routes import REFUSED_HOST, REFUSED_QUERY, Answer, Route, parse_query, refused
-from wire.messages import Report, encode
-
-log = logging.getLogger(__name__)
+from wire.messages import encode
 
 STREAM_TYPE = "text/event-stream"
 _LOOK_SECONDS = 1.0
@@ -63,23 +60,23 @@ class ChangeWatcher:
         self._states = self._states_now()
         self._open = self._open_now()
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Compare, and tell."""
-        tell = self._core.events.tell
+        publish = self._core.events.publish
         states, open_now = self._states_now(), self._open_now()
         for node in sorted(states.keys() | self._states.keys()):
             before, now = self._states.get(node), states.get(node)
             if before != now:
-                tell(Topic.NODE, encode(NodeNews(node=node, state=now, before=before)))
+                publish(Topic.NODE, encode(NodeNews(node=node, state=now, before=before)))
         for name, alert in open_now.items():
             if name not in self._open:
-                tell(Topic.ALERT, encode(alert))
+                publish(Topic.ALERT, encode(alert))
         ended = self._open.keys() - open_now.keys()
         if ended:
             listed = {each.id: each for each in cluster_alerts(self._core, AlertState.CLOSED)}
             for name in sorted(ended):
                 was = msgspec.structs.replace(self._open[name], state=AlertState.CLOSED)
-                tell(Topic.ALERT, encode(listed.get(name, was)))
+                publish(Topic.ALERT, encode(listed.get(name, was)))
         self._states, self._open = states, open_now
 
     def _states_now(self) -> Mapping[str, LivenessLabel]:
@@ -89,32 +86,12 @@ class ChangeWatcher:
         return {each.id: each for each in cluster_alerts(self._core, AlertState.OPEN)}
 
 
-def tell_events(core: Core, report: Report) -> None:
-    """Tell of what happened, as a new report says it."""
-    for event in report.events:
-        core.events.tell(Topic.EVENT, encode(listed_event(report.node, event)))
-
-
 @asynccontextmanager
 async def watching(core: Core) -> AsyncIterator[None]:
-    """Look every second while the block runs."""
-
-    async def look() -> None:
-        watch = ChangeWatcher(core)
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            try:
-                watch.look()
-            except Exception:
-                # Nobody waits for this, and the next look may go well; but it must be seen.
-                log.exception("what changed could not be told")
-
-    looking = asyncio.create_task(look())
-    try:
+    """Publish changes while the block runs."""
+    watcher = ChangeWatcher(core)
+    async with in_background(repeat(watcher.look, _LOOK_SECONDS, "publishing changes")):
         yield
-    finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
 
 
 async def stream(core: Core, request: web.Request) -> web.StreamResponse:

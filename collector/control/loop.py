@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
 from collector.common.outages import Dependency
+from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.control.actor import Actor
 from collector.control.follow_up import follow_up
@@ -151,28 +152,16 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
             core.outages.watch(Dependency.DRIVER)
         loop = ControlLoop(core, Actor.of(core, hands, journal, lease))
         await loop.renew()
-        rhythms = [
-            asyncio.create_task(_every(settings.lease_seconds / _RENEWALS, loop.renew)),
-            asyncio.create_task(_every(settings.check_seconds, loop.look)),
-        ]
-        try:
+        if lease is not None:
+            stack.push_async_callback(lease.give_back)
+        # A decision that cannot be recorded is not carried out.
+        async with in_background(
+            repeat(
+                loop.renew,
+                settings.lease_seconds / _RENEWALS,
+                "renewing the lease",
+                expected=HistoryUnavailable,
+            ),
+            repeat(loop.look, settings.check_seconds, "the control loop", expected=HistoryUnavailable),
+        ):
             yield loop
-        finally:
-            for rhythm in rhythms:
-                rhythm.cancel()
-            await asyncio.gather(*rhythms, return_exceptions=True)
-            if lease is not None:
-                await lease.give_back()
-
-
-async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-    while True:
-        try:
-            await work()
-        except HistoryUnavailable as error:
-            # What cannot be written down is not done.
-            log.warning("nothing is done, as it cannot be put on record: %s", error)
-        except Exception:
-            # Nobody waits for this, and the next time may go well; but it must be seen.
-            log.exception("acting went wrong; it is tried again in %g s", seconds)
-        await asyncio.sleep(seconds)

@@ -14,6 +14,7 @@ from collector.core.snapshots import SnapshotCache
 from collector.history.interface import History
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
+from collector.snapshot.tables import Snapshot
 from collector.web.event_stream import EventStream
 
 INGEST_DURATION = (
@@ -67,3 +68,14 @@ class Core:
     reservations: Reservations = field(default_factory=Reservations)
     """What was decided lately and is not seen yet."""
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
+
+    async def snapshot(self) -> Snapshot:
+        """The newest snapshot that needs no long wait, with the placements that it does not show yet."""
+        now, placement = self.clock(), self.config.placement
+        snapshot = await self.snapshots.snapshot(
+            self.registry.tables,
+            now,
+            fresh_seconds=placement.snapshot_seconds,
+            oldest_seconds=placement.oldest_seconds,
+        )
+        return self.reservations.fold(snapshot, now)

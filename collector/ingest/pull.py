@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -12,6 +12,7 @@ import msgspec
 
 from collector.analysis.usage import within_slot
 from collector.common.outages import Dependency
+from collector.common.periodic import in_background, repeat
 from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
@@ -104,28 +105,25 @@ class Puller:
         self._source = source
         self._settings = settings
         self._marks: dict[str, _Mark] = {}
+        self._remembers = False
 
-    async def run(self) -> None:
-        """Look for ever."""
-        troubles, every_seconds = self._core.outages, self._settings.interval_seconds
-        troubles.watch(Dependency.PULL)
-        loop = asyncio.get_running_loop()
-        remembers = False
-        while True:
-            began = loop.time()
-            try:
-                if not remembers:
-                    await self.remember()
-                    remembers = True
-                await self.look(began + every_seconds)
-                troubles.end(
-                    Dependency.PULL, f"{self._source.url} answers again: the nodes it knows are read on"
-                )
-            except HistoryUnavailable as error:
-                troubles.begin(
-                    Dependency.PULL, f"cannot read nodes from {self._source.url}: {error}; it is asked again"
-                )
-            await asyncio.sleep(max(0.0, began + every_seconds - loop.time()))
+    async def run(self, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+        """Pull until cancelled."""
+        self._core.outages.watch(Dependency.PULL)
+        every_seconds = self._settings.interval_seconds
+        await repeat(self._pull, every_seconds, "pulling nodes", from_start=True, sleep=sleep)
+
+    async def _pull(self) -> None:
+        deadline = asyncio.get_running_loop().time() + self._settings.interval_seconds
+        outages, url = self._core.outages, self._source.url
+        try:
+            if not self._remembers:
+                await self.remember()
+                self._remembers = True
+            await self.look(deadline)
+            outages.end(Dependency.PULL, f"{url} answers again: pulling goes on")
+        except HistoryUnavailable as error:
+            outages.begin(Dependency.PULL, f"cannot pull nodes from {url}: {error}; retrying")
 
     async def remember(self) -> None:
         """Know how far the nodes were read by the run before."""
@@ -261,10 +259,5 @@ async def pulling(core: Core) -> AsyncIterator[None]:
     if not settings.pull.url and settings.history.store != "prometheus":
         yield
         return
-    async with connect(source, key) as client:
-        task = asyncio.create_task(Puller(core, client, settings.pull).run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async with connect(source, key) as client, in_background(Puller(core, client, settings.pull).run()):
+        yield

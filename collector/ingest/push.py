@@ -6,30 +6,23 @@ to keep, goes by the collector's clock.
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from http import HTTPStatus
 
 from aiohttp import web
 
 from collector.analysis.usage import slot_of
-from collector.api.stream import tell_events
 from collector.common.errors import ApiError
+from collector.core.events import publish_events
 from collector.core.parts import Core, ReportKind, ReportOutcome
-from collector.history.interface import HistoryUnavailable, UsageKey
+from collector.history.interface import UsageKey
 from collector.history.prometheus.reader import is_pulled
 from collector.web.backpressure import WAITING
 from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
 from collector.web.scopes import CALLER, Caller
 from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch, parse_packed_batch
 
-log = logging.getLogger(__name__)
-
 TYPES = (JSON_TYPE, MSGPACK_TYPE)
-
-_SUMS_AT_ONCE = 8
-"""Nodes whose usage is written down in one commit: few enough that reports hardly wait for it."""
-_SUMS_SECONDS = 0.25
 
 
 async def take_reports(core: Core, request: web.Request) -> web.Response:
@@ -46,7 +39,7 @@ async def take_reports(core: Core, request: web.Request) -> web.Response:
 async def _take(core: Core, request: web.Request) -> Receipt:
     caller, waiting = request[CALLER], request.app[WAITING]
     with waiting.request(caller) as grown:
-        body = await read_body(core, request, types=TYPES, grown=grown)
+        body = await read_body(request, types=TYPES, grown=grown)
         reports = parse_reports(body, request.content_type)
         check_speaker(reports, caller)
         with waiting.room_for(reports):
@@ -69,7 +62,7 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
             is_ahead = core.registry.apply(report, received_at)
             # What is read from a store is numbered by its time, so there is no telling what lies between.
             core.counters.sequence_gaps += is_ahead and not is_pulled(report)
-            tell_events(core, report)
+            publish_events(core.events, report)
             if report.heartbeat is not None and report.heartbeat.usage:
                 word = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
                 await _count_usage(core, word, report.heartbeat.usage)
@@ -80,20 +73,6 @@ async def _count_usage(core: Core, word: UsageKey, usage: Sequence[ContainerUsag
     """Add up the histograms of a heartbeat, in bites that nobody else has to wait for."""
     for _ in core.registry.hear_usage(word, usage):
         await asyncio.sleep(0)
-
-
-async def keep_sums(core: Core) -> None:
-    """Let the history hold what usage adds up to, in place of many words, again and again."""
-    while True:
-        words, sums = core.registry.sums_due(_SUMS_AT_ONCE)
-        if words:
-            try:
-                await core.history.store_usage(words, sums)
-            except HistoryUnavailable as error:
-                # The words are there as before; those that come will be added up with them.
-                core.registry.put_back(words)
-                log.warning("what containers used is not added up, to be tried again: %s", error)
-        await asyncio.sleep(_SUMS_SECONDS)
 
 
 def _kind(report: Report) -> ReportKind:

@@ -8,7 +8,7 @@ since it is the loop's own; everything after that happens in a thread, in steps 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,6 +22,7 @@ from collector.analysis.analysis import Analysis, ServiceProfile, analyse, learn
 from collector.analysis.bottlenecks import Bottleneck, BottleneckTracker, Finding, findings
 from collector.analysis.running import RunningServices
 from collector.analysis.usage import ObservedContainer, UsageWeights
+from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 
@@ -158,23 +159,8 @@ async def understanding(core: Core) -> AsyncIterator[AnalysisJob]:
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="understanding") as threads:
         understander = AnalysisJob(core, threads)
         await understander.recollect()
-        rhythms = [
-            asyncio.create_task(_every(settings.interval_seconds, understander.think)),
-            asyncio.create_task(_every(settings.bottleneck_seconds, understander.look)),
-        ]
-        try:
+        async with in_background(
+            repeat(understander.think, settings.interval_seconds, "analysis"),
+            repeat(understander.look, settings.bottleneck_seconds, "bottleneck detection"),
+        ):
             yield understander
-        finally:
-            for rhythm in rhythms:
-                rhythm.cancel()
-            await asyncio.gather(*rhythms, return_exceptions=True)
-
-
-async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-    while True:
-        try:
-            await work()
-        except Exception:
-            # Nobody waits for this, and the next time may go well; but it must be seen.
-            log.exception("the cluster could not be thought through; it is tried again in %g s", seconds)
-        await asyncio.sleep(seconds)

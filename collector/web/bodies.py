@@ -11,7 +11,7 @@ import zstandard
 from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError, what_and_where
-from collector.core.parts import Core
+from collector.config import HttpConfig
 
 JSON_TYPE = "application/json"
 MSGPACK_TYPE = "application/msgpack"
@@ -21,10 +21,11 @@ _ZSTD_WINDOW_BYTES = 8 << 20
 """What a sender over HTTP may ask a reader to remember (RFC 9659)."""
 
 Body = TypeVar("Body")
+HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
+"""How large a body may be, and how long it may take to arrive."""
 
 
 async def read_body(
-    core: Core,
     request: web.Request,
     *,
     types: tuple[str, ...] = (JSON_TYPE,),
@@ -48,17 +49,17 @@ async def read_body(
             f"a body may be packed with gzip or zstd, or not at all, not with {encoding}",
             "Content-Encoding",
         )
-    limit_bytes = core.config.http.max_body_bytes
-    patience_seconds = core.config.http.body_timeout_seconds
+    limits = request.app[HTTP_LIMITS]
+    limit_bytes, timeout_seconds = limits.max_body_bytes, limits.body_timeout_seconds
     try:
         # Most are small and came with the head: there is nothing to wait for.
         if request.content.is_eof():
             body = _checked(request.content.read_nowait(), limit_bytes, grown)
         else:
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(timeout_seconds):
                 body = await _received(request, limit_bytes, grown)
     except TimeoutError:
-        detail = f"the body did not arrive within {patience_seconds:g} seconds"
+        detail = f"the body did not arrive within {timeout_seconds:g} seconds"
         # What is still to come would be taken for the next request.
         raise ApiError(HTTPStatus.REQUEST_TIMEOUT, detail, headers={hdrs.CONNECTION: "close"}) from None
     except (web.RequestPayloadError, ConnectionError) as error:

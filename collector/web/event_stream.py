@@ -103,7 +103,7 @@ class EventStream:
     def last_id(self) -> str:
         return f"{self._run}-{self._number}"
 
-    def tell(self, news: Topic, body: bytes) -> None:
+    def publish(self, news: Topic, body: bytes) -> None:
         """Tell everyone."""
         self._number += 1
         message = Message(self.last_id, news, body)

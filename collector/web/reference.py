@@ -1,10 +1,10 @@
 """The API's reference for people, made from the same document that programs read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from collector.api.table import ROUTES
 from collector.web.openapi import document
+from collector.web.routes import Route
 
 _HEAD = """# The collector's API
 
@@ -15,9 +15,9 @@ everything.
 """
 
 
-def api_markdown() -> str:
+def api_markdown(routes: Sequence[Route]) -> str:
     """The page `docs/api.md`."""
-    described = document(ROUTES)
+    described = document(routes)
     return "\n".join([_HEAD, *_routes(described), "## Types\n", *_types(described)])
 
 

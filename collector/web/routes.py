@@ -10,7 +10,6 @@ import msgspec
 from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError, what_and_where
-from collector.core.parts import Core
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.scopes import Scope
 from wire.errors import PROBLEM_TYPE, Problem
@@ -18,7 +17,9 @@ from wire.messages import encode
 
 Query = TypeVar("Query", bound=msgspec.Struct)
 Body = TypeVar("Body", bound=msgspec.Struct)
-Serve = Callable[[Core, web.Request], Awaitable[web.StreamResponse]]
+Context = Any
+"""What handlers work on, such as the collector: given by the application, passed on as it is."""
+Serve = Callable[[Context, web.Request], Awaitable[web.StreamResponse]]
 
 
 class NoQuery(msgspec.Struct, frozen=True):
@@ -85,7 +86,7 @@ def get(  # noqa: PLR0913 - one argument per column of the table
     path: str,
     summary: str,
     answer: type[msgspec.Struct],
-    handler: Callable[[Core, Query], Awaitable[msgspec.Struct]],
+    handler: Callable[[Context, Query], Awaitable[msgspec.Struct]],
     *,
     query: type[Query],
     refusals: Mapping[HTTPStatus, Answer] | None = None,
@@ -93,9 +94,9 @@ def get(  # noqa: PLR0913 - one argument per column of the table
 ) -> Route:
     """A question with typed parameters and a typed answer in JSON."""
 
-    async def serve(core: Core, request: web.Request) -> web.Response:
+    async def serve(context: Context, request: web.Request) -> web.Response:
         asked = parse_query(request, query)
-        return web.Response(body=encode(await handler(core, asked)), content_type=JSON_TYPE)
+        return web.Response(body=encode(await handler(context, asked)), content_type=JSON_TYPE)
 
     answers = _found(answer) | REFUSED_QUERY | REFUSED_HOST | dict(refusals or {})
     return Route(
@@ -107,7 +108,7 @@ def post(  # noqa: PLR0913 - one argument per column of the table
     path: str,
     summary: str,
     answer: type[msgspec.Struct],
-    handler: Callable[[Core, Body], Awaitable[msgspec.Struct]],
+    handler: Callable[[Context, Body], Awaitable[msgspec.Struct]],
     *,
     body: type[Body],
     refusals: Mapping[HTTPStatus, Answer] | None = None,
@@ -116,10 +117,10 @@ def post(  # noqa: PLR0913 - one argument per column of the table
     """A question in JSON, with a typed answer in JSON; asking changes nothing."""
     decoder = msgspec.json.Decoder(body)
 
-    async def serve(core: Core, request: web.Request) -> web.Response:
+    async def serve(context: Context, request: web.Request) -> web.Response:
         parse_query(request, NoQuery)
-        asked = parse_body(await read_body(core, request), decoder.decode)
-        return web.Response(body=encode(await handler(core, asked)), content_type=JSON_TYPE)
+        asked = parse_body(await read_body(request), decoder.decode)
+        return web.Response(body=encode(await handler(context, asked)), content_type=JSON_TYPE)
 
     wrong = refused(HTTPStatus.BAD_REQUEST, "Something in the body is wrong.")
     answers = _found(answer) | wrong | REFUSED_BODY | REFUSED_HOST | dict(refusals or {})

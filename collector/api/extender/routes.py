@@ -30,7 +30,6 @@ from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.question import resolve_policy
 from collector.placement.ranking import rank
-from collector.placement.seeing import seen
 from collector.policies.interface import Ranking
 from collector.snapshot.tables import Snapshot
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
@@ -72,7 +71,7 @@ async def _judged(
     policy, settings = chosen.policy, chosen.settings
     # Asked again about the same pod, what was answered before no longer counts.
     core.reservations.release(_name(pod))
-    snapshot = await seen(core)
+    snapshot = await core.snapshot()
     try:
         asked = asking(pod, snapshot, core.config.placement.default_class)
     except UserError as complaint:
@@ -148,7 +147,7 @@ def _items(args: ExtenderArgs) -> dict[str, msgspec.Raw]:
 
 async def watched(core: Core, query: WatcherQuery) -> WatcherMetrics:
     """The load of the nodes."""
-    snapshot = await seen(core)
+    snapshot = await core.snapshot()
     if query.host is not None and query.host not in snapshot.nodes.index:
         detail = f"there is no node {query.host}: /v1/nodes lists those there are"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "host")
@@ -166,7 +165,7 @@ def _verb(
 
     async def serve(core: Core, request: web.Request) -> web.Response:
         query = parse_query(request, ExtenderQuery)
-        args = parse_body(await read_body(core, request), decoder.decode)
+        args = parse_body(await read_body(request), decoder.decode)
         return web.Response(body=encode(await handler(core, args, query)), content_type=JSON_TYPE)
 
     return Route(

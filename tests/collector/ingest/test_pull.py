@@ -224,7 +224,7 @@ async def test_numbers_that_make_no_sense_are_left_out_and_named(reading: Readin
 
 
 async def test_a_store_that_is_away_is_said_once_each_way(
-    reading: Reading, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    reading: Reading, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "collector.common.outages")
     looks = 0
@@ -236,10 +236,9 @@ async def test_a_store_that_is_away_is_said_once_each_way(
         if looks == 9:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr("collector.ingest.pull.asyncio.sleep", pause)
     with pytest.raises(asyncio.CancelledError):
-        await reading.puller.run()
+        await reading.puller.run(sleep=pause)
     assert [record.message for record in caplog.records] == [
-        "cannot read nodes from http://tiny: connection refused; it is asked again",
-        "http://tiny answers again: the nodes it knows are read on",
+        "cannot pull nodes from http://tiny: connection refused; retrying",
+        "http://tiny answers again: pulling goes on",
     ]

@@ -3,6 +3,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from collector.analysis.bottlenecks import Bottleneck, BottleneckKind
 from collector.analysis.envelopes import Statistic
 from collector.analysis.running import PooledUsage, RunningServices
 from collector.analysis.usage import ObservedContainer
+from collector.common.periodic import repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import open_sqlite
@@ -269,7 +271,7 @@ async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
 
     sleep = asyncio.sleep
     monkeypatch.setattr(AnalysisJob, "think", failing_at_first)
-    monkeypatch.setattr("collector.jobs.analysis.asyncio.sleep", at_once)
+    monkeypatch.setattr("collector.jobs.analysis.repeat", partial(repeat, sleep=at_once))
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}), START)

@@ -1,0 +1,47 @@
+"""Run work periodically in the background: failures are logged, and the next run goes on."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+
+log = logging.getLogger(__name__)
+
+
+async def repeat(  # noqa: PLR0913 - most are left at their defaults
+    work: Callable[[], Awaitable[object]],
+    seconds: float,
+    name: str,
+    *,
+    expected: type[Exception] | tuple[type[Exception], ...] = (),
+    from_start: bool = False,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> None:
+    """Run `work` now and every `seconds` after, until this task is cancelled.
+
+    The interval counts from the end of a run; `from_start` counts it from the start. An exception of an
+    `expected` type is logged in one line, any other with its traceback.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        started_at = loop.time()
+        try:
+            await work()
+        except expected as error:
+            log.warning("%s failed: %s; next try in %g s", name, error, seconds)
+        except Exception:
+            # No caller waits for this task, so the log is the only place that shows it.
+            log.exception("%s failed; next try in %g s", name, seconds)
+        await sleep(max(0.0, started_at + seconds - loop.time()) if from_start else seconds)
+
+
+@asynccontextmanager
+async def in_background(*work: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    """Run coroutines as tasks while the block runs; at its end, cancel them and wait until they are done."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,34 @@
+"""Events of nodes and containers, as the API lists them and as subscribers get them."""
+
+import msgspec
+
+from collector.web.event_stream import EventStream, Topic
+from wire.messages import Event, EventKind, Report, encode
+
+
+class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to a node or a container."""
+
+    node: str
+    kind: EventKind
+    at: float
+    container: str | None
+    name: str | None
+    lifetime_seconds: float | None
+    startup_seconds: float | None
+    exit_code: int | None
+    cpu_seconds_total: float | None
+    """CPU time of a container that ended, up to the last sample."""
+    joules_total: float | None
+    """Energy that a container that ended added to the draw of its node while the agent watched it."""
+
+    @staticmethod
+    def of(node: str, event: Event) -> "NodeEvent":
+        """An event that a node reported."""
+        return NodeEvent(node=node, **msgspec.structs.asdict(event))
+
+
+def publish_events(stream: EventStream, report: Report) -> None:
+    """Send the events of a new report to the subscribers."""
+    for event in report.events:
+        stream.publish(Topic.EVENT, encode(NodeEvent.of(report.node, event)))

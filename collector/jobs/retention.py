@@ -1,0 +1,43 @@
+"""Keeps memory and disk within bounds: nodes that are gone, samples that are too old, usage to compact."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from collector.common.periodic import in_background, repeat
+from collector.core.parts import Core
+from collector.history.interface import HistoryUnavailable
+
+log = logging.getLogger(__name__)
+
+_RETENTION_SECONDS = 60.0
+_COMPACTION_SECONDS = 0.25
+_COMPACT_AT_ONCE = 8
+"""Nodes whose usage is compacted in one commit: few enough that reports hardly wait for it."""
+
+
+@asynccontextmanager
+async def retention(core: Core) -> AsyncIterator[None]:
+    """Apply retention and compact usage while the block runs."""
+
+    async def drop_old() -> None:
+        now = core.clock()
+        for old, new in core.registry.tidy(now).items():
+            log.info("node %s was renamed to %s: it runs the same containers", old, new)
+        await core.history.apply_retention(now)
+
+    async def compact_usage() -> None:
+        """Replace the usage of many reports in the history by its sum."""
+        words, sums = core.registry.sums_due(_COMPACT_AT_ONCE)
+        if words:
+            try:
+                await core.history.store_usage(words, sums)
+            except HistoryUnavailable:
+                core.registry.put_back(words)
+                raise
+
+    async with in_background(
+        repeat(drop_old, _RETENTION_SECONDS, "dropping old samples", expected=HistoryUnavailable),
+        repeat(compact_usage, _COMPACTION_SECONDS, "compacting usage", expected=HistoryUnavailable),
+    ):
+        yield
