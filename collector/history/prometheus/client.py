@@ -18,8 +18,8 @@ from collector.history.interface import HistoryUnavailable
 from wire.errors import UserError
 from wire.version import __version__
 
-_LONGEST_TEXT = 300
-_NEVER = {
+_MAX_EXCERPT = 300
+_PERMANENT_FAILURES = {
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.CONFLICT,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -46,16 +46,16 @@ class Range(msgspec.Struct, frozen=True):
     values: list[Value]
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-class _Data(msgspec.Struct, Generic[Found], frozen=True):
+class _Data(msgspec.Struct, Generic[Result], frozen=True):
     resultType: Literal["vector", "matrix"]  # noqa: N815 - as the store spells it
-    result: list[Found]
+    result: list[Result]
 
 
-class _Answer(msgspec.Struct, Generic[Found], frozen=True):
-    data: _Data[Found]
+class _Answer(msgspec.Struct, Generic[Result], frozen=True):
+    data: _Data[Result]
 
 
 _instants = msgspec.json.Decoder(_Answer[Instant])
@@ -82,7 +82,7 @@ class Client:
             "X-Prometheus-Remote-Write-Version": "0.1.0",
         }
         status, said = await self._post(url or f"{self.url}/api/v1/write", packed, headers)
-        if status in _NEVER:
+        if status in _PERMANENT_FAILURES:
             raise StoreRejected(_excerpt(status, said))
         if status // 100 != 2:  # noqa: PLR2004 - any of the 2xx
             raise HistoryUnavailable(_excerpt(status, said))
@@ -111,7 +111,7 @@ class Client:
             raise HistoryUnavailable(_excerpt(status, said))
         return said
 
-    async def _parsed(self, decoder: msgspec.json.Decoder[Found], body: bytes) -> Found:
+    async def _parsed(self, decoder: msgspec.json.Decoder[Result], body: bytes) -> Result:
         try:
             # Many megabytes may come, and others want to be answered meanwhile.
             return await asyncio.to_thread(decoder.decode, body)
@@ -173,7 +173,7 @@ def _tls(settings: EndpointConfig, key: str) -> ssl.SSLContext | bool:
 
 
 def _excerpt(status: int, said: bytes) -> str:
-    return f"it answers {status} {said[:_LONGEST_TEXT].decode(errors='replace').strip()}".strip()
+    return f"it answers {status} {said[:_MAX_EXCERPT].decode(errors='replace').strip()}".strip()
 
 
 def _reason(error: Exception) -> str:
@@ -186,7 +186,7 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def either(names: Sequence[str]) -> str:
+def regex_of(names: Sequence[str]) -> str:
     """A regular expression, as PromQL writes it, that fits each of these names and nothing else."""
     escaped = ("".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in name) for name in names)
     return quoted("|".join(escaped))

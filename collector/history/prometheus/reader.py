@@ -14,21 +14,21 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from collector.history.prometheus.client import Instant, Range, either
+from collector.history.prometheus.client import Instant, Range, regex_of
 from collector.history.prometheus.schema import (
     ALERT,
     BUILD_INFO,
-    CONTAINER_LEVELS,
+    CONTAINER_FIELDS,
     COUNTED_UNTIL,
     GAP,
     INFO,
-    LEVEL_OF,
-    NODE_LEVELS,
-    SAMPLED,
+    NODE_FIELDS,
     SAMPLED_AT,
+    SAMPLED_METRICS,
+    USAGE_METRICS,
     Labels,
-    Level,
-    metrics,
+    MetricField,
+    metric_names,
 )
 from wire.messages import ContainerState, ContainerUsage, Gap, NodeState, Report
 from wire.resources import RESOURCES, Quantities, Resource
@@ -43,11 +43,13 @@ STORE_GAP: Final = Gap(
 
 _STATE_METRICS: Final = (
     *(BUILD_INFO, GAP, ALERT, INFO),
-    *metrics(NODE_LEVELS),
-    *metrics(CONTAINER_LEVELS),
+    *metric_names(NODE_FIELDS),
+    *metric_names(CONTAINER_FIELDS),
 )
 _NOTHING_TOLD: Final = NodeState(used=Quantities(), capacity=Quantities())
-_RESOURCE_OF: Final = {name: resource for names in (LEVEL_OF, SAMPLED) for resource, name in names.items()}
+_RESOURCE_OF: Final = {
+    name: resource for names in (USAGE_METRICS, SAMPLED_METRICS) for resource, name in names.items()
+}
 
 Message = TypeVar("Message", NodeState, ContainerState)
 _Readings = dict[str, list[tuple[Labels, float]]]
@@ -61,18 +63,18 @@ def is_pulled(report: Report) -> bool:
 
 def nodes_query() -> str:
     """The question for who is there, and when each was last heard of."""
-    return f"{{__name__=~{either((SAMPLED_AT, COUNTED_UNTIL))}}}"
+    return f"{{__name__=~{regex_of((SAMPLED_AT, COUNTED_UNTIL))}}}"
 
 
 def state_query(nodes: Sequence[str], node_label: str) -> str:
     """The question for all that there is to know of some nodes."""
-    return f"{{__name__=~{either(_STATE_METRICS)},{node_label}=~{either(nodes)}}}"
+    return f"{{__name__=~{regex_of(_STATE_METRICS)},{node_label}=~{regex_of(nodes)}}}"
 
 
 def usage_query(nodes: Sequence[str], node_label: str, *, sampled: bool) -> str:
     """The series whose samples tell what the containers of some nodes used."""
-    names = (SAMPLED if sampled else LEVEL_OF).values()
-    return f"{{__name__=~{either(tuple(names))},{node_label}=~{either(nodes)}}}"
+    names = (SAMPLED_METRICS if sampled else USAGE_METRICS).values()
+    return f"{{__name__=~{regex_of(tuple(names))},{node_label}=~{regex_of(nodes)}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def parse_states(found: Iterable[Instant], node_label: str) -> dict[str, StoredN
 
 def _told(readings: _Readings, containers: Mapping[str, _Readings]) -> StoredNodeState:
     gaps = [Gap(labels.get("what", ""), labels.get("why", "")) for labels, _ in readings.get(GAP, ())]
-    state = _made(NodeState, {"used": {}, "capacity": {}, **_fields(NODE_LEVELS, readings)})
+    state = _made(NodeState, {"used": {}, "capacity": {}, **_fields(NODE_FIELDS, readings)})
     if state is None:
         state = _NOTHING_TOLD
         gaps.append(Gap("the node", "what the store says of it makes no sense"))
@@ -187,13 +189,13 @@ def _container(container: str, readings: _Readings) -> ContainerState | None:
         "name": labels.get("name") or container[:12],
         "runtime": labels.get("runtime") or "unknown",
         "used": {},
-        **_fields(CONTAINER_LEVELS, readings),
+        **_fields(CONTAINER_FIELDS, readings),
     }
     fields |= {key: labels[key] for key in ("image", "service") if labels.get(key)}
     return _made(ContainerState, fields)
 
 
-def _fields(levels: Iterable[Level], readings: _Readings) -> dict[str, Any]:
+def _fields(levels: Iterable[MetricField], readings: _Readings) -> dict[str, Any]:
     """The fields of a message, nested as it is."""
     fields: dict[str, Any] = {}
     for level in levels:

@@ -1,6 +1,6 @@
 """Which field of a message is which series: one table, read in both directions.
 
-Names and labels are those of the agents' own `/metrics`, so that what was pushed and what was scraped look
+Names and labels are those of the agents' own `/metric_names`, so that what was pushed and what was scraped look
 alike, and one dashboard shows both. A scrape adds `instance`; here it holds the node's name.
 """
 
@@ -16,13 +16,13 @@ JOB: Final = {"job": "wattpack"}
 
 SAMPLED_AT: Final = "wattpack_agent_sample_timestamp_seconds"
 COUNTED_UNTIL: Final = "wattpack_agent_counted_until_seconds"
-"""Of nodes that push: the time of the last heartbeat, up to which `SAMPLED` is complete."""
+"""Of nodes that push: the time of the last heartbeat, up to which `SAMPLED_METRICS` is complete."""
 BUILD_INFO: Final = "wattpack_agent_build_info"
 GAP: Final = "wattpack_agent_gap"
 ALERT: Final = "wattpack_agent_alert"
 INFO: Final = "wattpack_container_info"
 
-LEVEL_OF: Final = {
+USAGE_METRICS: Final = {
     Resource.CPU: "wattpack_container_cpu_cores",
     Resource.MEMORY: "wattpack_container_memory_working_set_bytes",
     Resource.DISK: "wattpack_container_disk_bytes_per_second",
@@ -30,14 +30,14 @@ LEVEL_OF: Final = {
 }
 """What a container uses of each resource."""
 SAMPLED_SUFFIX: Final = "_sampled"
-SAMPLED: Final = {resource: LEVEL_OF[resource] + SAMPLED_SUFFIX for resource in RESOURCES}
+SAMPLED_METRICS: Final = {resource: USAGE_METRICS[resource] + SAMPLED_SUFFIX for resource in RESOURCES}
 """The same, sample by sample, as the agents' histograms tell it."""
 
 Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class MetricField:
     """One number of a message, and the series that it is."""
 
     metric: str
@@ -60,15 +60,15 @@ class Level:
         return None if part is None else float(part)
 
 
-def _level(
+def _field(
     metric: str, place: str, *, source: Callable[[Any], str] | None = None, is_count: bool = False
-) -> Level:
-    return Level(metric, tuple(place.split(".")), source=source, is_count=is_count)
+) -> MetricField:
+    return MetricField(metric, tuple(place.split(".")), source=source, is_count=is_count)
 
 
-def _pressure(metric: str) -> Iterator[Level]:
+def _pressure(metric: str) -> Iterator[MetricField]:
     for resource in (Resource.CPU, Resource.MEMORY, Resource.DISK):
-        yield Level(metric, ("pressure", f"{resource}_ratio"), labels={"resource": resource.value})
+        yield MetricField(metric, ("pressure", f"{resource}_ratio"), labels={"resource": resource.value})
 
 
 def _power_source(message: NodeState | ContainerState) -> str:
@@ -79,31 +79,31 @@ def _capacity_source(resource: Resource) -> Callable[[NodeState], str]:
     return lambda state: "learned" if resource in state.learned_capacities else "told"
 
 
-NODE_LEVELS: Final = (
-    _level("wattpack_node_power_watts", "power.watts", source=_power_source),
-    _level("wattpack_node_power_error_ratio", "power.error_ratio"),
-    _level("wattpack_node_power_idle_watts", "power.idle_watts"),
-    _level("wattpack_node_power_system_watts", "power.system_watts"),
-    _level("wattpack_node_energy_joules_total", "power.joules_total"),
-    _level("wattpack_node_cpu_cores", "used.cpu_cores"),
-    _level("wattpack_node_cpu_capacity_cores", "capacity.cpu_cores"),
-    _level("wattpack_node_cpu_iowait_ratio", "iowait_ratio"),
-    _level("wattpack_node_cpu_steal_ratio", "steal_ratio"),
-    _level("wattpack_node_cpu_frequency_hertz", "frequency_hertz"),
-    _level("wattpack_node_load_1m", "load_1m"),
-    _level("wattpack_node_memory_used_bytes", "used.memory_bytes", is_count=True),
-    _level("wattpack_node_memory_capacity_bytes", "capacity.memory_bytes", is_count=True),
-    _level("wattpack_node_swap_used_bytes", "swap_used_bytes", is_count=True),
-    _level("wattpack_node_oom_kills_total", "oom_kills_total", is_count=True),
-    _level("wattpack_node_disk_bytes_per_second", "used.disk_bytes_per_second"),
-    _level(
+NODE_FIELDS: Final = (
+    _field("wattpack_node_power_watts", "power.watts", source=_power_source),
+    _field("wattpack_node_power_error_ratio", "power.error_ratio"),
+    _field("wattpack_node_power_idle_watts", "power.idle_watts"),
+    _field("wattpack_node_power_system_watts", "power.system_watts"),
+    _field("wattpack_node_energy_joules_total", "power.joules_total"),
+    _field("wattpack_node_cpu_cores", "used.cpu_cores"),
+    _field("wattpack_node_cpu_capacity_cores", "capacity.cpu_cores"),
+    _field("wattpack_node_cpu_iowait_ratio", "iowait_ratio"),
+    _field("wattpack_node_cpu_steal_ratio", "steal_ratio"),
+    _field("wattpack_node_cpu_frequency_hertz", "frequency_hertz"),
+    _field("wattpack_node_load_1m", "load_1m"),
+    _field("wattpack_node_memory_used_bytes", "used.memory_bytes", is_count=True),
+    _field("wattpack_node_memory_capacity_bytes", "capacity.memory_bytes", is_count=True),
+    _field("wattpack_node_swap_used_bytes", "swap_used_bytes", is_count=True),
+    _field("wattpack_node_oom_kills_total", "oom_kills_total", is_count=True),
+    _field("wattpack_node_disk_bytes_per_second", "used.disk_bytes_per_second"),
+    _field(
         "wattpack_node_disk_capacity_bytes_per_second",
         "capacity.disk_bytes_per_second",
         source=_capacity_source(Resource.DISK),
     ),
-    _level("wattpack_node_disk_busy_ratio", "disk_busy_ratio"),
-    _level("wattpack_node_network_bytes_per_second", "used.network_bytes_per_second"),
-    _level(
+    _field("wattpack_node_disk_busy_ratio", "disk_busy_ratio"),
+    _field("wattpack_node_network_bytes_per_second", "used.network_bytes_per_second"),
+    _field(
         "wattpack_node_network_capacity_bytes_per_second",
         "capacity.network_bytes_per_second",
         source=_capacity_source(Resource.NETWORK),
@@ -111,40 +111,40 @@ NODE_LEVELS: Final = (
     *_pressure("wattpack_node_pressure_ratio"),
 )
 
-CONTAINER_LEVELS: Final = (
-    _level("wattpack_container_restarts_total", "restarts", is_count=True),
-    _level("wattpack_container_cpu_seconds_total", "cpu_seconds_total"),
-    _level("wattpack_container_cpu_throttled_seconds_total", "cpu_throttled_seconds_total"),
-    _level(LEVEL_OF[Resource.CPU], "used.cpu_cores"),
-    _level("wattpack_container_cpu_limit_cores", "limit.cpu_cores"),
-    _level(LEVEL_OF[Resource.MEMORY], "used.memory_bytes", is_count=True),
-    _level("wattpack_container_memory_limit_bytes", "limit.memory_bytes", is_count=True),
-    _level("wattpack_container_oom_kills_total", "oom_kills_total", is_count=True),
-    _level(LEVEL_OF[Resource.DISK], "used.disk_bytes_per_second"),
-    _level(LEVEL_OF[Resource.NETWORK], "used.network_bytes_per_second"),
-    _level("wattpack_container_power_watts", "power.watts", source=_power_source),
-    _level("wattpack_container_power_idle_share_watts", "power.idle_watts"),
-    _level("wattpack_container_power_error_ratio", "power.error_ratio"),
-    _level("wattpack_container_energy_joules_total", "power.joules_total"),
+CONTAINER_FIELDS: Final = (
+    _field("wattpack_container_restarts_total", "restarts", is_count=True),
+    _field("wattpack_container_cpu_seconds_total", "cpu_seconds_total"),
+    _field("wattpack_container_cpu_throttled_seconds_total", "cpu_throttled_seconds_total"),
+    _field(USAGE_METRICS[Resource.CPU], "used.cpu_cores"),
+    _field("wattpack_container_cpu_limit_cores", "limit.cpu_cores"),
+    _field(USAGE_METRICS[Resource.MEMORY], "used.memory_bytes", is_count=True),
+    _field("wattpack_container_memory_limit_bytes", "limit.memory_bytes", is_count=True),
+    _field("wattpack_container_oom_kills_total", "oom_kills_total", is_count=True),
+    _field(USAGE_METRICS[Resource.DISK], "used.disk_bytes_per_second"),
+    _field(USAGE_METRICS[Resource.NETWORK], "used.network_bytes_per_second"),
+    _field("wattpack_container_power_watts", "power.watts", source=_power_source),
+    _field("wattpack_container_power_idle_share_watts", "power.idle_watts"),
+    _field("wattpack_container_power_error_ratio", "power.error_ratio"),
+    _field("wattpack_container_energy_joules_total", "power.joules_total"),
     *_pressure("wattpack_container_pressure_ratio"),
 )
 
 
-def who(container: ContainerState) -> Labels:
+def identity_labels(container: ContainerState) -> Labels:
     """The labels that say which container a series is about."""
     return {"id": container.id, "name": container.name}
 
 
-def info(container: ContainerState) -> Labels:
+def info_labels(container: ContainerState) -> Labels:
     """The labels of `INFO`, by which a container is known at all."""
     return {
-        **who(container),
+        **identity_labels(container),
         "runtime": container.runtime,
         "image": container.image or "",
         "service": container.service or "",
     }
 
 
-def metrics(levels: Iterable[Level]) -> list[str]:
+def metric_names(levels: Iterable[MetricField]) -> list[str]:
     """The names in a table, each once."""
     return list(dict.fromkeys(level.metric for level in levels))

@@ -12,9 +12,9 @@ from typing import Final
 
 from collector.history.interface import Point, Series, SubjectKind
 from collector.history.prometheus.client import Client, quoted
-from collector.history.prometheus.schema import INFO, INSTANCE, LEVEL_OF
+from collector.history.prometheus.schema import INFO, INSTANCE, USAGE_METRICS
 from collector.history.prometheus.writer import REPEAT_SECONDS
-from collector.history.sqlite.series import MOST_POINTS
+from collector.history.sqlite.series import MAX_POINTS
 from wire.resources import RESOURCES, Quantities, Resource
 
 _NODE_LEVEL_OF: Final = {
@@ -37,7 +37,7 @@ class StoreSeries:
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
         """The history of one of them in `[start, end)`; raises `Unavailable`."""
-        step = math.ceil(max(step_seconds, 2 * REPEAT_SECONDS, (end - start) / MOST_POINTS))
+        step = math.ceil(max(step_seconds, 2 * REPEAT_SECONDS, (end - start) / MAX_POINTS))
         names = _metrics(kind)
         asked = [(key, over) for key in names for over in (_MEAN, _MOST)]
         answers = await asyncio.gather(
@@ -60,7 +60,7 @@ class StoreSeries:
 def _metrics(kind: SubjectKind) -> dict[str, str]:
     """What to ask for, by resource, and of watts."""
     is_node = kind is SubjectKind.NODE
-    levels = _NODE_LEVEL_OF if is_node else LEVEL_OF
+    levels = _NODE_LEVEL_OF if is_node else USAGE_METRICS
     watts = "wattpack_node_power_watts" if is_node else "wattpack_container_power_watts"
     return {**{resource.value: metric for resource, metric in levels.items()}, _WATTS: watts}
 

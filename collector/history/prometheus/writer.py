@@ -21,19 +21,19 @@ from collector.history.prometheus.encoding import STALE, Floats, labels, sample,
 from collector.history.prometheus.schema import (
     ALERT,
     BUILD_INFO,
-    CONTAINER_LEVELS,
+    CONTAINER_FIELDS,
     COUNTED_UNTIL,
     GAP,
     INFO,
     INSTANCE,
     JOB,
-    NODE_LEVELS,
-    SAMPLED,
+    NODE_FIELDS,
     SAMPLED_AT,
+    SAMPLED_METRICS,
     Labels,
-    Level,
-    info,
-    who,
+    MetricField,
+    identity_labels,
+    info_labels,
 )
 from collector.reports.run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, Report
@@ -41,15 +41,15 @@ from wire.resources import RESOURCES, Resource
 from wire.sketch import Sketch, middle_of
 
 REPEAT_SECONDS: Final = 60.0
-MOST_SAMPLES: Final = 1000
+MAX_SAMPLES: Final = 1000
 """Of one container's resource per heartbeat; what is more is thinned evenly, from rank to rank."""
-_BELIEVED_SECONDS: Final = 48 * 3600.0
+_MAX_AGE_SECONDS: Final = 48 * 3600.0
 """As long as a spool keeps reports."""
 _ROUNDING_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
-class _Held:
+class _NodeCache:
     """The last word of a node."""
 
     picture: AgentRun
@@ -63,7 +63,7 @@ class SampleWriter:
     """Turns reports into requests of remote write. Not for several threads at once."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _NodeCache] = {}
 
     def hold(self, report: Report, received_at: float) -> None:
         """Know a report that the store has already."""
@@ -71,20 +71,20 @@ class SampleWriter:
 
     def write(self, report: Report, received_at: float) -> bytes:
         """The request that tells the store of a report; one that comes twice gives the same samples."""
-        at = believed(report.at, received_at)
+        at = report_time(report.at, received_at)
         held = self._held.get(report.node)
         before = {} if held is None else dict(held.picture.containers)
         state_before = None if held is None or held.picture.state is None else held.picture.state.what
         held = self._merge(report, received_at)
         picture = held.picture
-        node = _Pen(report.node, at)
+        node = _NodeEncoder(report.node, at)
         whole = report.heartbeat is not None or at - held.repeated_at >= REPEAT_SECONDS
         if whole:
             held.repeated_at = at
         parts = list(_about_agent(node, report, held, whole=whole))
         state = picture.state.what if whole and picture.state is not None else report.state
         if state is not None:
-            parts += node.levels(NODE_LEVELS, {}, state_before, state)
+            parts += node.levels(NODE_FIELDS, {}, state_before, state)
             parts += (node.sample(GAP, {"what": gap.what, "why": gap.why}, 1.0) for gap in state.gaps)
         said = [each.what for each in picture.containers.values()] if whole else report.containers
         for container in said:
@@ -103,14 +103,14 @@ class SampleWriter:
         """Drop the nodes that were not heard of since."""
         self._held = {name: held for name, held in self._held.items() if held.picture.heard_at >= before}
 
-    def _merge(self, report: Report, received_at: float) -> _Held:
+    def _merge(self, report: Report, received_at: float) -> _NodeCache:
         held = self._held.get(report.node)
         if held is None or report.boot != held.picture.boot:
             # A word of an earlier run that comes late ends nothing for long: the next one mends it.
-            held = self._held[report.node] = _Held(AgentRun(report.boot, received_at))
+            held = self._held[report.node] = _NodeCache(AgentRun(report.boot, received_at))
         held.picture.merge(report, received_at)
         if report.heartbeat is not None:
-            held.counted_until = max(held.counted_until, believed(report.at, received_at))
+            held.counted_until = max(held.counted_until, report_time(report.at, received_at))
             # It names all that last, so that one whose end was lost ends here.
             held.short_of.clear()
         for alert in report.alerts:
@@ -118,13 +118,13 @@ class SampleWriter:
         return held
 
 
-def believed(at: float, received_at: float) -> float:
+def report_time(at: float, received_at: float) -> float:
     """The time under which a report is written: its own, unless that cannot be."""
-    is_believable = received_at - _BELIEVED_SECONDS < at <= received_at + _ROUNDING_SECONDS
+    is_believable = received_at - _MAX_AGE_SECONDS < at <= received_at + _ROUNDING_SECONDS
     return at if is_believable else received_at
 
 
-class _Pen:
+class _NodeEncoder:
     """Writes samples of one node at one time."""
 
     def __init__(self, node: str, at: float) -> None:
@@ -139,7 +139,7 @@ class _Pen:
         return series(labels({"__name__": metric, **self._node, **more}), at, values)
 
     def levels(
-        self, table: Iterable[Level], about: Labels, before: object | None, now: object | None
+        self, table: Iterable[MetricField], about: Labels, before: object | None, now: object | None
     ) -> Iterator[bytes]:
         """A sample of each level that there is, and an end for each that there was."""
         # These sort between the metric's name and what a level adds, so they are written only once.
@@ -155,11 +155,11 @@ class _Pen:
                     yield sample(_NAMES[level.metric] + middle + ended, self._time, STALE)
 
 
-_NAMES: Final = {level.metric: labels({"__name__": level.metric}) for level in NODE_LEVELS + CONTAINER_LEVELS}
+_NAMES: Final = {level.metric: labels({"__name__": level.metric}) for level in NODE_FIELDS + CONTAINER_FIELDS}
 _TAILS: Final[dict[tuple[tuple[str, str], ...], bytes]] = {}
 
 
-def _tail(level: Level, message: object) -> bytes:
+def _tail(level: MetricField, message: object) -> bytes:
     """The labels `resource` and `source`: there are few of them, so they are written once and kept."""
     if level.source is None and not level.labels:
         return b""
@@ -170,7 +170,7 @@ def _tail(level: Level, message: object) -> bytes:
     return _TAILS[pairs]
 
 
-def _about_agent(node: _Pen, report: Report, held: _Held, *, whole: bool) -> Iterator[bytes]:
+def _about_agent(node: _NodeEncoder, report: Report, held: _NodeCache, *, whole: bool) -> Iterator[bytes]:
     yield node.sample(SAMPLED_AT, {}, report.at)
     if whole and held.picture.heartbeat is not None:
         # As the times of samples are rounded, so that the last of them is not after it.
@@ -181,33 +181,35 @@ def _about_agent(node: _Pen, report: Report, held: _Held, *, whole: bool) -> Ite
             yield node.sample(ALERT, {"resource": resource.value}, float(resource in held.short_of))
 
 
-def _container(node: _Pen, before: ContainerState | None, now: ContainerState | None) -> Iterator[bytes]:
+def _container(
+    node: _NodeEncoder, before: ContainerState | None, now: ContainerState | None
+) -> Iterator[bytes]:
     known = now or before
     assert known is not None
-    yield from node.levels(CONTAINER_LEVELS, who(known), before, now)
+    yield from node.levels(CONTAINER_FIELDS, identity_labels(known), before, now)
     if now is not None:
-        yield node.sample(INFO, info(now), 1.0)
-    if before is not None and (now is None or info(now) != info(before)):
-        yield node.sample(INFO, info(before), STALE)
+        yield node.sample(INFO, info_labels(now), 1.0)
+    if before is not None and (now is None or info_labels(now) != info_labels(before)):
+        yield node.sample(INFO, info_labels(before), STALE)
 
 
-def _sampled(node: _Pen, name: str, usage: ContainerUsage, period_seconds: float) -> Iterator[bytes]:
+def _sampled(node: _NodeEncoder, name: str, usage: ContainerUsage, period_seconds: float) -> Iterator[bytes]:
     about: Mapping[str, str] = {"id": usage.id, "name": name}
     sketches = (usage.cpu, usage.memory, usage.disk, usage.network)
     for resource, sketch in zip(RESOURCES, sketches, strict=True):
-        if sketch is not None and (values := spread(sketch)).size:
+        if sketch is not None and (values := expand_samples(sketch)).size:
             step = min(
-                max(period_seconds * sketch.count / values.size, 0.001), _BELIEVED_SECONDS / values.size
+                max(period_seconds * sketch.count / values.size, 0.001), _MAX_AGE_SECONDS / values.size
             )
             at = node.at - step * np.arange(values.size - 1.0, -1.0, -1.0)
-            yield node.samples(SAMPLED[resource], about, at, values)
+            yield node.samples(SAMPLED_METRICS[resource], about, at, values)
 
 
-def spread(sketch: Sketch) -> Floats:
+def expand_samples(sketch: Sketch) -> Floats:
     """The samples that a sketch was made of, the smallest first; evenly thinned where there are too many."""
     bins = sorted(sketch.bins)
     middles = np.array([0.0, *map(middle_of, bins)])
     below = np.cumsum(np.array([sketch.zeros, *(sketch.bins[index] for index in bins)], dtype=np.float64))
-    size = min(sketch.count, MOST_SAMPLES)
+    size = min(sketch.count, MAX_SAMPLES)
     ranks = (np.arange(size) + 0.5) * (below[-1] / size if size else 0.0)
     return middles[np.searchsorted(below, ranks)]

@@ -37,7 +37,7 @@ def reason(error: sqlite3.Error) -> str:
 
 
 @contextmanager
-def holding(path: str) -> Iterator[None]:
+def lock_file(path: str) -> Iterator[None]:
     """Be the only collector on this file while the block runs; its folder is made if it is missing."""
     if path == IN_MEMORY:
         yield

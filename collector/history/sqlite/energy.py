@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from collector.history.interface import Account, GroupBy
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.rows import StoredContainerFacts, facts_of
+from collector.history.sqlite.rows import StoredContainerFacts, decode_container_facts
 from collector.history.sqlite.timeline import overlaps
 
 _DAY_SECONDS = 86_400
@@ -62,7 +62,9 @@ class EnergyReader:
 
     def _containers(self, given: dict[str, str]) -> Iterator[tuple[str, str, StoredContainerFacts, float]]:
         for node, runtime_id, body, joules in self._connection.execute(_BY_CONTAINER, given):
-            facts = StoredContainerFacts(runtime_id, "unknown") if body is None else facts_of(body)
+            facts = (
+                StoredContainerFacts(runtime_id, "unknown") if body is None else decode_container_facts(body)
+            )
             yield node, runtime_id, facts, joules
 
     def _grouped(

@@ -24,11 +24,11 @@ from collector.history.interface import (
     UsageTotal,
     WindowEnd,
 )
-from collector.history.sqlite.connection import IN_MEMORY, holding, open_for_reading, open_for_writing
+from collector.history.sqlite.connection import IN_MEMORY, lock_file, open_for_reading, open_for_writing
 from collector.history.sqlite.energy import EnergyReader
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.retention import Retention, RetentionJob
-from collector.history.sqlite.rollup_store import Condensed, Condenser, Rollups
+from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
 from collector.history.sqlite.series import SeriesReader
 from collector.history.sqlite.threads import DiskThread, disk_thread
 from collector.history.sqlite.writer import SqliteWriter, Submission
@@ -54,7 +54,7 @@ class _Writing:
         self._log = Path(path + "-wal")
         self._log_bytes = retention.log_bytes
         self.writer = SqliteWriter(connection, retention.raw_seconds)
-        self.rollups = Rollups(connection, self.writer)
+        self.rollups = RollupWriter(connection, self.writer)
         self.forgetter = RetentionJob(connection, self.writer, retention)
         self.forgetter.bound()
 
@@ -84,7 +84,7 @@ class SqliteHistory:
         settings: config.HistoryConfig,
         writing: tuple[DiskThread, _Writing],
         reading: tuple[DiskThread, _Reading],
-        condensing: tuple[DiskThread, Condenser],
+        condensing: tuple[DiskThread, RollupReader],
         reports: int,
     ) -> None:
         self._path = settings.path
@@ -180,7 +180,7 @@ class SqliteHistory:
         due = await self._to_condense.do(condenser.due)
         for start in range(0, len(due), _CONDENSE_AT_ONCE):
             began = loop.time()
-            some: list[Condensed] = []
+            some: list[RollupUpdate] = []
             for node_id in due[start : start + _CONDENSE_AT_ONCE]:
                 condensed = await self._to_condense.do(partial(condenser.condense, node_id))
                 if condensed is not None:
@@ -223,7 +223,7 @@ async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHis
     path = settings.path
     async with AsyncExitStack() as held:
         writing = held.enter_context(disk_thread("history-writing"))
-        held.enter_context(holding(path))
+        held.enter_context(lock_file(path))
         to_write = await writing.do(partial(open_for_writing, path))
         held.push_async_callback(writing.do, to_write.close)
 
@@ -242,7 +242,7 @@ async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHis
         writers = await writing.do(partial(_Writing, path, to_write, Retention.of(settings)))
         readers = await reading.do(partial(_Reading, to_read))
         reports = await writing.do(writers.writer.count)
-        condenser = Condenser(to_condense)
+        condenser = RollupReader(to_condense)
         history = SqliteHistory(
             settings, (writing, writers), (reading, readers), (condensing, condenser), reports
         )

@@ -5,7 +5,7 @@ import sqlite3
 Key = tuple[str | int, ...]
 
 
-class Numbers:
+class IdCache:
     """Those of one table, remembered while they are in use."""
 
     def __init__(
@@ -35,15 +35,15 @@ class Numbers:
         self._known = {key: value for key, value in self._known.items() if value[1] >= before}
 
 
-class Names:
+class IdCaches:
     """The numbers of all tables, and which facts each container last had."""
 
     def __init__(self, connection: sqlite3.Connection, refresh_seconds: float) -> None:
         self._connection = connection
-        self.nodes = Numbers(connection, "nodes", ("name",), refresh_seconds)
-        self.boots = Numbers(connection, "boots", ("node_id", "name"), refresh_seconds)
-        self.containers = Numbers(connection, "containers", ("node_id", "runtime_id"), refresh_seconds)
-        self.facts = Numbers(connection, "facts", ("body",), refresh_seconds)
+        self.nodes = IdCache(connection, "nodes", ("name",), refresh_seconds)
+        self.boots = IdCache(connection, "boots", ("node_id", "name"), refresh_seconds)
+        self.containers = IdCache(connection, "containers", ("node_id", "runtime_id"), refresh_seconds)
+        self.facts = IdCache(connection, "facts", ("body",), refresh_seconds)
         self._last_facts: dict[int, int] = {}
 
     def note_facts(self, container_id: int, facts_id: int) -> None:

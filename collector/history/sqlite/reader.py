@@ -21,13 +21,13 @@ from collector.history.sqlite.means import CONTAINER_SAMPLES, NODE_SAMPLES, mean
 from collector.history.sqlite.rows import (
     CONTAINER_VALUES,
     NODE_VALUES,
-    alert_of,
-    container_of,
-    event_of,
-    heartbeat_of,
-    node_of,
-    sums_of,
-    usage_of,
+    decode_alert,
+    decode_container,
+    decode_event,
+    decode_heartbeat,
+    decode_node,
+    decode_totals,
+    decode_usage,
 )
 from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerState, Report
@@ -113,7 +113,7 @@ class SqliteReader:
         at, report_id, number = (None, None, None) if before is None else before
         given = {"limit": limit, "node": node, "at": at, "report_id": report_id, "number": number}
         rows = self._connection.execute(_EVENTS, given)
-        return [StoredEvent(row[0], event_of(row[1]), row[2:]) for row in rows]
+        return [StoredEvent(row[0], decode_event(row[1]), row[2:]) for row in rows]
 
     def get_values(self, kind: str) -> dict[str, bytes]:
         return dict(self._connection.execute("SELECT key, payload FROM memories WHERE kind = ?", (kind,)))
@@ -125,15 +125,15 @@ class SqliteReader:
             return StoredState(
                 reports=self._reports(),
                 alerts=[
-                    ReportedAlert(node, boot, sequence, alert_of(body))
+                    ReportedAlert(node, boot, sequence, decode_alert(body))
                     for node, boot, sequence, body in self._connection.execute(_ALERTS)
                 ],
                 usage=[
-                    UsageTotal(node, slot, sums_of(body))
+                    UsageTotal(node, slot, decode_totals(body))
                     for node, slot, body in self._connection.execute(_USAGE)
                 ],
                 pending_usage=[
-                    (UsageKey(node, boot, sequence, slot), usage_of(body))
+                    (UsageKey(node, boot, sequence, slot), decode_usage(body))
                     for node, boot, sequence, slot, body in self._connection.execute(_USAGE_WORDS)
                 ],
             )
@@ -147,7 +147,7 @@ class SqliteReader:
             if facts is None:
                 gone[report_id].append(runtime_id)
             else:
-                containers[report_id].append(container_of(runtime_id, facts, tuple(values)))
+                containers[report_id].append(decode_container(runtime_id, facts, tuple(values)))
         found = []
         for row in self._connection.execute(_REPORTS):
             report_id, received_at, node, boot, sequence, at, heartbeat, facts, *values = row
@@ -156,10 +156,10 @@ class SqliteReader:
                 boot=boot,
                 sequence=sequence,
                 at=at,
-                state=None if facts is None else node_of(facts, tuple(values)),
+                state=None if facts is None else decode_node(facts, tuple(values)),
                 containers=tuple(containers[report_id]),
                 gone=tuple(gone[report_id]),
-                heartbeat=heartbeat_of(heartbeat),
+                heartbeat=decode_heartbeat(heartbeat),
             )
             found.append(ReceivedReport(report, received_at))
         return found

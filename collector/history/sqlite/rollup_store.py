@@ -5,15 +5,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from collector.history.sqlite.rollups import ContainerWord, Gains, Word, roll_up
+from collector.history.sqlite.rollups import ContainerReading, NodeReading, RollupRows, roll_up
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
     NODE_JOULES,
-    ROLLUP_MOST,
+    ROLLUP_MAXIMA,
     ROLLUP_SUMS,
     ROLLUP_VALUES,
 )
-from collector.history.sqlite.timeline import Observation, believed_at
+from collector.history.sqlite.timeline import Sample, report_time
 from collector.history.sqlite.writer import SqliteWriter
 
 _VALUES = "s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second, s.watts"
@@ -33,7 +33,7 @@ _BOOTS = """
 SELECT b.id, (SELECT max(r.sequence) FROM reports r WHERE r.boot_id = b.id AND r.heartbeat IS NOT NULL)
 FROM boots b WHERE b.node_id = ? AND b.id >= ? ORDER BY b.id
 """
-_WORDS = f"""
+_REPORTS = f"""
 SELECT r.id, r.sequence, r.at, r.received_at, r.heartbeat IS NOT NULL, s.joules_total, s.idle_watts,
        s.report_id IS NOT NULL, s.window_seconds, {_VALUES}
 FROM reports r LEFT JOIN node_samples s ON s.report_id = r.id
@@ -46,7 +46,7 @@ FROM reports r JOIN events e ON e.report_id = r.id
 WHERE r.boot_id = ? AND r.sequence BETWEEN ? AND ? AND e.container_id IS NOT NULL
 ORDER BY e.report_id, e.number
 """
-_LOOKS = f"""
+_CONTAINER_SAMPLES = f"""
 SELECT s.report_id, s.container_id, s.joules_total, s.facts_id IS NOT NULL, s.window_seconds, {_VALUES}
 FROM reports r JOIN container_samples s ON s.report_id = r.id
 WHERE r.boot_id = ? AND r.sequence BETWEEN ? AND ?
@@ -58,24 +58,24 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Condensed:
+class RollupUpdate:
     """What a node's words add to the rollups, and the heartbeat up to which they go."""
 
     node_id: int
     boot_id: int
     sequence: int
-    gains: Gains
+    gains: RollupRows
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
+class _Position:
     """A heartbeat, by its place in what a node said."""
 
     boot_id: int
     sequence: int
 
 
-class Condenser:
+class RollupReader:
     """Reads what was said, and says what the rollups gain; changes nothing."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -85,17 +85,17 @@ class Condenser:
         """The nodes that sent a heartbeat since they were last looked at."""
         return [node_id for (node_id,) in self._connection.execute(_DUE)]
 
-    def condense(self, node_id: int) -> Condensed | None:
+    def condense(self, node_id: int) -> RollupUpdate | None:
         """What a node said up to its latest heartbeat."""
         row = self._connection.execute(_ROLLED, (node_id,)).fetchone()
-        done = None if row is None else _Mark(*row)
+        done = None if row is None else _Position(*row)
         boots = self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0)).fetchall()
         spoken = [boot for boot, last in boots if last is not None]
         if not spoken:
             return None
         last_boot = spoken[-1]
-        words: list[Word] = []
-        end = _Mark(0, 0)
+        words: list[NodeReading] = []
+        end = _Position(0, 0)
         for boot_id, last_heartbeat in boots:
             if boot_id > last_boot:
                 break
@@ -105,24 +105,24 @@ class Condenser:
             ):
                 if words or word.is_heartbeat:
                     words.append(word)
-                    end = _Mark(boot_id, sequence)
+                    end = _Position(boot_id, sequence)
         if not words or (done is not None and end == done):
             return None
         ended = dict(self._connection.execute(_ENDED, (node_id,)))
-        return Condensed(node_id, end.boot_id, end.sequence, roll_up(words, ended))
+        return RollupUpdate(node_id, end.boot_id, end.sequence, roll_up(words, ended))
 
-    def _words(self, boot_id: int, begin: int, end: int) -> Iterator[tuple[int, Word]]:
+    def _words(self, boot_id: int, begin: int, end: int) -> Iterator[tuple[int, NodeReading]]:
         place = (boot_id, begin, end)
-        reports = self._connection.execute(_WORDS, place).fetchall()
-        times = {row[0]: believed_at(row[2], row[3]) for row in reports}
-        said: defaultdict[int, list[ContainerWord]] = defaultdict(list)
+        reports = self._connection.execute(_REPORTS, place).fetchall()
+        times = {row[0]: report_time(row[2], row[3]) for row in reports}
+        said: defaultdict[int, list[ContainerReading]] = defaultdict(list)
         for report_id, container_id, joules in self._connection.execute(_ENDS, place):
-            said[report_id].append(ContainerWord(container_id, None, joules))
+            said[report_id].append(ContainerReading(container_id, None, joules))
         for report_id, container_id, joules, is_there, window_seconds, *values in self._connection.execute(
-            _LOOKS, place
+            _CONTAINER_SAMPLES, place
         ):
-            look = Observation(times[report_id], window_seconds or 0.0, tuple(values) if is_there else None)
-            said[report_id].append(ContainerWord(container_id, look, joules))
+            look = Sample(times[report_id], window_seconds or 0.0, tuple(values) if is_there else None)
+            said[report_id].append(ContainerReading(container_id, look, joules))
         for (
             report_id,
             sequence,
@@ -138,10 +138,10 @@ class Condenser:
             at = times[report_id]
             yield (
                 sequence,
-                Word(
+                NodeReading(
                     at=at,
                     is_heartbeat=bool(is_heartbeat),
-                    node=Observation(at, window, tuple(values)) if has_state else None,
+                    node=Sample(at, window, tuple(values)) if has_state else None,
                     joules_total=joules,
                     idle_watts=idle_watts or 0.0,
                     containers=said[report_id],
@@ -149,20 +149,20 @@ class Condenser:
             )
 
 
-class Rollups:
+class RollupWriter:
     """Adds to the rollups, each call in one transaction of the writer's connection."""
 
     def __init__(self, connection: sqlite3.Connection, writer: SqliteWriter) -> None:
         self._connection = connection
         self._writer = writer
 
-    def add(self, several: Sequence[Condensed]) -> None:
+    def add(self, several: Sequence[RollupUpdate]) -> None:
         """Add what some nodes said, and note that it was added."""
         with self._writer.transaction():
             for condensed in several:
                 self._add(condensed)
 
-    def _add(self, condensed: Condensed) -> None:
+    def _add(self, condensed: RollupUpdate) -> None:
         gains = condensed.gains
         self._connection.executemany(
             _ADD_NODE, [(step, slot, condensed.node_id, *rest) for step, slot, *rest in gains.nodes]
@@ -190,7 +190,7 @@ def _adding(table: str, subject: str, joules: Sequence[str]) -> str:
     ]
     most = [
         f"{name} = max(coalesce({name}, excluded.{name}), coalesce(excluded.{name}, {name}))"
-        for name in ROLLUP_MOST
+        for name in ROLLUP_MAXIMA
     ]
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' for _ in columns)}) "  # noqa: S608 - names of our own

@@ -87,56 +87,56 @@ _NO_NODE_POWER: Row = (None,) * len(_NODE_POWER)
 _NO_CONTAINER_POWER: Row = (None,) * len(_CONTAINER_POWER)
 
 
-def heartbeat_text(heartbeat: Heartbeat | None) -> str | None:
+def encode_heartbeat(heartbeat: Heartbeat | None) -> str | None:
     """A heartbeat without the usage, which is added up elsewhere."""
     if heartbeat is None:
         return None
     return _encoder.encode(msgspec.structs.replace(heartbeat, usage=())).decode()
 
 
-def heartbeat_of(text: str | None) -> Heartbeat | None:
-    """What `heartbeat_text` was made from, without the usage."""
+def decode_heartbeat(text: str | None) -> Heartbeat | None:
+    """What `encode_heartbeat` was made from, without the usage."""
     return None if text is None else _heartbeat_decoder.decode(text)
 
 
-def text_of(said: Alert | Event) -> str:
+def encode_body(said: Alert | Event) -> str:
     """An alert or event as it is stored."""
     return _encoder.encode(said).decode()
 
 
-def packed_usage(usage: Sequence[ContainerUsage] | Mapping[str, Packed]) -> bytes:
+def encode_usage(usage: Sequence[ContainerUsage] | Mapping[str, Packed]) -> bytes:
     """What a heartbeat says of usage, or what containers' usage adds up to, as it is stored."""
     return _packer.encode(usage)
 
 
-def usage_of(packed: bytes) -> tuple[ContainerUsage, ...]:
+def decode_usage(packed: bytes) -> tuple[ContainerUsage, ...]:
     """What a heartbeat said of usage."""
     return _usage_decoder.decode(packed)
 
 
-def sums_of(packed: bytes) -> dict[str, Packed]:
+def decode_totals(packed: bytes) -> dict[str, Packed]:
     """What containers' usage added up to, by their ids."""
     return _sums_decoder.decode(packed)
 
 
-def alert_of(text: str) -> Alert:
+def decode_alert(text: str) -> Alert:
     """The alert that was stored."""
     return _alert_decoder.decode(text)
 
 
-def event_of(text: str) -> Event:
+def decode_event(text: str) -> Event:
     """The event that was stored."""
     return _event_decoder.decode(text)
 
 
-def node_facts(state: NodeState) -> str:
+def encode_node_facts(state: NodeState) -> str:
     """What of a node goes into the facts of its sample."""
     source = None if state.power is None else state.power.source
     facts = StoredNodeFacts(state.capacity, state.learned_capacities, state.gaps, source)
     return _encoder.encode(facts).decode()
 
 
-def container_facts(container: ContainerState) -> str:
+def encode_container_facts(container: ContainerState) -> str:
     """What of a container goes into the facts of its sample."""
     facts = StoredContainerFacts(
         container.name,
@@ -152,13 +152,13 @@ def container_facts(container: ContainerState) -> str:
     return _encoder.encode(facts).decode()
 
 
-def event_facts(event: Event) -> str:
+def encode_event_facts(event: Event) -> str:
     """All that an event tells of the container that it is about."""
     name = event.name or event.container or "unknown"
     return _encoder.encode(StoredContainerFacts(name, "unknown")).decode()
 
 
-def facts_of(text: str) -> StoredContainerFacts:
+def decode_container_facts(text: str) -> StoredContainerFacts:
     """The facts that were stored of a container."""
     return _container_decoder.decode(text)
 
@@ -191,7 +191,7 @@ def gone_row(report_id: int, container_id: int) -> Row:
     return (report_id, container_id, *(None,) * (1 + len(CONTAINER_VALUES)))
 
 
-def node_of(facts: str, values: Row) -> NodeState:
+def decode_node(facts: str, values: Row) -> NodeState:
     """The state that a sample was made from; `values` are those of `NODE_VALUES`."""
     known = _node_decoder.decode(facts)
     levels, power, plain = _parted(values, _NODE_POWER)
@@ -208,7 +208,7 @@ def node_of(facts: str, values: Row) -> NodeState:
     )
 
 
-def container_of(runtime_id: str, facts: str, values: Row) -> ContainerState:
+def decode_container(runtime_id: str, facts: str, values: Row) -> ContainerState:
     """The container that a sample was made from; `values` are those of `CONTAINER_VALUES`."""
     known = _container_decoder.decode(facts)
     levels, power, plain = _parted(values, _CONTAINER_POWER)

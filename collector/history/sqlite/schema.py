@@ -24,11 +24,11 @@ Numbers of boots and containers are never given twice, as alerts and usage may o
 VERSION = 5
 
 ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
-ROLLUP_MOST = (
+ROLLUP_MAXIMA = (
     *("most_cpu_cores", "most_memory_bytes"),
     *("most_disk_bytes_per_second", "most_network_bytes_per_second", "most_watts"),
 )
-ROLLUP_VALUES = ("seconds", *ROLLUP_SUMS, *ROLLUP_MOST)
+ROLLUP_VALUES = ("seconds", *ROLLUP_SUMS, *ROLLUP_MAXIMA)
 NODE_JOULES = ("joules", "idle_joules", "containers_joules")
 CONTAINER_JOULES = ("joules",)
 

@@ -12,26 +12,26 @@ from collector.history.sqlite.rollups import FINE_SECONDS, STEPS
 from collector.history.sqlite.schema import ROLLUP_VALUES
 from collector.history.sqlite.timeline import (
     WIDTH,
-    Observation,
-    Stretch,
-    Sums,
-    believed_at,
-    in_slots,
-    stretches,
+    Interval,
+    Sample,
+    SlotSums,
+    intervals,
+    report_time,
+    sum_slots,
 )
 from wire.resources import Quantities
 
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 _RAW = 0
 _LOOK_BACK_SECONDS = 900.0
 """What held at the start of a period was said at the last heartbeat before it."""
 _LARGEST = 2**63 - 1
 
-Slots = dict[int, list[Sums]]
+Slots = dict[int, list[SlotSums]]
 """What is known of each slot, of every one of which it is the sum."""
 
 
-def level_for(step_seconds: float, start: float, oldest_at: Mapping[int, float]) -> int:
+def resolution_for(step_seconds: float, start: float, oldest_at: Mapping[int, float]) -> int:
     """Which rollups to go by, by their step, or 0 for samples.
 
     The finest that the steps asked for need; or coarser ones, where these go back further and must.
@@ -47,7 +47,7 @@ def level_for(step_seconds: float, start: float, oldest_at: Mapping[int, float])
 
 def step_for(step_seconds: float, start: float, end: float, level: int) -> float:
     """The step to answer in: no finer than the samples, and so that there are not too many points."""
-    step = max(step_seconds, (end - start) / (MOST_POINTS - 1), 1.0)
+    step = max(step_seconds, (end - start) / (MAX_POINTS - 1), 1.0)
     return level * math.ceil(step / level) if level else step
 
 
@@ -62,7 +62,7 @@ class SeriesReader:
         # Samples of a service lie all over the cluster's; its rollups are found at once.
         finest = FINE_SECONDS if kind is SubjectKind.SERVICE else _RAW
         oldest_at = self._oldest_at()
-        level = max(finest, level_for(max(step_seconds, finest), start, oldest_at))
+        level = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
         step = step_for(step_seconds, start, end, level)
         subjects = [number for (number,) in self._connection.execute(_SUBJECTS[kind], (name,))]
         asked = _Asked(kind, subjects, start, end, step)
@@ -87,21 +87,21 @@ class SeriesReader:
     def _rollups(self, asked: "_Asked", level: int) -> Slots:
         query = _NODE_ROLLUPS if asked.kind is SubjectKind.NODE else _CONTAINER_ROLLUPS
         places = json.dumps(list(range(int(asked.start // level), math.ceil(asked.end / level))))
-        merged: defaultdict[int, dict[int, Sums]] = defaultdict(dict)
+        merged: defaultdict[int, dict[int, SlotSums]] = defaultdict(dict)
         for subject in asked.subjects:
             given = {"step": level, "slots": places, "subject": subject}
             for slot, seconds, *values in self._connection.execute(query, given):
-                known = merged[int(slot * level // asked.step)].setdefault(subject, Sums())
-                known.merge(Sums(seconds, values[:WIDTH], values[WIDTH:]))
+                known = merged[int(slot * level // asked.step)].setdefault(subject, SlotSums())
+                known.merge(SlotSums(seconds, values[:WIDTH], values[WIDTH:]))
         return {slot: list(each.values()) for slot, each in merged.items()}
 
     def _samples(self, asked: "_Asked") -> Slots:
         query = _NODE_SAMPLES if asked.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
-        slots: defaultdict[int, list[Sums]] = defaultdict(list)
+        slots: defaultdict[int, list[SlotSums]] = defaultdict(list)
         for subject in asked.subjects:
             rows = self._connection.execute(query, (subject, asked.start - _LOOK_BACK_SECONDS))
             held = _within(_looks(rows), asked.start, asked.end)
-            for slot, sums in in_slots(held, asked.step).items():
+            for slot, sums in sum_slots(held, asked.step).items():
                 slots[slot].append(sums)
         return slots
 
@@ -117,27 +117,27 @@ class _Asked:
     step: float
 
 
-def _looks(rows: Iterator[Sequence[float | None]]) -> list[Observation]:
+def _looks(rows: Iterator[Sequence[float | None]]) -> list[Sample]:
     """Samples, and then that the last one held until the node's last word."""
-    looks: list[Observation] = []
+    looks: list[Sample] = []
     last_at = -math.inf
     for at, received_at, is_sample, is_there, window_seconds, *values in rows:
-        last_at = max(last_at, believed_at(at or 0.0, received_at or 0.0))
+        last_at = max(last_at, report_time(at or 0.0, received_at or 0.0))
         if is_sample:
-            looks.append(Observation(last_at, window_seconds or 0.0, tuple(values) if is_there else None))
+            looks.append(Sample(last_at, window_seconds or 0.0, tuple(values) if is_there else None))
     if looks and last_at > looks[-1].at:
-        looks.append(Observation(last_at, 0.0, looks[-1].values))
+        looks.append(Sample(last_at, 0.0, looks[-1].values))
     return looks
 
 
-def _within(looks: Sequence[Observation], start: float, end: float) -> Iterator[Stretch]:
-    for stretch in stretches(looks, start):
+def _within(looks: Sequence[Sample], start: float, end: float) -> Iterator[Interval]:
+    for stretch in intervals(looks, start):
         begins_at, ends_at = max(start, stretch.begins_at), min(end, stretch.ends_at)
         if begins_at < ends_at:
-            yield Stretch(begins_at, ends_at, stretch.values)
+            yield Interval(begins_at, ends_at, stretch.values)
 
 
-def _point(at: float, known: Sequence[Sums]) -> Point:
+def _point(at: float, known: Sequence[SlotSums]) -> Point:
     """Several at once are added up, over the time that is known of the longest."""
     seconds = max(sums.seconds for sums in known)
     means, most = [], []

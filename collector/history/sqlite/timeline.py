@@ -18,7 +18,7 @@ _LONGEST_DELAY_SECONDS = 7 * 86_400.0
 _MOST_AHEAD_SECONDS = 60.0
 
 
-class Observation(NamedTuple):
+class Sample(NamedTuple):
     """What was seen of a node or container at one time; no values: it was no longer there."""
 
     at: float
@@ -26,7 +26,7 @@ class Observation(NamedTuple):
     values: Values | None
 
 
-class Stretch(NamedTuple):
+class Interval(NamedTuple):
     """Some time in which one thing held."""
 
     begins_at: float
@@ -35,7 +35,7 @@ class Stretch(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sums:
+class SlotSums:
     """What is known of one slot."""
 
     seconds: float = 0.0
@@ -51,7 +51,7 @@ class Sums:
                 most = self.most[place]
                 self.most[place] = value if most is None or value > most else most
 
-    def merge(self, other: "Sums") -> None:
+    def merge(self, other: "SlotSums") -> None:
         """Take in what is known of another part of the same slot, or of the same time of something else."""
         self.seconds += other.seconds
         for place in range(WIDTH):
@@ -62,7 +62,7 @@ class Sums:
                 self.most[place] = max(most, self.most[place] or 0.0)
 
 
-def believed_at(at: float, received_at: float) -> float:
+def report_time(at: float, received_at: float) -> float:
     """When a report was made: what its node's clock says, unless that cannot be.
 
     Words that waited in a spool are believed; a time to come, or weeks ago, is not.
@@ -71,7 +71,7 @@ def believed_at(at: float, received_at: float) -> float:
     return at if plausible else received_at
 
 
-def stretches(looks: Sequence[Observation], from_at: float) -> Iterator[Stretch]:
+def intervals(looks: Sequence[Sample], from_at: float) -> Iterator[Interval]:
     """What held when, as looks in their order tell it; none of it before `from_at`.
 
     A look whose time is not after that of the one before it has a clock to blame, and weighs nothing.
@@ -82,23 +82,23 @@ def stretches(looks: Sequence[Observation], from_at: float) -> Iterator[Stretch]
     if first.values is not None:
         begins_at = max(from_at, first.at - first.window_seconds)
         if begins_at < first.at:
-            yield Stretch(begins_at, first.at, first.values)
+            yield Interval(begins_at, first.at, first.values)
     for before, after in pairwise(looks):
         if after.at <= before.at:
             continue
         turned_at = after.at if after.values is None else max(before.at, after.at - after.window_seconds)
         if before.values is not None and turned_at > before.at:
-            yield Stretch(before.at, turned_at, before.values)
+            yield Interval(before.at, turned_at, before.values)
         if after.values is not None and after.at > turned_at:
-            yield Stretch(turned_at, after.at, after.values)
+            yield Interval(turned_at, after.at, after.values)
 
 
-def in_slots(known: Iterable[Stretch], step_seconds: float) -> dict[int, Sums]:
+def sum_slots(known: Iterable[Interval], step_seconds: float) -> dict[int, SlotSums]:
     """The same, added up in slots of equal length, by number."""
-    slots: dict[int, Sums] = {}
+    slots: dict[int, SlotSums] = {}
     for stretch in known:
         for slot, seconds in overlaps(stretch.begins_at, stretch.ends_at, step_seconds):
-            slots.setdefault(slot, Sums()).add(seconds, stretch.values)
+            slots.setdefault(slot, SlotSums()).add(seconds, stretch.values)
     return slots
 
 
@@ -113,15 +113,15 @@ def overlaps(begins_at: float, ends_at: float, step_seconds: float) -> Iterator[
         slot += 1
 
 
-def coarser(slots: dict[int, Sums], factor: int) -> dict[int, Sums]:
+def coarser(slots: dict[int, SlotSums], factor: int) -> dict[int, SlotSums]:
     """The same in slots that are so many times longer."""
-    merged: dict[int, Sums] = {}
+    merged: dict[int, SlotSums] = {}
     for slot, sums in slots.items():
-        merged.setdefault(slot // factor, Sums()).merge(sums)
+        merged.setdefault(slot // factor, SlotSums()).merge(sums)
     return merged
 
 
-def shares(begins_at: float, ends_at: float, step_seconds: float) -> dict[int, float]:
+def slot_shares(begins_at: float, ends_at: float, step_seconds: float) -> dict[int, float]:
     """Which part of something even falls into each slot; all of it into one where it took no time."""
     if ends_at <= begins_at:
         return {int(ends_at // step_seconds): 1.0}
@@ -129,7 +129,7 @@ def shares(begins_at: float, ends_at: float, step_seconds: float) -> dict[int, f
     return {slot: seconds / whole for slot, seconds in overlaps(begins_at, ends_at, step_seconds)}
 
 
-def growth(counts: Iterable[float], begun: float) -> float:
+def counter_increase(counts: Iterable[float], begun: float) -> float:
     """By how much a counter grew from `begun` on; one that went back had begun at zero again."""
     total, before = 0.0, begun
     for count in counts:

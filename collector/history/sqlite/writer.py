@@ -8,21 +8,21 @@ from itertools import chain
 
 from collector.analysis.usage import slot_of
 from collector.history.interface import UsageKey, UsageTotal
-from collector.history.sqlite.ids import Names
+from collector.history.sqlite.ids import IdCaches
 from collector.history.sqlite.rows import (
     CONTAINER_COLUMNS,
     NODE_COLUMNS,
     REPORT_COLUMNS,
     Row,
-    container_facts,
     container_row,
-    event_facts,
+    encode_body,
+    encode_container_facts,
+    encode_event_facts,
+    encode_heartbeat,
+    encode_node_facts,
+    encode_usage,
     gone_row,
-    heartbeat_text,
-    node_facts,
     node_row,
-    packed_usage,
-    text_of,
 )
 from collector.history.sqlite.schema import VERSION
 from wire.messages import Report
@@ -44,7 +44,7 @@ class SqliteWriter:
     def __init__(self, connection: sqlite3.Connection, retention_seconds: float) -> None:
         self._connection = connection
         # Names are marked as in use ten times in their life, not with each sample that refers to them.
-        self._names = Names(connection, retention_seconds / 10)
+        self._names = IdCaches(connection, retention_seconds / 10)
         self._node_samples = _Rows(connection, "node_samples", NODE_COLUMNS)
         self._container_samples = _Rows(connection, "container_samples", CONTAINER_COLUMNS)
 
@@ -59,14 +59,14 @@ class SqliteWriter:
     def _add(self, report: Report, received_at: float) -> bool:
         node_id = self._names.nodes.of((report.node,), received_at)
         boot_id = self._names.boots.of((node_id, report.boot), received_at)
-        row = (boot_id, report.sequence, received_at, report.at, heartbeat_text(report.heartbeat))
+        row = (boot_id, report.sequence, received_at, report.at, encode_heartbeat(report.heartbeat))
         added = self._connection.execute(_ADD_REPORT, row)
         if not added.rowcount:
             return False
         report_id = added.lastrowid
         assert report_id is not None
         if report.state is not None:
-            facts_id = self._names.facts.of((node_facts(report.state),), received_at)
+            facts_id = self._names.facts.of((encode_node_facts(report.state),), received_at)
             self._node_samples.waiting.append(node_row(report.state, report_id, facts_id))
         if report.containers or report.gone:
             self._add_containers(report, report_id, node_id, received_at)
@@ -78,13 +78,13 @@ class SqliteWriter:
                     *(boot_id, each.resource, each.opened_at, report.sequence),
                     received_at,
                     each.closed_at,
-                    text_of(each),
+                    encode_body(each),
                 )
                 for each in report.alerts
             )
             self._connection.executemany(_ADD_ALERT, rows)
         if report.heartbeat is not None and report.heartbeat.usage:
-            slot, body = slot_of(report.at, received_at), packed_usage(report.heartbeat.usage)
+            slot, body = slot_of(report.at, received_at), encode_usage(report.heartbeat.usage)
             self._connection.execute(_ADD_WORD, (node_id, report.boot, report.sequence, slot, body))
         return True
 
@@ -93,7 +93,7 @@ class SqliteWriter:
         rows = self._container_samples.waiting
         for container in report.containers:
             container_id = names.containers.of((node_id, container.id), received_at)
-            facts_id = names.facts.of((container_facts(container),), received_at)
+            facts_id = names.facts.of((encode_container_facts(container),), received_at)
             names.note_facts(container_id, facts_id)
             rows.append(container_row(container, report_id, container_id, facts_id))
         gone = set(report.gone) - {container.id for container in report.containers}
@@ -109,16 +109,16 @@ class SqliteWriter:
                 container_id = self._names.containers.of((node_id, event.container), received_at)
                 if not self._names.has_facts(container_id):
                     # It lived so shortly that no sample tells of it, but its energy was drawn.
-                    facts_id = self._names.facts.of((event_facts(event),), received_at)
+                    facts_id = self._names.facts.of((encode_event_facts(event),), received_at)
                     self._names.note_facts(container_id, facts_id)
-            rows.append((report_id, number, event.at, container_id, event.joules_total, text_of(event)))
+            rows.append((report_id, number, event.at, container_id, event.joules_total, encode_body(event)))
         self._connection.executemany(_ADD_EVENT, rows)
 
     def store_usage(self, words: Sequence[UsageKey], sums: Sequence[UsageTotal]) -> None:
         """Keep sums of usage in place of the words that are in them by now."""
         with self.transaction():
             self._connection.executemany(
-                _SET_USAGE, [(packed_usage(each.packed), each.slot, each.node) for each in sums]
+                _SET_USAGE, [(encode_usage(each.packed), each.slot, each.node) for each in sums]
             )
             self._connection.executemany(
                 _DROP_WORD, [(each.node, each.boot, each.sequence) for each in words]

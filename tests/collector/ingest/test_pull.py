@@ -14,7 +14,7 @@ from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.reader import PULLED, STORE_GAP
-from collector.history.prometheus.schema import ALERT, INFO, LEVEL_OF, SAMPLED_AT
+from collector.history.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
 from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite
 from collector.ingest.pull import Puller
@@ -69,7 +69,7 @@ def scrape(
     store.put(at, float(short), __name__=ALERT, instance=node, job="agents", resource="cpu")
     store.put(at, 1.0, __name__=INFO, runtime="docker", service="shop", **who)
     store.put(at, at, __name__="wattpack_container_cpu_seconds_total", **who)
-    store.put(at, cores, __name__=LEVEL_OF[Resource.CPU], **who)
+    store.put(at, cores, __name__=USAGE_METRICS[Resource.CPU], **who)
 
 
 async def test_a_node_that_is_scraped_is_known_as_one_that_reports(reading: Reading) -> None:

@@ -12,15 +12,15 @@ from agent.exposition.catalogue import (
 from collector.history.prometheus.schema import (
     ALERT,
     BUILD_INFO,
-    CONTAINER_LEVELS,
+    CONTAINER_FIELDS,
     COUNTED_UNTIL,
     GAP,
     INFO,
-    LEVEL_OF,
-    NODE_LEVELS,
+    NODE_FIELDS,
     SAMPLED_AT,
-    info,
-    who,
+    USAGE_METRICS,
+    identity_labels,
+    info_labels,
 )
 from tests.collector.builders import container, state
 from wire.resources import RESOURCES
@@ -36,27 +36,27 @@ CATALOGUE = {
 
 
 def test_every_level_is_in_the_agents_catalogue_with_the_same_labels() -> None:
-    for level in NODE_LEVELS:
+    for level in NODE_FIELDS:
         assert CATALOGUE[level.metric] == {*level.labels, *(["source"] if level.source else [])}
-    for level in CONTAINER_LEVELS:
+    for level in CONTAINER_FIELDS:
         extra = {*level.labels, *(["source"] if level.source else [])}
-        assert CATALOGUE[level.metric] == {*who(container()), *extra}
+        assert CATALOGUE[level.metric] == {*identity_labels(container()), *extra}
 
 
 def test_what_says_who_is_there_is_in_the_catalogue_too() -> None:
     assert {SAMPLED_AT, BUILD_INFO, GAP, ALERT} <= CATALOGUE.keys()
     # A pod is known to the agent, but not told in a report.
-    assert CATALOGUE[INFO] - {"pod"} == set(info(container()))
+    assert CATALOGUE[INFO] - {"pod"} == set(info_labels(container()))
     assert COUNTED_UNTIL not in CATALOGUE, "what only pushed nodes have is how they are told apart"
 
 
 def test_every_resource_has_its_level() -> None:
     for resource in RESOURCES:
-        [level] = [level for level in CONTAINER_LEVELS if level.metric == LEVEL_OF[resource]]
+        [level] = [level for level in CONTAINER_FIELDS if level.metric == USAGE_METRICS[resource]]
         assert level.of(container()) == container().used.of(resource)
 
 
 def test_a_number_that_is_not_known_is_none() -> None:
-    levels = {level.metric: level for level in NODE_LEVELS}
+    levels = {level.metric: level for level in NODE_FIELDS}
     assert levels["wattpack_node_power_watts"].of(state()) == 50.0
     assert levels["wattpack_node_power_watts"].of(state(power=None)) is None

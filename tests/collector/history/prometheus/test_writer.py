@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from collector.history.prometheus.client import Instant, Range
 from collector.history.prometheus.reader import STORE_GAP, parse_nodes, parse_states, parse_usage
-from collector.history.prometheus.schema import COUNTED_UNTIL, INFO, SAMPLED, SAMPLED_AT
-from collector.history.prometheus.writer import MOST_SAMPLES, REPEAT_SECONDS, SampleWriter, believed, spread
+from collector.history.prometheus.schema import COUNTED_UNTIL, INFO, SAMPLED_AT, SAMPLED_METRICS
+from collector.history.prometheus.writer import (
+    MAX_SAMPLES,
+    REPEAT_SECONDS,
+    SampleWriter,
+    expand_samples,
+    report_time,
+)
 from tests.collector.builders import HEARTBEAT, START, container, report, said, state
 from tests.collector.history.prometheus.decoding import Written, decode
 from wire.messages import Alert, ContainerUsage, PowerSource, Report
@@ -141,7 +147,7 @@ def test_alerts_are_told_while_they_last() -> None:
 
 @pytest.mark.parametrize("at", [START + 3600, START - 49 * 3600, 0.0, 1e300])
 def test_a_time_that_cannot_be_is_replaced_by_that_of_receipt(at: float) -> None:
-    assert believed(at, START) == START
+    assert report_time(at, START) == START
     assert all(
         sample[0] == START * 1000
         for each in decode(SampleWriter().write(said(at=at), START))
@@ -156,7 +162,7 @@ def test_histograms_come_back_from_the_store_as_they_were(cpu: Sketch, disk: Ske
     ranges = [
         Range(dict(each.labels), [(at / 1000, repr(value)) for at, value in each.samples])
         for each in series
-        if each.name in SAMPLED.values()
+        if each.name in SAMPLED_METRICS.values()
     ]
     spans = {"alpha": (START - 3600, START)}
     read = parse_usage(ranges, "instance", spans)
@@ -169,7 +175,7 @@ def test_samples_stand_as_far_apart_as_they_were_taken() -> None:
     sketch = Sketch({10: 2}, zeros=1)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=sketch),))
     series = written(SampleWriter(), said(containers=(container("web"),), heartbeat=heartbeat))
-    [sampled] = [each for each in series if each.name == SAMPLED[Resource.CPU]]
+    [sampled] = [each for each in series if each.name == SAMPLED_METRICS[Resource.CPU]]
     assert [at for at, _ in sampled.samples] == [round((START + after) * 1000) for after in (-6, -3, 0)]
     assert ("name", "web") in sampled.labels
 
@@ -177,9 +183,9 @@ def test_samples_stand_as_far_apart_as_they_were_taken() -> None:
 @given(st.lists(sketches, min_size=1, max_size=40), st.sampled_from([0.5, 0.9, 0.99]))
 def test_too_many_samples_are_thinned_evenly(many: list[Sketch], q: float) -> None:
     sketch = merged([Sketch({index: 100 * count for index, count in each.bins.items()}) for each in many])
-    values = spread(sketch)
-    assert len(values) == min(sketch.count, MOST_SAMPLES)
-    if len(values) == MOST_SAMPLES:
+    values = expand_samples(sketch)
+    assert len(values) == min(sketch.count, MAX_SAMPLES)
+    if len(values) == MAX_SAMPLES:
         low, high = sketch.quantile(q - 0.001), sketch.quantile(q + 0.001)
         assert low is not None
         assert high is not None
@@ -188,5 +194,5 @@ def test_too_many_samples_are_thinned_evenly(many: list[Sketch], q: float) -> No
 
 
 def test_no_count_of_a_stranger_is_too_high() -> None:
-    assert spread(Sketch({0: 2**63 - 1, 1: 2**63 - 1}, 2**63 - 1)).size == MOST_SAMPLES
-    assert spread(Sketch()).size == 0
+    assert expand_samples(Sketch({0: 2**63 - 1, 1: 2**63 - 1}, 2**63 - 1)).size == MAX_SAMPLES
+    assert expand_samples(Sketch()).size == 0

@@ -15,7 +15,7 @@ from collector.history.interface import Account, GroupBy
 from collector.history.sqlite.connection import open_for_writing
 from collector.history.sqlite.energy import EnergyReader, parts
 from collector.history.sqlite.history import open_sqlite
-from collector.history.sqlite.rollup_store import Condenser, Rollups
+from collector.history.sqlite.rollup_store import RollupReader, RollupWriter
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from tests.collector.builders import START, container, report, said, state
@@ -46,7 +46,7 @@ class Book:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._writer = SqliteWriter(connection, retention_seconds=6 * HOUR)
-        self._condenser, self._rollups = Condenser(connection), Rollups(connection, self._writer)
+        self._condenser, self._rollups = RollupReader(connection), RollupWriter(connection, self._writer)
         self._accountant = EnergyReader(connection)
 
     def take(self, *reports: Report) -> None:

@@ -7,44 +7,44 @@ from hypothesis import strategies as st
 from collector.history.sqlite.rollups import (
     COARSE_SECONDS,
     FINE_SECONDS,
-    ContainerWord,
-    Gains,
-    Word,
+    ContainerReading,
+    NodeReading,
+    RollupRows,
     roll_up,
 )
-from collector.history.sqlite.timeline import Observation
+from collector.history.sqlite.timeline import Sample
 
 BEGIN = 1_800_000_000.0
 """The beginning of an hour."""
 USED = (0.5, 1e6, 0.0, None, 3.0)
 
 
-def seen(container_id: int, at: float, joules_total: float | None) -> ContainerWord:
-    return ContainerWord(container_id, Observation(at, 30.0, USED), joules_total)
+def seen(container_id: int, at: float, joules_total: float | None) -> ContainerReading:
+    return ContainerReading(container_id, Sample(at, 30.0, USED), joules_total)
 
 
-def ended(container_id: int, joules_total: float) -> ContainerWord:
-    return ContainerWord(container_id, None, joules_total)
+def ended(container_id: int, joules_total: float) -> ContainerReading:
+    return ContainerReading(container_id, None, joules_total)
 
 
 def word(
     at: float,
     joules_total: float | None,
-    *containers: ContainerWord,
+    *containers: ContainerReading,
     is_heartbeat: bool = True,
     idle_watts: float = 10.0,
-) -> Word:
-    return Word(at, is_heartbeat, Observation(at, 30.0, USED), joules_total, idle_watts, containers)
+) -> NodeReading:
+    return NodeReading(at, is_heartbeat, Sample(at, 30.0, USED), joules_total, idle_watts, containers)
 
 
-def of_node(gains: Gains, step: int) -> tuple[float, float, float]:
+def of_node(gains: RollupRows, step: int) -> tuple[float, float, float]:
     """Joules of the node, idle, and of containers."""
     rows = [row for row in gains.nodes if row[0] == step]
     joules, idle, containers = (sum(row[place] or 0.0 for row in rows) for place in (-3, -2, -1))
     return joules, idle, containers
 
 
-def of_containers(gains: Gains, step: int) -> dict[int, float]:
+def of_containers(gains: RollupRows, step: int) -> dict[int, float]:
     sums: defaultdict[int, float] = defaultdict(float)
     for container_id, row in gains.containers:
         if row[0] == step:
@@ -94,7 +94,7 @@ def test_a_node_that_does_not_count_still_has_what_its_containers_drew() -> None
 
 
 @st.composite
-def speeches(draw: st.DrawFn) -> list[Word]:
+def speeches(draw: st.DrawFn) -> list[NodeReading]:
     """What a node says that counts all its energy, with restarts of its counters now and then."""
     at, node, counters = BEGIN + draw(st.floats(0, 3600)), 1000.0, {1: 0.0, 2: 5.0}
     words = [word(at, node, *(seen(each, at, joules) for each, joules in counters.items()))]
@@ -116,7 +116,7 @@ def speeches(draw: st.DrawFn) -> list[Word]:
 
 
 @given(speeches())
-def test_in_every_slot_idle_system_and_containers_are_the_node(words: list[Word]) -> None:
+def test_in_every_slot_idle_system_and_containers_are_the_node(words: list[NodeReading]) -> None:
     gains = roll_up(words, {})
     containers: defaultdict[tuple[float | None, float | None], float] = defaultdict(float)
     for _, row in gains.containers:
@@ -130,7 +130,7 @@ def test_in_every_slot_idle_system_and_containers_are_the_node(words: list[Word]
 
 
 @given(speeches(), st.data())
-def test_rolling_up_bit_by_bit_is_rolling_up_at_once(words: list[Word], data: st.DataObject) -> None:
+def test_rolling_up_bit_by_bit_is_rolling_up_at_once(words: list[NodeReading], data: st.DataObject) -> None:
     heartbeats = [place for place, each in enumerate(words) if each.is_heartbeat]
     cut = data.draw(st.sampled_from(heartbeats))
     bits = [roll_up(words[: cut + 1], {}), roll_up(words[cut:], {})]

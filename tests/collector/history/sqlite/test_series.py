@@ -9,7 +9,7 @@ from collector import config
 from collector.history.interface import SubjectKind
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.series import MOST_POINTS, level_for, step_for
+from collector.history.sqlite.series import MAX_POINTS, resolution_for, step_for
 from tests.collector.builders import START, container, report, said
 from wire.messages import ContainerState, Report
 from wire.resources import Quantities
@@ -100,18 +100,18 @@ def test_points_are_never_too_many_nor_finer_than_asked_for(step: float, seconds
     chosen = step_for(step, BEGIN, BEGIN + seconds, level)
     assert chosen >= step
     slots = math.ceil((BEGIN + seconds) / chosen) - int(BEGIN // chosen)
-    assert slots <= MOST_POINTS + 1
+    assert slots <= MAX_POINTS + 1
     if level:
         assert chosen % level == 0
 
 
 def test_the_finest_samples_that_go_back_far_enough_are_taken() -> None:
     oldest_at = {0: 1000.0 * HOUR, FINE_SECONDS: 900.0 * HOUR, COARSE_SECONDS: 100.0 * HOUR}
-    assert level_for(10.0, 1000.5 * HOUR, oldest_at) == 0
-    assert level_for(10.0, 950.0 * HOUR, oldest_at) == FINE_SECONDS
-    assert level_for(10.0, 200.0 * HOUR, oldest_at) == COARSE_SECONDS
-    assert level_for(600.0, 1000.5 * HOUR, oldest_at) == FINE_SECONDS
-    assert level_for(2 * HOUR, 1000.5 * HOUR, oldest_at) == COARSE_SECONDS
+    assert resolution_for(10.0, 1000.5 * HOUR, oldest_at) == 0
+    assert resolution_for(10.0, 950.0 * HOUR, oldest_at) == FINE_SECONDS
+    assert resolution_for(10.0, 200.0 * HOUR, oldest_at) == COARSE_SECONDS
+    assert resolution_for(600.0, 1000.5 * HOUR, oldest_at) == FINE_SECONDS
+    assert resolution_for(2 * HOUR, 1000.5 * HOUR, oldest_at) == COARSE_SECONDS
     # Where nothing goes back further, nothing is gained by coarser steps.
-    assert level_for(10.0, 0.0, {0: 1000.0 * HOUR, FINE_SECONDS: 1000.0 * HOUR}) == 0
-    assert level_for(10.0, 0.0, {}) == 0
+    assert resolution_for(10.0, 0.0, {0: 1000.0 * HOUR, FINE_SECONDS: 1000.0 * HOUR}) == 0
+    assert resolution_for(10.0, 0.0, {}) == 0

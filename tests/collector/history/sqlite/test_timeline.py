@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.history.sqlite.timeline import (
-    Observation,
-    Stretch,
+    Interval,
+    Sample,
     Values,
-    believed_at,
     coarser,
-    growth,
-    in_slots,
+    counter_increase,
+    intervals,
     overlaps,
-    shares,
-    stretches,
+    report_time,
+    slot_shares,
+    sum_slots,
 )
 
 DAY = 86_400.0
@@ -29,56 +29,54 @@ def values(cpu_cores: float) -> Values:
 
 
 @st.composite
-def lookings(draw: st.DrawFn) -> list[Observation]:
+def lookings(draw: st.DrawFn) -> list[Sample]:
     """Looks in the order of time, some of which find nothing there."""
     at, looks = draw(times), []
     for _ in range(draw(st.integers(1, 8))):
         at += draw(lengths)
         there = draw(st.integers(0, 4)) > 0
-        looks.append(
-            Observation(at, draw(st.floats(0, 3_000)), values(draw(st.floats(0, 64))) if there else None)
-        )
+        looks.append(Sample(at, draw(st.floats(0, 3_000)), values(draw(st.floats(0, 64))) if there else None))
     return looks
 
 
 def test_what_was_told_holds_until_the_window_of_the_next_look() -> None:
     looks = [
-        Observation(100, 30, values(1)),
-        Observation(200, 40, values(3)),
-        Observation(250, 0, None),
-        Observation(300, 10, values(2)),
+        Sample(100, 30, values(1)),
+        Sample(200, 40, values(3)),
+        Sample(250, 0, None),
+        Sample(300, 10, values(2)),
     ]
-    assert list(stretches(looks, from_at=0)) == [
-        Stretch(70, 100, values(1)),
-        Stretch(100, 160, values(1)),
-        Stretch(160, 200, values(3)),
-        Stretch(200, 250, values(3)),
-        Stretch(290, 300, values(2)),
+    assert list(intervals(looks, from_at=0)) == [
+        Interval(70, 100, values(1)),
+        Interval(100, 160, values(1)),
+        Interval(160, 200, values(3)),
+        Interval(200, 250, values(3)),
+        Interval(290, 300, values(2)),
     ]
 
 
 def test_nothing_is_told_of_the_time_before_the_beginning() -> None:
-    assert list(stretches([Observation(100, 30, values(1))], from_at=100)) == []
-    assert list(stretches([Observation(100, 30, values(1))], from_at=90)) == [Stretch(90, 100, values(1))]
+    assert list(intervals([Sample(100, 30, values(1))], from_at=100)) == []
+    assert list(intervals([Sample(100, 30, values(1))], from_at=90)) == [Interval(90, 100, values(1))]
 
 
 def test_a_clock_that_went_back_weighs_nothing() -> None:
-    looks = [Observation(100, 0, values(1)), Observation(50, 0, values(2)), Observation(60, 0, values(3))]
-    assert list(stretches(looks, from_at=0)) == [Stretch(50, 60, values(2))]
+    looks = [Sample(100, 0, values(1)), Sample(50, 0, values(2)), Sample(60, 0, values(3))]
+    assert list(intervals(looks, from_at=0)) == [Interval(50, 60, values(2))]
 
 
 @given(lookings())
-def test_stretches_follow_each_other_without_overlap(looks: list[Observation]) -> None:
-    known = list(stretches(looks, from_at=0))
+def test_stretches_follow_each_other_without_overlap(looks: list[Sample]) -> None:
+    known = list(intervals(looks, from_at=0))
     for before, after in pairwise(known):
         assert before.ends_at <= after.begins_at
     assert all(stretch.begins_at < stretch.ends_at for stretch in known)
 
 
 @given(lookings(), st.sampled_from([7.0, 60.0, 300.0]))
-def test_slots_hold_exactly_what_the_stretches_do(looks: list[Observation], step_seconds: float) -> None:
-    known = list(stretches(looks, from_at=0))
-    slots = in_slots(known, step_seconds)
+def test_slots_hold_exactly_what_the_stretches_do(looks: list[Sample], step_seconds: float) -> None:
+    known = list(intervals(looks, from_at=0))
+    slots = sum_slots(known, step_seconds)
     assert math.isclose(
         sum(sums.seconds for sums in slots.values()),
         sum(each.ends_at - each.begins_at for each in known),
@@ -94,9 +92,9 @@ def test_slots_hold_exactly_what_the_stretches_do(looks: list[Observation], step
 
 
 @given(lookings())
-def test_coarser_slots_are_those_that_would_have_been_made(looks: list[Observation]) -> None:
-    known = list(stretches(looks, from_at=0))
-    made, directly = coarser(in_slots(known, 300), 12), in_slots(known, 3600)
+def test_coarser_slots_are_those_that_would_have_been_made(looks: list[Sample]) -> None:
+    known = list(intervals(looks, from_at=0))
+    made, directly = coarser(sum_slots(known, 300), 12), sum_slots(known, 3600)
     assert made.keys() == directly.keys()
     for slot, sums in made.items():
         assert sums.seconds == pytest.approx(directly[slot].seconds)
@@ -113,18 +111,18 @@ def test_overlaps_cover_the_time_and_nothing_else(begins_at: float, seconds: flo
 
 @given(times, st.floats(0, 5_000))
 def test_shares_are_one_whole_also_of_what_took_no_time(begins_at: float, seconds: float) -> None:
-    assert sum(shares(begins_at, begins_at + seconds, 300).values()) == pytest.approx(1.0)
+    assert sum(slot_shares(begins_at, begins_at + seconds, 300).values()) == pytest.approx(1.0)
 
 
 def test_a_counter_that_went_back_had_begun_at_zero_again() -> None:
-    assert growth([10.0, 30.0], begun=4.0) == 26.0
-    assert growth([10.0, 3.0, 5.0], begun=4.0) == 6.0 + 3.0 + 2.0
-    assert growth([], begun=4.0) == 0.0
+    assert counter_increase([10.0, 30.0], begun=4.0) == 26.0
+    assert counter_increase([10.0, 3.0, 5.0], begun=4.0) == 6.0 + 3.0 + 2.0
+    assert counter_increase([], begun=4.0) == 0.0
 
 
 def test_a_spool_is_believed_and_a_clock_far_off_is_not() -> None:
     now = 1_800_000_000.0
-    assert believed_at(now - 3 * DAY, now) == now - 3 * DAY
-    assert believed_at(now + 30, now) == now + 30
-    assert believed_at(now + 3600, now) == now
-    assert believed_at(0.0, now) == now
+    assert report_time(now - 3 * DAY, now) == now - 3 * DAY
+    assert report_time(now + 30, now) == now + 30
+    assert report_time(now + 3600, now) == now
+    assert report_time(0.0, now) == now
