@@ -1,4 +1,4 @@
-"""The history that the settings ask for."""
+"""Open the history that the settings name."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from collector.history.sqlite.history import open_sqlite
 async def open_history(
     config: CollectorConfig, troubles: Outages, clock: Callable[[], float]
 ) -> AsyncIterator[History]:
-    """Open the history; raises `UserError` when it cannot be had."""
+    """Open the history while the block runs; raises `UserError` if it cannot be opened."""
     if config.history.store == "prometheus":
         async with open_prometheus(config, troubles, clock) as history:
             yield history

@@ -1,4 +1,4 @@
-"""What a history is: the only thing that the rest of the collector knows of it."""
+"""The interface of a history: all that the rest of the collector uses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,34 +14,33 @@ from wire.resources import Quantities
 
 
 class HistoryUnavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
-    """The history cannot be written or read now; the message says why, for a person."""
+    """The history cannot be written or read now; the message gives the reason, for a person."""
 
 
 class Mean(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used on average over a window; null where it is not known.
+    """Mean usage over a window, weighted by time; null if unknown.
 
-    A sample tells of the time that it was taken over, and holds until the time that the next one tells
-    of: nodes say only what moved. The values are weighted by the time for which they held.
+    Nodes report only what changed: a value applies until the next sample replaces it.
     """
 
     samples: int
-    """How many there are, with the one from before the window that held at its start."""
+    """Number of samples, including the one from before the window that applied at its start."""
     seconds: float
-    """How much of the window they tell of."""
+    """Seconds of the window that the samples cover."""
     cpu_cores: float | None
-    """Of a container, between two samples: from the difference of its CPU counter."""
+    """For a container, computed from its CPU counter where there are two samples."""
     memory_bytes: int | None
     watts: float | None
-    """Between two samples: from the difference of the energy counter."""
+    """Computed from the energy counter where there are two samples."""
 
 
 ContainerKey = tuple[str, str]
-"""A node's name and a container's id on it."""
+"""Name of a node, and id of a container on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowEnd:
-    """A node's last word, by its own clock: where a window ends."""
+    """The time of a node's last report, by its own clock: the end of a window."""
 
     node: str
     boot: str
@@ -50,41 +49,41 @@ class WindowEnd:
 
 @dataclass(frozen=True, slots=True)
 class OutboxStatus:
-    """What a store elsewhere has not taken."""
+    """What is still to be sent to the store."""
 
     reports: int
     size_bytes: int
     dropped_reports: int
-    """Given up since the start: no more room, or refused for good."""
+    """Dropped since the start: the outbox was full, or the store rejected them."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryStats:
-    """How much a history holds."""
+    """Size of a history."""
 
     reports: int
     size_bytes: int
     outbox: OutboxStatus | None = None
-    """None where there is no store elsewhere."""
+    """None without a store."""
     dropped_for_size: int = 0
-    """Rows of samples that went before their time, since the start, so that the size stays in its bound."""
+    """Rows deleted since the start, before their retention was over, to stay below the maximum size."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReport:
-    """A report, and when it came in by the collector's clock."""
+    """A report, and when it was received by the collector's clock."""
 
     report: Report
     received_at: float
 
 
 EventPosition = tuple[float, int, int]
-"""Where an event stands among all: by its time, then in the order in which events came in."""
+"""Position of an event among all: by time, then by order of receipt."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event, and the node that told of it."""
+    """An event, and the node that reported it."""
 
     node: str
     event: Event
@@ -93,7 +92,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """What a node's containers used in a slot, by their ids: the sum of many words."""
+    """The usage of a node's containers in one slot, by container id: many heartbeats merged."""
 
     node: str
     slot: int
@@ -102,7 +101,7 @@ class UsageTotal:
 
 @dataclass(frozen=True, slots=True)
 class UsageKey:
-    """The heartbeat that told of some usage, and the slot which that belongs to."""
+    """The heartbeat that reported some usage, and the slot that the usage belongs to."""
 
     node: str
     boot: str
@@ -112,21 +111,21 @@ class UsageKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """All that a collector needs in order to be as wise as before it was stopped."""
+    """All that a collector needs to continue after a restart."""
 
     reports: Sequence[ReceivedReport]
-    """Per run of an agent those since its last heartbeat, in the order in which they came in.
+    """Per boot of an agent those since its last heartbeat, in order of receipt.
 
-    Without the events, alerts and usage that they bore.
+    Without their events, alerts and usage.
     """
     alerts: Sequence[ReportedAlert]
     usage: Sequence[UsageTotal]
     pending_usage: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]]
-    """What was said since, and is not in the sums."""
+    """Usage that is not in the totals yet."""
 
 
 class SubjectKind(StrEnum):
-    """Whose history can be asked for."""
+    """What a series can be about."""
 
     NODE = "node"
     CONTAINER = "container"
@@ -134,14 +133,14 @@ class SubjectKind(StrEnum):
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used in one step of a series; null where it is not known.
+    """Usage in one step of a series; null if unknown.
 
-    Means are weighted by time; `most` is the highest that any sample of the step said. Of a service, both
-    are the sums of its containers'.
+    Means are weighted by time; maxima are the highest sample of the step. For a service, both are sums over
+    its containers.
     """
 
     at: float
-    """Unix time at which the step begins."""
+    """Start of the step, as Unix time."""
     mean: Quantities
     max: Quantities
     mean_watts: float | None
@@ -149,15 +148,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A history in steps of equal length; those of which nothing is known are left out."""
+    """A time series with steps of equal length. Steps without data are omitted."""
 
     step_seconds: float
-    """At least what was asked for: old samples are kept in coarser steps, and points are bounded."""
+    """At least the requested step: older data is coarser, and the number of points is limited."""
     points: tuple[Point, ...]
 
 
 class GroupBy(StrEnum):
-    """What energy is added up by."""
+    """How energy is grouped."""
 
     NODE = "node"
     CONTAINER = "container"
@@ -167,77 +166,78 @@ class GroupBy(StrEnum):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """The energy of one node, container, service, label's value or day (UTC) in a period."""
+    """Energy used in a period by one node, container, service or label value, or on one day (UTC)."""
 
     key: str | None
-    """The node's name, the container's id, the service, the label's value, or the day as YYYY-MM-DD.
+    """Node name, container id, service, label value, or day as YYYY-MM-DD.
 
-    Null stands for the containers without a service, or without this label.
+    Null for the containers that have no service, or not this label.
     """
     joules: float
-    """All of it. Of containers: what they added, idle power apart."""
+    """Total energy. For containers and their groups, without the idle power of nodes."""
     idle_joules: float | None = None
-    """Of nodes and days: drawn whether or not anything ran."""
+    """Nodes and days only: energy of idle nodes, which they use whether or not anything runs."""
     system_joules: float | None = None
-    """Of nodes and days: neither idle nor any container's. Idle, system and containers are the whole."""
+    """Nodes and days only: the rest. Idle + system + containers is the total."""
     containers_joules: float | None = None
     node: str | None = None
-    """Of a container: where it ran."""
+    """Containers only: the node it ran on."""
     name: str | None = None
     service: str | None = None
 
 
 class History(Protocol):
-    """Remembers reports. Every method that can fail raises `HistoryUnavailable`."""
+    """Stores reports. Every method that can fail raises `HistoryUnavailable`."""
 
     async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
-        """Keep reports for good before returning; says of each whether it was new.
+        """Store reports durably before returning; returns for each whether it was new.
 
-        A report whose key `(node, boot, sequence)` is already there changes nothing.
+        A report whose key `(node, boot, sequence)` is already stored changes nothing.
         """
 
-    async def store_usage(self, words: Sequence[UsageKey], sums: Sequence[UsageTotal]) -> None:
-        """Keep sums of usage in place of the words that are in them by now."""
+    async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
+        """Store usage totals, in place of the pending usage that is merged into them."""
 
     async def load_state(self) -> StoredState:
-        """What a collector that starts should know."""
+        """What a starting collector restores."""
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
-        """Per node, over the window that ends where it stands."""
+        """Per node, over the window that ends with its last report."""
 
     async def container_means(
         self, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> Mapping[ContainerKey, Mean]:
-        """Per container of these nodes, over the window that ends where its node stands."""
+        """Per container of these nodes, over the window that ends with the last report of its node."""
 
     async def events(
         self, limit: int, node: str | None = None, before: EventPosition | None = None
     ) -> Sequence[StoredEvent]:
-        """The latest events, of one node or of all, the latest first; or the latest before a place."""
+        """The latest events of one node or of all, latest first; optionally only those before a position."""
 
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
-        """One node's, container's (by its id) or service's history in `[start, end)`, in bounded steps."""
+        """The series of a node, container (by id) or service in `[start, end)`, of limited length."""
 
     async def energy(
         self, start: float, end: float, by: GroupBy, label: str | None = None
     ) -> Sequence[Account]:
-        """What was drawn in `[start, end)`, the most first, or by day; `label` is the key to group by.
+        """The energy used in `[start, end)`, highest first, or by day; `label` is the label to group by.
 
-        Nodes count for as far as their last heartbeat tells.
+        Includes each node up to its last heartbeat.
         """
 
-    async def put_values(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
-        """Keep what was understood, by key, for the next run; None forgets a key."""
+    async def put_values(self, kind: str, values: Mapping[str, bytes | None]) -> None:
+        """Store values by key, for the next run; None deletes a key."""
 
     async def get_values(self, kind: str) -> Mapping[str, bytes]:
-        """All that was remembered of a kind."""
+        """All stored values of a kind, by key."""
 
     async def apply_retention(self, now: float) -> None:
-        """Drop what is older than the retention."""
+        """Update the rollups, and delete what is older than the retention."""
 
     async def check(self) -> None:
-        """Write something, to see whether reports could be kept now."""
+        """Check that reports can be stored now."""
 
-    def stats(self) -> HistoryStats: ...
+    def stats(self) -> HistoryStats:
+        """Number of reports, and size."""

@@ -120,8 +120,8 @@ async def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) 
     assert "is a folder" in await refused(settings(tmp_path))
 
     (tmp_path / "file").touch()
-    assert "cannot keep the history" in await refused(settings(tmp_path / "file" / "history.db"))
-    assert "cannot keep the history" in await refused(settings("/proc/none/history.db"))
+    assert "cannot store the history" in await refused(settings(tmp_path / "file" / "history.db"))
+    assert "cannot store the history" in await refused(settings("/proc/none/history.db"))
 
     (tmp_path / "letter.db").write_text("Dear reader, this is not a database." * 100)
     assert "it is not a database" in await refused(settings(tmp_path / "letter.db"))

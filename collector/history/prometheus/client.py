@@ -1,4 +1,4 @@
-"""HTTP to a Prometheus-compatible store: samples in, answers to PromQL out."""
+"""HTTP client of a Prometheus-compatible store: remote write and PromQL queries."""
 
 import asyncio
 import os
@@ -25,8 +25,8 @@ _PERMANENT_FAILURES = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNPROCESSABLE_ENTITY,
 }
-"""Answers after which the same request would fare no better. A wrong password or address is not among them:
-someone will put it right, and what waits must still be there then."""
+"""Answers after which a retry of the same request is useless. A wrong password or address is not among them:
+once it is corrected, the waiting samples must still be there."""
 
 Value = tuple[float, str]
 """A time, and a number as text, since JSON has no NaN."""
@@ -40,7 +40,7 @@ class Instant(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A series with its values over a time."""
+    """A series with its values over a period."""
 
     metric: dict[str, str]
     values: list[Value]
@@ -63,61 +63,66 @@ _ranges = msgspec.json.Decoder(_Answer[Range])
 
 
 class StoreRejected(Exception):  # noqa: N818 - an answer, not a bug
-    """The store will never take this request; the message says why, for a person."""
+    """The store will never accept this request; the message gives the reason, for a person."""
 
 
 class Client:
-    """A store, as it is spoken to; made by `connect`."""
+    """A connection to a store; created by `connect`."""
 
     def __init__(self, settings: EndpointConfig, session: aiohttp.ClientSession) -> None:
         self._settings = settings
         self._session = session
         self.url = settings.url.rstrip("/")
 
-    async def write(self, packed: bytes, url: str = "") -> None:
+    async def write(self, request: bytes, url: str = "") -> None:
         """Send a remote write request; raises `HistoryUnavailable`, or `StoreRejected` for good."""
         headers = {
             hdrs.CONTENT_TYPE: "application/x-protobuf",
             hdrs.CONTENT_ENCODING: "snappy",
             "X-Prometheus-Remote-Write-Version": "0.1.0",
         }
-        status, said = await self._post(url or f"{self.url}/api/v1/write", packed, headers)
+        status, body = await self._post(url or f"{self.url}/api/v1/write", request, headers)
         if status in _PERMANENT_FAILURES:
-            raise StoreRejected(_excerpt(status, said))
+            raise StoreRejected(_excerpt(status, body))
         if status // 100 != 2:  # noqa: PLR2004 - any of the 2xx
-            raise HistoryUnavailable(_excerpt(status, said))
+            raise HistoryUnavailable(_excerpt(status, body))
 
     async def query(self, promql: str, at: float) -> list[Instant]:
-        """Every series that an expression gives at one time."""
-        answer = await self._ask("query", {"query": promql, "time": f"{at:.3f}"})
-        return (await self._parsed(_instants, answer)).data.result
+        """The result of an expression at one time."""
+        answer = await self._query("query", {"query": promql, "time": f"{at:.3f}"})
+        return (await self._decode(_instants, answer)).data.result
 
     async def query_raw(self, selector: str, at: float, seconds: float) -> list[Range]:
-        """Every sample of the series selected, from `seconds` before a time until then."""
+        """Every sample of the selected series, from `seconds` before a time until then."""
         milliseconds = max(1, round(seconds * 1000))
-        asked = {"query": f"{selector}[{milliseconds}ms]", "time": f"{at:.3f}"}
-        return (await self._parsed(_ranges, await self._ask("query", asked))).data.result
+        parameters = {"query": f"{selector}[{milliseconds}ms]", "time": f"{at:.3f}"}
+        return (await self._decode(_ranges, await self._query("query", parameters))).data.result
 
     async def query_range(self, promql: str, start: float, end: float, step_seconds: float) -> list[Range]:
-        """What an expression gives from one time to another, both included, step by step."""
-        asked = {"query": promql, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step_seconds:g}"}
-        return (await self._parsed(_ranges, await self._ask("query_range", asked))).data.result
+        """The result of an expression from one time to another, both included, step by step."""
+        parameters = {
+            "query": promql,
+            "start": f"{start:.3f}",
+            "end": f"{end:.3f}",
+            "step": f"{step_seconds:g}",
+        }
+        return (await self._decode(_ranges, await self._query("query_range", parameters))).data.result
 
-    async def _ask(self, what: str, asked: dict[str, str]) -> bytes:
-        # For VictoriaMetrics, which otherwise holds back the last half minute; others do not mind.
-        form = aiohttp.FormData({**asked, "latency_offset": "1ms", "nocache": "1"})()
-        status, said = await self._post(f"{self.url}/api/v1/{what}", form)
+    async def _query(self, path: str, parameters: dict[str, str]) -> bytes:
+        # VictoriaMetrics otherwise withholds the last 30 s; other stores ignore this.
+        form = aiohttp.FormData({**parameters, "latency_offset": "1ms", "nocache": "1"})()
+        status, body = await self._post(f"{self.url}/api/v1/{path}", form)
         if status != HTTPStatus.OK:
-            raise HistoryUnavailable(_excerpt(status, said))
-        return said
+            raise HistoryUnavailable(_excerpt(status, body))
+        return body
 
-    async def _parsed(self, decoder: msgspec.json.Decoder[Result], body: bytes) -> Result:
+    async def _decode(self, decoder: msgspec.json.Decoder[Result], body: bytes) -> Result:
         try:
-            # Many megabytes may come, and others want to be answered meanwhile.
+            # An answer can have many megabytes; the event loop must not wait for it.
             return await asyncio.to_thread(decoder.decode, body)
         except msgspec.DecodeError as error:
             raise HistoryUnavailable(
-                f"it does not answer as Prometheus does ({error}): is the address right?"
+                f"its answer is not that of a Prometheus API ({error}): check its address"
             ) from error
 
     async def _post(
@@ -132,7 +137,7 @@ class Client:
 
 @asynccontextmanager
 async def connect(settings: EndpointConfig, key: str) -> AsyncIterator[Client]:
-    """A client while the block runs; `key` names the table of its settings, for complaints."""
+    """A client while the block runs; `key` is the name of its settings, for error messages."""
     connector = aiohttp.TCPConnector(ssl=_tls(settings, key), limit=4)
     headers = {hdrs.USER_AGENT: f"wattpack-collector/{__version__}", **_credentials(settings, key)}
     timeout = aiohttp.ClientTimeout(total=settings.timeout_seconds)
@@ -153,7 +158,7 @@ def _secret(path: str, key: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
         raise UserError(f"cannot read {path} ({str(why).lower()}): check {key}") from error
 
 
@@ -172,14 +177,14 @@ def _tls(settings: EndpointConfig, key: str) -> ssl.SSLContext | bool:
     return context
 
 
-def _excerpt(status: int, said: bytes) -> str:
-    return f"it answers {status} {said[:_MAX_EXCERPT].decode(errors='replace').strip()}".strip()
+def _excerpt(status: int, body: bytes) -> str:
+    return f"it answers {status} {body[:_MAX_EXCERPT].decode(errors='replace').strip()}".strip()
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
-        # asyncio puts the address where the reason should be; for a name that is not found it is the reason.
+        # asyncio puts the address in place of the reason, except if a name cannot be resolved.
         return (os.strerror(number) if number > 0 else error.os_error.strerror or str(error)).lower()
     if isinstance(error, TimeoutError):
         return "no answer in time"
@@ -187,13 +192,13 @@ def _reason(error: Exception) -> str:
 
 
 def regex_of(names: Sequence[str]) -> str:
-    """A regular expression, as PromQL writes it, that fits each of these names and nothing else."""
+    """A PromQL string with a regular expression that matches exactly these names."""
     escaped = ("".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in name) for name in names)
     return quoted("|".join(escaped))
 
 
 def quoted(text: str) -> str:
-    """A text as PromQL writes it."""
+    """A PromQL string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 

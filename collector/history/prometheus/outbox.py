@@ -1,7 +1,7 @@
-"""What the store has not taken yet, on disk and bounded: the oldest goes when there is no more room.
+"""A queue on disk of requests to the store; when it is full, the oldest are dropped.
 
-Synchronous, on one connection. A commit survives the death of the process; a power cut may take the last
-seconds, as one flush of the disk per report, that of the history, is enough: the history still has them.
+Synchronous, on one connection. A commit survives a crash of the process. A power failure can lose the last
+seconds in the store: to save a second flush per report, only the history itself is flushed.
 """
 
 import sqlite3
@@ -21,19 +21,19 @@ _IN_ORDER = "SELECT id, reports, body FROM outbox ORDER BY id"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One packed request that waits."""
+    """A compressed request in the queue."""
 
     id: int
     reports: int
-    """How many reports it tells of."""
+    """Number of reports in it."""
     body: bytes
 
 
 class Outbox:
-    """A queue of packed requests."""
+    """A queue of compressed requests."""
 
     def __init__(self, path: str, max_bytes: int) -> None:
-        """Open the file or make it; raises `UserError` when it cannot be had."""
+        """Open the file or create it; raises `UserError` if that fails."""
         self._max_bytes = max_bytes
         try:
             self._connection = sqlite3.connect(
@@ -46,7 +46,7 @@ class Outbox:
             row = self._connection.execute("SELECT count(*), total(length(body)), total(reports) FROM outbox")
         except sqlite3.Error as error:
             raise UserError(
-                f"cannot keep what waits for the store in {path} ({reason(error)}): "
+                f"cannot open the outbox {path} ({reason(error)}): "
                 "move it away, or choose another history.path"
             ) from error
         entries, stored_bytes, reports = row.fetchone()
@@ -57,55 +57,55 @@ class Outbox:
         return self._entries
 
     def put(self, body: bytes, reports: int) -> None:
-        """Keep one more, if need be in the place of the oldest."""
+        """Add a request; if the queue is full, drop the oldest."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            doomed = self._oldest(self.stored_bytes + len(body) - self._max_bytes)
-            self._delete(doomed)
+            dropped_entries = self._oldest(self.stored_bytes + len(body) - self._max_bytes)
+            self._delete(dropped_entries)
             self._connection.execute("INSERT INTO outbox (reports, body) VALUES (?, ?)", (reports, body))
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
-        self._count(doomed)
-        self.dropped_reports += sum(entry.reports for entry in doomed)
+        self._subtract(dropped_entries)
+        self.dropped_reports += sum(entry.reports for entry in dropped_entries)
         self._entries += 1
         self.stored_bytes += len(body)
         self.waiting_reports += reports
 
-    def first(self, at_most_bytes: int) -> list[Entry]:
-        """The oldest, as many as fit; one at least, if there is any."""
+    def first(self, max_bytes: int) -> list[Entry]:
+        """The oldest entries up to this size, at least one if there is any."""
         found: list[Entry] = []
         size = 0
         for row in self._connection.execute(_IN_ORDER):
             entry = Entry(*row)
             size += len(entry.body)
-            if found and size > at_most_bytes:
+            if found and size > max_bytes:
                 break
             found.append(entry)
         return found
 
     def remove(self, entries: Sequence[Entry], *, dropped: bool = False) -> None:
-        """Let go of entries: taken by the store, or dropped as it never will take them."""
-        # What was dropped meanwhile to make room is not counted twice.
-        there = [entry for entry in entries if self._delete([entry])]
-        self._count(there)
+        """Remove entries that the store has accepted, or, if `dropped`, will never accept."""
+        # Entries that `put` has dropped meanwhile are not counted twice.
+        removed = [entry for entry in entries if self._delete([entry])]
+        self._subtract(removed)
         if dropped:
-            self.dropped_reports += sum(entry.reports for entry in there)
+            self.dropped_reports += sum(entry.reports for entry in removed)
 
     def close(self) -> None:
         self._connection.close()
 
-    def _oldest(self, at_least_bytes: int) -> list[Entry]:
-        """The oldest, as few as together are so large."""
+    def _oldest(self, size_bytes: int) -> list[Entry]:
+        """The fewest of the oldest entries that together have this size."""
         found: list[Entry] = []
-        if at_least_bytes <= 0:
+        if size_bytes <= 0:
             return found
         for row in self._connection.execute(_IN_ORDER):
             found.append(Entry(*row))
-            at_least_bytes -= len(found[-1].body)
-            if at_least_bytes <= 0:
+            size_bytes -= len(found[-1].body)
+            if size_bytes <= 0:
                 break
         return found
 
@@ -113,7 +113,7 @@ class Outbox:
         ids = ((entry.id,) for entry in entries)
         return self._connection.executemany("DELETE FROM outbox WHERE id = ?", ids).rowcount
 
-    def _count(self, gone: Sequence[Entry]) -> None:
-        self._entries -= len(gone)
-        self.stored_bytes -= sum(len(entry.body) for entry in gone)
-        self.waiting_reports -= sum(entry.reports for entry in gone)
+    def _subtract(self, removed: Sequence[Entry]) -> None:
+        self._entries -= len(removed)
+        self.stored_bytes -= sum(len(entry.body) for entry in removed)
+        self.waiting_reports -= sum(entry.reports for entry in removed)

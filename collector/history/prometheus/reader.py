@@ -1,9 +1,9 @@
-"""Reports made of what a store answers: the way back, by the same table as the way in.
+"""Turn the answers of a store back into parts of reports, by the table in `schema`. Pure.
 
-Pure. What stands in a store may come from a scrape of an agent, or from a collector that the agent reports
-to; both look alike, but for one thing. A scrape gives one sample at a time, each in its place. A collector
-learns of all samples with the heartbeat, so it writes them late, under names of their own, and says up to
-when they are there. That is why `usage_query` asks for either.
+The series in a store come from scrapes of an agent, or from a collector that the agent reports to. They
+differ in one respect. A scrape adds one sample at a time. A collector gets all samples with the heartbeat, so
+it writes them later, as separate series (`SAMPLED_METRICS`), and `COUNTED_UNTIL` says how far they go.
+`usage_query` selects either.
 """
 
 import math
@@ -35,10 +35,10 @@ from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import FLOORS, Sketch
 
 PULLED: Final = "pulled"
-"""The boot of reports that were made here: a store does not tell one run of an agent from the next."""
+"""The boot of reports that were read from a store, which does not record restarts of agents."""
 STORE_GAP: Final = Gap(
     "events, labels, start times, power curve",
-    "this node is read from a store of time series, which does not hold them",
+    "this node is read from a time-series store, which does not have them",
 )
 
 _STATE_METRICS: Final = (
@@ -46,50 +46,50 @@ _STATE_METRICS: Final = (
     *metric_names(NODE_FIELDS),
     *metric_names(CONTAINER_FIELDS),
 )
-_NOTHING_TOLD: Final = NodeState(used=Quantities(), capacity=Quantities())
+_EMPTY_STATE: Final = NodeState(used=Quantities(), capacity=Quantities())
 _RESOURCE_OF: Final = {
     name: resource for names in (USAGE_METRICS, SAMPLED_METRICS) for resource, name in names.items()
 }
 
 Message = TypeVar("Message", NodeState, ContainerState)
-_Readings = dict[str, list[tuple[Labels, float]]]
-"""The series of one subject, by metric."""
+_SeriesByMetric = dict[str, list[tuple[Labels, float]]]
+"""The series of one node or container, by metric."""
 
 
 def is_pulled(report: Report) -> bool:
-    """Whether a report was made from what a store holds."""
+    """Whether a report was read from a store."""
     return report.boot == PULLED
 
 
 def nodes_query() -> str:
-    """The question for who is there, and when each was last heard of."""
+    """The query for all nodes and the times of their last samples."""
     return f"{{__name__=~{regex_of((SAMPLED_AT, COUNTED_UNTIL))}}}"
 
 
 def state_query(nodes: Sequence[str], node_label: str) -> str:
-    """The question for all that there is to know of some nodes."""
+    """The query for the current state of some nodes."""
     return f"{{__name__=~{regex_of(_STATE_METRICS)},{node_label}=~{regex_of(nodes)}}}"
 
 
 def usage_query(nodes: Sequence[str], node_label: str, *, sampled: bool) -> str:
-    """The series whose samples tell what the containers of some nodes used."""
+    """The selector of the usage of the containers of some nodes."""
     names = (SAMPLED_METRICS if sampled else USAGE_METRICS).values()
     return f"{{__name__=~{regex_of(tuple(names))},{node_label}=~{regex_of(nodes)}}}"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTimestamps:
-    """A node in the store."""
+    """The times of a node in the store."""
 
     sampled_at: float
-    """When it was last heard of, by its own clock."""
+    """Time of its last sample, by its own clock."""
     counted_until: float | None
-    """Up to when its samples are there, where it reports to a collector; None where it is scraped."""
+    """Time up to which all its samples are there, if it reports to a collector; None if it is scraped."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNodeState:
-    """What the store tells of a node now."""
+    """The current state of a node in the store."""
 
     state: NodeState
     containers: tuple[ContainerState, ...]
@@ -99,17 +99,17 @@ class StoredNodeState:
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """What the containers of a node used in a span of time."""
+    """The usage of a node's containers in a period."""
 
     usage: tuple[ContainerUsage, ...]
     samples: int
-    """How many there are of the container that has most."""
+    """Number of samples of the container that has most."""
     newest_at: float
-    """The time of the last of them."""
+    """Time of the last sample."""
 
 
 def parse_nodes(found: Iterable[Instant], node_label: str) -> dict[str, NodeTimestamps]:
-    """Who is there, from the answer to `nodes_query`."""
+    """The nodes in an answer to `nodes_query`."""
     times: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for each in found:
         node, metric, value = (
@@ -118,116 +118,116 @@ def parse_nodes(found: Iterable[Instant], node_label: str) -> dict[str, NodeTime
             float(each.value[1]),
         )
         if node and math.isfinite(value):
-            # Scraped by two, it is as fresh as the fresher one says.
+            # If two collectors scrape it, the later time counts.
             times[node][metric] = max(value, times[node].get(metric, value))
     return {
-        node: NodeTimestamps(known[SAMPLED_AT], known.get(COUNTED_UNTIL))
-        for node, known in times.items()
-        if SAMPLED_AT in known
+        node: NodeTimestamps(values[SAMPLED_AT], values.get(COUNTED_UNTIL))
+        for node, values in times.items()
+        if SAMPLED_AT in values
     }
 
 
 def parse_states(found: Iterable[Instant], node_label: str) -> dict[str, StoredNodeState]:
-    """What is told of each node, from the answer to `state_query`."""
-    about_node: defaultdict[str, _Readings] = defaultdict(lambda: defaultdict(list))
-    about_container: defaultdict[str, dict[str, _Readings]] = defaultdict(dict)
+    """The state of each node in an answer to `state_query`."""
+    node_series: defaultdict[str, _SeriesByMetric] = defaultdict(lambda: defaultdict(list))
+    container_series: defaultdict[str, dict[str, _SeriesByMetric]] = defaultdict(dict)
     for each in found:
         labels, value = each.metric, float(each.value[1])
         node, container = labels.get(node_label), labels.get("id")
         if node is None or not math.isfinite(value):
             continue
         if container is None:
-            readings = about_node[node]
+            series = node_series[node]
         else:
-            readings = about_container[node].setdefault(container, defaultdict(list))
-        readings[labels.get("__name__", "")].append((labels, value))
-    return {node: _told(readings, about_container[node]) for node, readings in about_node.items()}
+            series = container_series[node].setdefault(container, defaultdict(list))
+        series[labels.get("__name__", "")].append((labels, value))
+    return {node: _parse_state(series, container_series[node]) for node, series in node_series.items()}
 
 
-def _told(readings: _Readings, containers: Mapping[str, _Readings]) -> StoredNodeState:
-    gaps = [Gap(labels.get("what", ""), labels.get("why", "")) for labels, _ in readings.get(GAP, ())]
-    state = _made(NodeState, {"used": {}, "capacity": {}, **_fields(NODE_FIELDS, readings)})
+def _parse_state(series: _SeriesByMetric, containers: Mapping[str, _SeriesByMetric]) -> StoredNodeState:
+    gaps = [Gap(labels.get("what", ""), labels.get("why", "")) for labels, _ in series.get(GAP, ())]
+    state = _convert(NodeState, {"used": {}, "capacity": {}, **_values(NODE_FIELDS, series)})
     if state is None:
-        state = _NOTHING_TOLD
-        gaps.append(Gap("the node", "what the store says of it makes no sense"))
-    listed = {container: _container(container, known) for container, known in sorted(containers.items())}
+        state = _EMPTY_STATE
+        gaps.append(Gap("node", "its series in the store are invalid"))
+    parsed = {container: _parse_container(container, own) for container, own in sorted(containers.items())}
     gaps += (
-        Gap(f"container {container}", "what the store says of it makes no sense")
-        for container, made in listed.items()
-        if made is None and INFO in containers[container]
+        Gap(f"container {container}", "its series in the store are invalid")
+        for container, state_of in parsed.items()
+        if state_of is None and INFO in containers[container]
     )
     learned = tuple(
         resource
         for resource in (Resource.DISK, Resource.NETWORK)
-        for labels, _ in readings.get(f"wattpack_node_{resource}_capacity_bytes_per_second", ())
+        for labels, _ in series.get(f"wattpack_node_{resource}_capacity_bytes_per_second", ())
         if labels.get("source") == "learned"
     )
     return StoredNodeState(
         msgspec.structs.replace(state, learned_capacities=learned, gaps=(*gaps, STORE_GAP)),
-        tuple(made for made in listed.values() if made is not None),
+        tuple(each for each in parsed.values() if each is not None),
         next(
-            (labels["version"] for labels, _ in readings.get(BUILD_INFO, ()) if "version" in labels),
+            (labels["version"] for labels, _ in series.get(BUILD_INFO, ()) if "version" in labels),
             "unknown",
         ),
         {
             resource: value > 0
-            for labels, value in readings.get(ALERT, ())
+            for labels, value in series.get(ALERT, ())
             for resource in RESOURCES
             if labels.get("resource") == resource
         },
     )
 
 
-def _container(container: str, readings: _Readings) -> ContainerState | None:
-    """A container; None where the store does not say that it runs, or says what cannot be."""
-    known = [labels for labels, _ in readings.get(INFO, ())]
-    if not known:
+def _parse_container(container: str, series: _SeriesByMetric) -> ContainerState | None:
+    """A container; None if it does not run, or its series are invalid."""
+    infos = [labels for labels, _ in series.get(INFO, ())]
+    if not infos:
         return None
-    labels = known[-1]
+    labels = infos[-1]
     fields = {
         "id": container,
         "name": labels.get("name") or container[:12],
         "runtime": labels.get("runtime") or "unknown",
         "used": {},
-        **_fields(CONTAINER_FIELDS, readings),
+        **_values(CONTAINER_FIELDS, series),
     }
     fields |= {key: labels[key] for key in ("image", "service") if labels.get(key)}
-    return _made(ContainerState, fields)
+    return _convert(ContainerState, fields)
 
 
-def _fields(levels: Iterable[MetricField], readings: _Readings) -> dict[str, Any]:
-    """The fields of a message, nested as it is."""
-    fields: dict[str, Any] = {}
-    for level in levels:
-        for labels, value in readings.get(level.metric, ()):
-            if any(labels.get(key) != wanted for key, wanted in level.labels.items()):
+def _values(fields: Iterable[MetricField], series: _SeriesByMetric) -> dict[str, Any]:
+    """The values of a message, nested as it is."""
+    values: dict[str, Any] = {}
+    for each in fields:
+        for labels, value in series.get(each.metric, ()):
+            if any(labels.get(key) != wanted for key, wanted in each.labels.items()):
                 continue
-            *path, name = level.place
-            within = fields
+            *path, name = each.path
+            within = values
             for step in path:
                 within = within.setdefault(step, {})
-            within[name] = round(value) if level.is_count else value
-            if level.place == ("power", "watts"):
+            within[name] = round(value) if each.is_count else value
+            if each.path == ("power", "watts"):
                 within["source"] = labels.get("source")
-    return fields
+    return values
 
 
-def _made(kind: type[Message], fields: dict[str, Any]) -> Message | None:
+def _convert(kind: type[Message], fields: dict[str, Any]) -> Message | None:
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError:
         if "power" not in fields:
             return None
-    # Power is all or nothing; a scrape may have caught an agent between the two.
-    return _made(kind, {name: value for name, value in fields.items() if name != "power"})
+    # A scrape can miss a part of the power fields; then leave out power.
+    return _convert(kind, {name: value for name, value in fields.items() if name != "power"})
 
 
 def parse_usage(
     found: Iterable[Range], node_label: str, spans: Mapping[str, tuple[float, float]]
 ) -> dict[str, NodeUsage]:
-    """What the containers of each node used, of the samples after its span's start and up to its end."""
+    """The usage of the containers of each node, from the samples after the start of its span."""
     newest: defaultdict[str, float] = defaultdict(float)
-    most: defaultdict[str, int] = defaultdict(int)
+    count_of: defaultdict[str, int] = defaultdict(int)
     sketches: defaultdict[tuple[str, str], dict[Resource, Sketch]] = defaultdict(dict)
     for each in found:
         node, container = each.metric.get(node_label, ""), each.metric.get("id")
@@ -236,15 +236,15 @@ def parse_usage(
         resource = _RESOURCE_OF[each.metric["__name__"]]
         floor = FLOORS[RESOURCES.index(resource)]
         after, until = spans[node]
-        counted = [(at, float(value)) for at, value in each.values if after < at <= until]
-        counted = [(at, value) for at, value in counted if math.isfinite(value)]
-        if counted:
+        samples = [(at, float(value)) for at, value in each.values if after < at <= until]
+        samples = [(at, value) for at, value in samples if math.isfinite(value)]
+        if samples:
             sketch = sketches[node, container].setdefault(resource, Sketch())
-            for _, value in counted:
+            for _, value in samples:
                 sketch.add(value, floor)
-            newest[node] = max(newest[node], counted[-1][0])
-            most[node] = max(most[node], len(counted))
+            newest[node] = max(newest[node], samples[-1][0])
+            count_of[node] = max(count_of[node], len(samples))
     usage: defaultdict[str, list[ContainerUsage]] = defaultdict(list)
-    for (node, container), known in sketches.items():
-        usage[node].append(ContainerUsage(container, *(known.get(resource) for resource in RESOURCES)))
-    return {node: NodeUsage(tuple(each), most[node], newest[node]) for node, each in usage.items()}
+    for (node, container), by_resource in sketches.items():
+        usage[node].append(ContainerUsage(container, *(by_resource.get(resource) for resource in RESOURCES)))
+    return {node: NodeUsage(tuple(each), count_of[node], newest[node]) for node, each in usage.items()}

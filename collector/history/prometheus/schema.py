@@ -1,7 +1,7 @@
-"""Which field of a message is which series: one table, read in both directions.
+"""Which field of a message is which series: one table for both directions.
 
-Names and labels are those of the agents' own `/metric_names`, so that what was pushed and what was scraped look
-alike, and one dashboard shows both. A scrape adds `instance`; here it holds the node's name.
+Names and labels are those of the agents' own `/metrics`, so that pushed and scraped series look alike and one
+dashboard shows both. A scrape adds `instance`; here it is the name of the node.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ JOB: Final = {"job": "wattpack"}
 
 SAMPLED_AT: Final = "wattpack_agent_sample_timestamp_seconds"
 COUNTED_UNTIL: Final = "wattpack_agent_counted_until_seconds"
-"""Of nodes that push: the time of the last heartbeat, up to which `SAMPLED_METRICS` is complete."""
+"""For nodes that push: the time of the last heartbeat, up to which `SAMPLED_METRICS` are complete."""
 BUILD_INFO: Final = "wattpack_agent_build_info"
 GAP: Final = "wattpack_agent_gap"
 ALERT: Final = "wattpack_agent_alert"
@@ -28,32 +28,32 @@ USAGE_METRICS: Final = {
     Resource.DISK: "wattpack_container_disk_bytes_per_second",
     Resource.NETWORK: "wattpack_container_network_bytes_per_second",
 }
-"""What a container uses of each resource."""
+"""The usage of a container, by resource."""
 SAMPLED_SUFFIX: Final = "_sampled"
 SAMPLED_METRICS: Final = {resource: USAGE_METRICS[resource] + SAMPLED_SUFFIX for resource in RESOURCES}
-"""The same, sample by sample, as the agents' histograms tell it."""
+"""The same, with every sample in the agents' histograms."""
 
 Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class MetricField:
-    """One number of a message, and the series that it is."""
+    """A number in a message, and its series."""
 
     metric: str
-    place: tuple[str, ...]
-    """The fields that lead to it; where one of them is None, so is the number."""
+    path: tuple[str, ...]
+    """The fields that lead to it; if one of them is None, so is the number."""
     labels: Labels = field(default_factory=dict)
-    """Besides those that say who it is about."""
+    """Labels other than those of the node and container."""
     source: Callable[[Any], str] | None = None
-    """What the label `source` says, where there is one."""
+    """The value of the label `source`, if it has one."""
     is_count: bool = False
-    """A whole number, which comes back as one."""
+    """An integer."""
 
-    def of(self, message: object) -> float | None:
+    def value(self, message: object) -> float | None:
         """The number in a message."""
         part: Any = message
-        for name in self.place:
+        for name in self.path:
             if part is None:
                 return None
             part = getattr(part, name)
@@ -61,9 +61,9 @@ class MetricField:
 
 
 def _field(
-    metric: str, place: str, *, source: Callable[[Any], str] | None = None, is_count: bool = False
+    metric: str, path: str, *, source: Callable[[Any], str] | None = None, is_count: bool = False
 ) -> MetricField:
-    return MetricField(metric, tuple(place.split(".")), source=source, is_count=is_count)
+    return MetricField(metric, tuple(path.split(".")), source=source, is_count=is_count)
 
 
 def _pressure(metric: str) -> Iterator[MetricField]:
@@ -131,12 +131,12 @@ CONTAINER_FIELDS: Final = (
 
 
 def identity_labels(container: ContainerState) -> Labels:
-    """The labels that say which container a series is about."""
+    """The labels that identify a container."""
     return {"id": container.id, "name": container.name}
 
 
 def info_labels(container: ContainerState) -> Labels:
-    """The labels of `INFO`, by which a container is known at all."""
+    """The labels of `INFO`, the series that every container has."""
     return {
         **identity_labels(container),
         "runtime": container.runtime,
@@ -145,6 +145,6 @@ def info_labels(container: ContainerState) -> Labels:
     }
 
 
-def metric_names(levels: Iterable[MetricField]) -> list[str]:
-    """The names in a table, each once."""
-    return list(dict.fromkeys(level.metric for level in levels))
+def metric_names(fields: Iterable[MetricField]) -> list[str]:
+    """The metric names of fields, without duplicates."""
+    return list(dict.fromkeys(each.metric for each in fields))

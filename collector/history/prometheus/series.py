@@ -1,7 +1,7 @@
-"""What was before this collector's own file began, as the store tells it.
+"""Series from the store, for times before the SQLite file was created.
 
-A store counts every sample alike, where the file weighs each by the time for which it held. As all that holds
-is repeated every minute, steps of some minutes come out nearly the same.
+A store gives every sample the same weight; the file weights each by its duration. As the current values are
+repeated every minute, steps of a few minutes differ little.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from collector.history.prometheus.writer import REPEAT_SECONDS
 from collector.history.sqlite.series import MAX_POINTS
 from wire.resources import RESOURCES, Quantities, Resource
 
-_NODE_LEVEL_OF: Final = {
+_NODE_USAGE_METRICS: Final = {
     Resource.CPU: "wattpack_node_cpu_cores",
     Resource.MEMORY: "wattpack_node_memory_used_bytes",
     Resource.DISK: "wattpack_node_disk_bytes_per_second",
     Resource.NETWORK: "wattpack_node_network_bytes_per_second",
 }
-_MEAN, _MOST = "avg_over_time", "max_over_time"
+_MEAN, _MAX = "avg_over_time", "max_over_time"
 _WATTS: Final = "watts"
 
 
 class StoreSeries:
-    """Asks the store."""
+    """Reads series from the store."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -36,33 +36,33 @@ class StoreSeries:
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
-        """The history of one of them in `[start, end)`; raises `Unavailable`."""
+        """The series of one of them in `[start, end)`; raises `HistoryUnavailable`."""
         step = math.ceil(max(step_seconds, 2 * REPEAT_SECONDS, (end - start) / MAX_POINTS))
         names = _metrics(kind)
-        asked = [(key, over) for key in names for over in (_MEAN, _MOST)]
+        queries = [(key, over) for key in names for over in (_MEAN, _MAX)]
         answers = await asyncio.gather(
             *(
                 self._client.query_range(_promql(kind, name, names[key], over, step), start + step, end, step)
-                for key, over in asked
+                for key, over in queries
             )
         )
         steps: defaultdict[float, dict[tuple[str, str], float]] = defaultdict(dict)
-        for which, found in zip(asked, answers, strict=True):
+        for which, found in zip(queries, answers, strict=True):
             for each in found:
                 for at, value in each.values:
                     if math.isfinite(float(value)):
-                        # A step is asked for at its end, and told by its beginning.
+                        # A step is queried by its end, and labelled by its start.
                         steps[at - step][which] = float(value)
-        points = (_point(at, known) for at, known in sorted(steps.items()))
+        points = (_point(at, values) for at, values in sorted(steps.items()))
         return Series(step_seconds=float(step), points=tuple(points))
 
 
 def _metrics(kind: SubjectKind) -> dict[str, str]:
-    """What to ask for, by resource, and of watts."""
+    """The metrics to query, by resource, and for watts."""
     is_node = kind is SubjectKind.NODE
-    levels = _NODE_LEVEL_OF if is_node else USAGE_METRICS
+    metrics = _NODE_USAGE_METRICS if is_node else USAGE_METRICS
     watts = "wattpack_node_power_watts" if is_node else "wattpack_container_power_watts"
-    return {**{resource.value: metric for resource, metric in levels.items()}, _WATTS: watts}
+    return {**{resource.value: metric for resource, metric in metrics.items()}, _WATTS: watts}
 
 
 def _promql(kind: SubjectKind, name: str, metric: str, over: str, step: int) -> str:
@@ -72,19 +72,19 @@ def _promql(kind: SubjectKind, name: str, metric: str, over: str, step: int) -> 
         case SubjectKind.CONTAINER:
             return f"sum({over}({metric}{{id={quoted(name)}}}[{step}s]))"
         case SubjectKind.SERVICE:
-            # Only what a container is says whose it is.
+            # Only the info series has the label `service`.
             members = f"max by ({INSTANCE}, id) (last_over_time({INFO}{{service={quoted(name)}}}[{step}s]))"
             return f"sum(sum by ({INSTANCE}, id) ({over}({metric}[{step}s])) * on ({INSTANCE}, id) {members})"
 
 
-def _point(at: float, known: Mapping[tuple[str, str], float]) -> Point:
-    mean, most = ([known.get((resource.value, over)) for resource in RESOURCES] for over in (_MEAN, _MOST))
+def _point(at: float, values: Mapping[tuple[str, str], float]) -> Point:
+    mean, highest = ([values.get((resource.value, over)) for resource in RESOURCES] for over in (_MEAN, _MAX))
     return Point(
         at=at,
         mean=_quantities(mean),
-        max=_quantities(most),
-        mean_watts=known.get((_WATTS, _MEAN)),
-        max_watts=known.get((_WATTS, _MOST)),
+        max=_quantities(highest),
+        mean_watts=values.get((_WATTS, _MEAN)),
+        max_watts=values.get((_WATTS, _MAX)),
     )
 
 

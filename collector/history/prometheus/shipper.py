@@ -1,4 +1,4 @@
-"""The way from the outbox to the store: in order, in large requests, again and again until they are taken."""
+"""Send the outbox to the store: in order, in large requests, with retries until they are accepted."""
 
 import asyncio
 import random
@@ -11,20 +11,20 @@ from typing import Final, TypeVar
 from collector.common.outages import Dependency, Outages, log
 from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.client import Client, StoreRejected
-from collector.history.prometheus.encoding import pack, unpack
+from collector.history.prometheus.encoding import compress, decompress
 from collector.history.prometheus.outbox import Entry, Outbox
 from collector.history.sqlite.connection import reason
 
 Result = TypeVar("Result")
 
 _REQUEST_BYTES: Final = 1 << 20
-"""Of packed requests that are joined into one."""
-_PAUSE_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-_SPREAD: Final = 0.25
+"""Maximum total size of compressed requests that are joined into one."""
+_RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+_JITTER: Final = 0.25
 
 
 class Shipper:
-    """Takes what is put into the outbox to the store."""
+    """Sends the entries of the outbox to the store."""
 
     def __init__(
         self, outbox: Outbox, client: Client, write_url: str, disk: ThreadPoolExecutor, troubles: Outages
@@ -34,76 +34,74 @@ class Shipper:
         self._write_url = write_url
         self._disk = disk
         self._troubles = troubles
-        self._something = asyncio.Event()
+        self._added = asyncio.Event()
         self._failures = 0
-        self._at_most_bytes = _REQUEST_BYTES
-        self._refusing = False
+        self._max_bytes = _REQUEST_BYTES
+        self._is_rejecting = False
 
     def wake(self) -> None:
-        """There is something in the outbox."""
-        self._something.set()
+        """Signal a new entry in the outbox."""
+        self._added.set()
 
     async def run(self) -> None:
-        """Ship for ever."""
+        """Send forever."""
         while True:
-            self._something.clear()
-            if not await self.ship():
-                pause = _PAUSE_SECONDS[min(self._failures, len(_PAUSE_SECONDS)) - 1]
-                await asyncio.sleep(pause * random.uniform(1 - _SPREAD, 1 + _SPREAD))  # noqa: S311 - no secret
+            self._added.clear()
+            if not await self.send():
+                pause = _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS)) - 1]
+                await asyncio.sleep(pause * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
             elif not len(self._outbox):
-                await self._something.wait()
+                await self._added.wait()
 
-    async def ship(self) -> bool:
-        """Ship until nothing is left, or the store takes nothing; says which."""
+    async def send(self) -> bool:
+        """Send until the outbox is empty, or the store fails; returns False if it failed."""
         try:
-            while entries := await self._on_disk(partial(self._outbox.first, self._at_most_bytes)):
-                await self._ship(entries)
+            while entries := await self._on_disk(partial(self._outbox.first, self._max_bytes)):
+                await self._send(entries)
                 self._failures = 0
                 self._troubles.end(
                     Dependency.STORE,
-                    f"the store at {self._client.url} takes samples again; "
-                    f"{self._outbox.waiting_reports} reports wait",
+                    f"the store at {self._client.url} accepts samples again; "
+                    f"reports still to be sent: {self._outbox.waiting_reports}",
                 )
         except HistoryUnavailable as error:
             self._failures += 1
             self._troubles.begin(
                 Dependency.STORE,
-                f"the store at {self._client.url} takes no samples: {error}; they are kept, and tried again",
+                f"the store at {self._client.url} accepts no samples: {error}; retrying",
             )
             return False
         return True
 
-    async def _ship(self, entries: Sequence[Entry]) -> None:
+    async def _send(self, entries: Sequence[Entry]) -> None:
         try:
-            await self._client.write(await self._on_disk(partial(_joined, entries)), self._write_url)
+            await self._client.write(await self._on_disk(partial(_join, entries)), self._write_url)
         except StoreRejected as error:
-            await self._refused(entries, error)
+            await self._reject(entries, error)
         else:
             await self._on_disk(partial(self._outbox.remove, entries))
-            self._at_most_bytes = _REQUEST_BYTES
-            self._refusing = False
+            self._max_bytes = _REQUEST_BYTES
+            self._is_rejecting = False
 
-    async def _refused(self, entries: Sequence[Entry], error: StoreRejected) -> None:
-        """Drop what the store will never take. One bad request must not take good ones with it."""
+    async def _reject(self, entries: Sequence[Entry], error: StoreRejected) -> None:
+        """Drop a request that the store will never accept, without those that it was joined with."""
         if len(entries) > 1:
-            self._at_most_bytes = 1
+            self._max_bytes = 1
             return
         await self._on_disk(partial(self._outbox.remove, entries, dropped=True))
-        if not self._refusing:
-            log.error(
-                "the store at %s refused samples for good, which are dropped: %s", self._client.url, error
-            )
-        self._refusing = True
+        if not self._is_rejecting:
+            log.error("the store at %s rejected samples, dropped them: %s", self._client.url, error)
+        self._is_rejecting = True
 
     async def _on_disk(self, work: Callable[[], Result]) -> Result:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._disk, work)
         except sqlite3.Error as error:
-            raise HistoryUnavailable(f"the outbox cannot be used: {reason(error)}") from error
+            raise HistoryUnavailable(f"cannot use the outbox: {reason(error)}") from error
 
 
-def _joined(entries: Sequence[Entry]) -> bytes:
-    """Many requests as one: they add up by being written one after the other."""
+def _join(entries: Sequence[Entry]) -> bytes:
+    """Many requests as one: they are merged by concatenation."""
     if len(entries) == 1:
         return entries[0].body
-    return pack(b"".join(unpack(entry.body) for entry in entries))
+    return compress(b"".join(decompress(entry.body) for entry in entries))

@@ -1,4 +1,4 @@
-"""Energy accounts of any period: whole hours from hourly rollups, the edges from finer ones."""
+"""Energy of any period: whole hours from hourly rollups, the edges from five-minute rollups."""
 
 import json
 import math
@@ -16,9 +16,9 @@ _DAY_SECONDS = 86_400
 
 
 def parts(start: float, end: float, detail_from: float) -> Iterator[tuple[int, int, float]]:
-    """The rollups that make up a period: step, slot, and which share of it lies in the period.
+    """The rollups of a period: step, slot, and the share of the slot within the period.
 
-    Energy is even within a slot. Before `detail_from` there are only hours.
+    Energy is spread evenly within a slot. Before `detail_from` there are only hourly rollups.
     """
     for hour, seconds in overlaps(start, end, COARSE_SECONDS):
         begins_at = hour * COARSE_SECONDS
@@ -31,15 +31,15 @@ def parts(start: float, end: float, detail_from: float) -> Iterator[tuple[int, i
 
 
 class EnergyReader:
-    """Adds up energy."""
+    """Sums up energy."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def accounts(self, start: float, end: float, by: GroupBy, label: str | None) -> list[Account]:
-        """What was drawn in `[start, end)`, the most first; or day by day."""
+        """The energy used in `[start, end)`, highest first, or by day."""
         (oldest,) = self._connection.execute(_OLDEST_SLOT, (FINE_SECONDS,)).fetchone()
-        # The first hour of the detail may lack its beginning.
+        # The first hour of five-minute rollups may be incomplete.
         detail_from = (
             math.inf if oldest is None else -(-oldest * FINE_SECONDS // COARSE_SECONDS) * COARSE_SECONDS
         )
@@ -47,9 +47,9 @@ class EnergyReader:
         match by:
             case GroupBy.DAY:
                 rows = self._connection.execute(_BY_DAY, given)
-                return [_whole(_day(day), *joules) for day, *joules in rows]
+                return [_node_account(_day(day), *joules) for day, *joules in rows]
             case GroupBy.NODE:
-                return _sorted(_whole(*row) for row in self._connection.execute(_BY_NODE, given))
+                return _sorted(_node_account(*row) for row in self._connection.execute(_BY_NODE, given))
             case GroupBy.CONTAINER:
                 return _sorted(
                     Account(key=key, joules=joules, node=node, name=facts.name, service=facts.service)
@@ -80,12 +80,12 @@ def _sorted(accounts: Iterator[Account]) -> list[Account]:
     return sorted(accounts, key=lambda account: (-account.joules, account.key or "", account.node or ""))
 
 
-def _whole(key: str, joules: float, idle_joules: float, containers_joules: float) -> Account:
+def _node_account(key: str, joules: float, idle_joules: float, containers_joules: float) -> Account:
     return Account(
         key=key,
         joules=joules,
         idle_joules=idle_joules,
-        # What rounding leaves below zero is nothing.
+        # Rounding can make it negative.
         system_joules=max(0.0, joules - idle_joules - containers_joules),
         containers_joules=containers_joules,
     )

@@ -1,4 +1,4 @@
-"""The small numbers by which rows refer to nodes, runs of agents, containers and facts."""
+"""The small numbers by which rows refer to nodes, boots, containers and facts."""
 
 import sqlite3
 
@@ -6,37 +6,37 @@ Key = tuple[str | int, ...]
 
 
 class IdCache:
-    """Those of one table, remembered while they are in use."""
+    """The ids of one table, cached while they are in use."""
 
     def __init__(
         self, connection: sqlite3.Connection, table: str, columns: tuple[str, ...], refresh_seconds: float
     ) -> None:
         self._connection = connection
         self._refresh_seconds = refresh_seconds
-        self._known: dict[Key, tuple[int, float]] = {}
+        self._cached: dict[Key, tuple[int, float]] = {}
         names = ", ".join(columns)
         marks = ", ".join("?" for _ in columns)
         self._upsert = (
-            f"INSERT INTO {table} ({names}, seen_at) VALUES ({marks}, ?) "  # noqa: S608 - names of our own
-            f"ON CONFLICT ({names}) DO UPDATE SET seen_at = max(seen_at, excluded.seen_at) RETURNING id"
+            f"INSERT INTO {table} ({names}, last_used_at) VALUES ({marks}, ?) ON CONFLICT ({names}) "  # noqa: S608 - names of our own
+            "DO UPDATE SET last_used_at = max(last_used_at, excluded.last_used_at) RETURNING id"
         )
 
-    def of(self, key: Key, now: float) -> int:
-        """The number of a row, which is made if it is not there, and marked as in use now and then."""
-        known = self._known.get(key)
-        if known is not None and known[1] >= now - self._refresh_seconds:
-            return known[0]
+    def get(self, key: Key, now: float) -> int:
+        """The id of a row, which is inserted if missing, and marked as used from time to time."""
+        cached = self._cached.get(key)
+        if cached is not None and cached[1] >= now - self._refresh_seconds:
+            return cached[0]
         ((number,),) = self._connection.execute(self._upsert, (*key, now)).fetchall()
-        self._known[key] = (number, now)
+        self._cached[key] = (number, now)
         return int(number)
 
-    def forget(self, before: float) -> None:
-        """No longer believe what was last seen before a time."""
-        self._known = {key: value for key, value in self._known.items() if value[1] >= before}
+    def expire(self, before: float) -> None:
+        """Drop the ids that were last marked before a time."""
+        self._cached = {key: value for key, value in self._cached.items() if value[1] >= before}
 
 
 class IdCaches:
-    """The numbers of all tables, and which facts each container last had."""
+    """The ids of all tables, and the last facts of each container."""
 
     def __init__(self, connection: sqlite3.Connection, refresh_seconds: float) -> None:
         self._connection = connection
@@ -46,8 +46,8 @@ class IdCaches:
         self.facts = IdCache(connection, "facts", ("body",), refresh_seconds)
         self._last_facts: dict[int, int] = {}
 
-    def note_facts(self, container_id: int, facts_id: int) -> None:
-        """These are a container's facts now: they are kept for as long as the container is."""
+    def set_facts(self, container_id: int, facts_id: int) -> None:
+        """Store the current facts of a container, which are kept for as long as the container is."""
         if self._last_facts.get(container_id) != facts_id:
             self._connection.execute(
                 "UPDATE containers SET facts_id = ? WHERE id = ?", (facts_id, container_id)
@@ -55,14 +55,14 @@ class IdCaches:
             self._last_facts[container_id] = facts_id
 
     def has_facts(self, container_id: int) -> bool:
-        """Whether anything is known of a container but its id."""
+        """Whether more than the id of a container is stored."""
         if container_id in self._last_facts:
             return True
         found = self._connection.execute("SELECT facts_id FROM containers WHERE id = ?", (container_id,))
         return bool(found.fetchone() != (None,))
 
-    def forget(self, before: float) -> None:
-        """No longer believe what was last seen before a time."""
-        for numbers in (self.nodes, self.boots, self.containers, self.facts):
-            numbers.forget(before)
+    def expire(self, before: float) -> None:
+        """Drop the ids that were last marked before a time."""
+        for cache in (self.nodes, self.boots, self.containers, self.facts):
+            cache.expire(before)
         self._last_facts.clear()

@@ -1,12 +1,12 @@
-"""Averages over a window: what held at each time, weighted by how long it did.
+"""Time-weighted means over a window.
 
-A window is measured by the node's own clock, which may be off, and ends at the node's last word: a beacon
-says that all still holds. Samples are taken in the order of their sequence, which no clock can upset; a step
-back in time weighs nothing. What held at the window's start was said at the last heartbeat before it at the
-latest, so that nothing earlier needs to be read.
+A window is measured by the node's own clock, which may be off, and ends with the node's last report: a beacon
+confirms that nothing changed. Samples are taken in order of sequence, whatever their clock says; a step back
+in time has no weight. Every node repeats all values with its heartbeat, so nothing before the last heartbeat
+ahead of the window needs to be read.
 
-SQL finds the samples; they are weighed in columns, all subjects at once, which takes a fraction of the time
-that window functions do.
+SQL finds the samples. They are weighted as columns, all nodes or containers at once, which takes a fraction
+of the time of SQL window functions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.history.interface import Mean, WindowEnd
+from collector.history.sqlite.timeline import Flags, Floats, change_times
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-_SPOKEN = """
+_IN_WINDOW = """
 WITH windows AS (
     SELECT n.name AS node, b.id AS boot_id,
            json_extract(each.value, '$[2]') - :window AS from_at,
            json_extract(each.value, '$[2]') AS until_at
-    FROM json_each(:standings) each
+    FROM json_each(:window_ends) each
     JOIN nodes n ON n.name = json_extract(each.value, '$[0]')
     JOIN boots b ON b.node_id = n.id AND b.name = json_extract(each.value, '$[1]')
-), spoken AS (
+), selected AS (
     SELECT w.*, r.id AS report_id, r.sequence, r.at
     FROM windows w JOIN reports r ON r.boot_id = w.boot_id AND r.sequence >= coalesce((
         SELECT h.sequence FROM reports h
@@ -42,32 +40,35 @@ WITH windows AS (
 _SAMPLES = """
 SELECT p.node, {subject} AS subject, p.from_at, p.until_at, p.at, s.facts_id, s.window_seconds, s.cpu_cores,
        s.memory_bytes, s.watts, s.joules_total, {cpu_seconds_total}
-FROM spoken p JOIN {table} s ON s.report_id = p.report_id
+FROM selected p JOIN {table} s ON s.report_id = p.report_id
 ORDER BY subject, p.sequence
 """
-NODE_SAMPLES = _SPOKEN + _SAMPLES.format(subject="p.boot_id", table="node_samples", cpu_seconds_total="NULL")
-CONTAINER_SAMPLES = _SPOKEN + _SAMPLES.format(
+NODE_SAMPLES = _IN_WINDOW + _SAMPLES.format(
+    subject="p.boot_id", table="node_samples", cpu_seconds_total="NULL"
+)
+CONTAINER_SAMPLES = _IN_WINDOW + _SAMPLES.format(
     subject="s.container_id", table="container_samples", cpu_seconds_total="s.cpu_seconds_total"
 )
 
 
 def parameters(window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, object]:
-    """What these queries are asked with."""
-    places = [(standing.node, standing.boot, standing.at) for standing in window_ends]
-    return {"window": window_seconds, "standings": msgspec.json.encode(places).decode()}
+    """The parameters of these queries."""
+    ends = [(each.node, each.boot, each.at) for each in window_ends]
+    return {"window": window_seconds, "window_ends": msgspec.json.encode(ends).decode()}
 
 
 def means_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, int, Mean]]:
-    """Node, subject and mean of every subject that a sample was found of, from the rows of these queries."""
+    """Node, subject and mean of every subject in the rows of these queries."""
     if not rows:
         return
     nodes, subjects, *numbers = zip(*rows, strict=True)
     columns = [np.array(column, dtype=np.float64) for column in numbers]
-    # Strangers may claim numbers whose sums are beyond all numbers; that harms none but them.
+    # A client can send values whose sum overflows; only its own means are affected.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        starts, found = _weigh(np.array(subjects, dtype=np.int64), _Samples(*columns))
-    for row, (is_there, samples, seconds, *values) in zip(starts, found, strict=True):
-        if is_there:
+        weighting = _Weighting(np.array(subjects, dtype=np.int64), _Samples(*columns))
+        found = weighting.means()
+    for row, (exists, samples, seconds, *values) in zip(weighting.starts.tolist(), found, strict=True):
+        if exists:
             cores, memory_bytes, watts = (None if value != value else value for value in values)  # noqa: PLR0124 - NaN
             yield (
                 nodes[row],
@@ -84,13 +85,13 @@ def means_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, int, Mean]]
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """One row per sample, by subject and sequence; NaN where nothing was said."""
+    """One row per sample, by subject and sequence; NaN if unknown."""
 
     from_at: Floats
     until_at: Floats
     at: Floats
     facts: Floats
-    """NaN where a container is gone: nothing holds from then on."""
+    """NaN if the container no longer exists."""
     window_seconds: Floats
     cpu_cores: Floats
     memory_bytes: Floats
@@ -99,70 +100,73 @@ class _Samples:
     cpu_seconds_total: Floats
 
 
-def _weigh(subjects: NDArray[np.int64], said: _Samples) -> tuple[list[int], list[list[float]]]:
-    """Per subject: its first row; whether anything held, how many samples did, for how long, and the means.
+class _Weighting:
+    """How many seconds of its window each sample describes, in three parts.
 
-    Three pieces of time belong to a sample: from the one before it to the time that it tells of, where that
-    one still held; the time that it tells of; and, if it is the last, the time since. Counters tell of all
-    the time between two samples.
+    Before: from the previous sample, whose values still applied, to its own window. Own: its own window.
+    After: the time since, if it is the last one. A counter covers all the time between two samples.
     """
-    begins: Flags = np.concatenate(([True], subjects[1:] != subjects[:-1]))
-    is_last: Flags = np.concatenate((begins[1:], [True]))
-    starts = np.flatnonzero(begins)
 
-    def earlier(column: Floats) -> Floats:
-        """What the sample before said."""
+    def __init__(self, subjects: NDArray[np.int64], samples: _Samples) -> None:
+        self._samples = samples
+        self._is_first: Flags = np.concatenate(([True], subjects[1:] != subjects[:-1]))
+        self.starts = np.flatnonzero(self._is_first)
+        """The first row of each subject."""
+        self._exists = ~np.isnan(samples.facts)
+        self._existed = ~np.isnan(self._previous(samples.facts))
+        self._is_latest = self._exists & np.concatenate((self._is_first[1:], [True]))
+        self._previous_at = self._previous(samples.at)
+        changed_at = change_times(samples.at, samples.window_seconds, self._previous_at, self._exists)
+        self._before = self._seconds(self._previous_at, changed_at, self._existed)
+        self._own = self._seconds(changed_at, samples.at, self._exists)
+        self._after = self._seconds(samples.at, samples.until_at, self._is_latest)
+
+    def means(self) -> list[list[float]]:
+        """Per subject: whether it exists, number of samples, seconds that they cover, and the means."""
+        samples, starts = self._samples, self.starts
+        # The part before a sample belongs to the previous one.
+        counts: Flags = (self._own > 0) | self._is_latest | np.append(self._before[1:] > 0, [False])
+        columns = (
+            np.logical_or.reduceat(self._exists | self._existed, starts),
+            np.add.reduceat(counts.astype(np.float64), starts),
+            np.add.reduceat(self._before + self._own + self._after, starts),
+            self._mean(samples.cpu_cores, self._rate(samples.cpu_seconds_total)),
+            self._mean(samples.memory_bytes, np.full(samples.at.size, np.nan)),
+            self._mean(samples.watts, self._rate(samples.joules_total)),
+        )
+        return np.column_stack(columns).tolist()  # type: ignore[no-any-return]
+
+    def _previous(self, column: Floats) -> Floats:
+        """The values of the previous sample of the same subject."""
         moved = np.concatenate(([np.nan], column[:-1]))
-        moved[begins] = np.nan
+        moved[self._is_first] = np.nan
         return moved
 
-    def within(since: Floats, until: Floats, counts: Flags) -> Floats:
+    def _seconds(self, since: Floats, until: Floats, applies: Flags) -> Floats:
         """How much of the window lies between two times."""
-        seconds = np.minimum(until, said.until_at) - np.maximum(since, said.from_at)
-        return np.where(counts & (seconds > 0), seconds, 0.0)
+        seconds = np.minimum(until, self._samples.until_at) - np.maximum(since, self._samples.from_at)
+        return np.where(applies & (seconds > 0), seconds, 0.0)
 
-    before_at = earlier(said.at)
-    holds = ~np.isnan(said.facts)
-    held_before = ~np.isnan(earlier(said.facts))
-    turned_at = np.maximum(said.at - said.window_seconds, np.where(begins, 0.0, before_at))
-    lasts = holds & is_last
-    before = within(before_at, np.where(holds, turned_at, said.at), held_before)
-    own = within(turned_at, said.at, holds)
-    since = within(said.at, said.until_at, lasts)
+    def _rate(self, counter: Floats) -> Floats:
+        """The rate of a counter since the previous sample; unknown if the counter was reset."""
+        increase, seconds = counter - self._previous(counter), self._samples.at - self._previous_at
+        return np.where((increase >= 0) & (seconds > 0), increase / seconds, np.nan)
 
-    def rate(counter: Floats) -> Floats:
-        """What a counter tells; one that goes backwards began anew, and tells nothing of that step."""
-        risen, apart = counter - earlier(counter), said.at - before_at
-        return np.where((risen >= 0) & (apart > 0), risen / apart, np.nan)
-
-    def mean(level: Floats, counted: Floats) -> Floats:
-        is_counted = ~np.isnan(counted)
-        pieces = (
-            (before, np.where(is_counted, counted, earlier(level))),
-            (own, np.where(is_counted, counted, level)),
-            (since, level),
+    def _mean(self, gauge: Floats, rate: Floats) -> Floats:
+        """The mean per subject: of the rate where it is known, else of the gauge."""
+        has_rate = ~np.isnan(rate)
+        parts = (
+            (self._before, np.where(has_rate, rate, self._previous(gauge))),
+            (self._own, np.where(has_rate, rate, gauge)),
+            (self._after, gauge),
         )
-        weighed, seconds = np.zeros(level.size), np.zeros(level.size)
-        for piece, value in pieces:
-            known = ~np.isnan(value)
-            weighed += np.where(known, piece * value, 0.0)
-            seconds += np.where(known, piece, 0.0)
-        whole = np.add.reduceat(seconds, starts)
-        # Where no time has passed yet, the last sample is all there is.
-        last = np.where(lasts, level, np.nan)[np.append(starts[1:] - 1, level.size - 1)]
-        return np.where(whole > 0, np.add.reduceat(weighed, starts) / whole, last)
-
-    # The time before a sample is that of the one before it.
-    held: Flags = (own > 0) | lasts | np.append(before[1:] > 0, [False])
-    uncounted = np.full(subjects.size, np.nan)
-    found = np.column_stack(
-        (
-            np.logical_or.reduceat(holds | held_before, starts),
-            np.add.reduceat(held.astype(np.float64), starts),
-            np.add.reduceat(before + own + since, starts),
-            mean(said.cpu_cores, rate(said.cpu_seconds_total)),
-            mean(said.memory_bytes, uncounted),
-            mean(said.watts, rate(said.joules_total)),
-        )
-    )
-    return starts.tolist(), found.tolist()
+        total, seconds = np.zeros(gauge.size), np.zeros(gauge.size)
+        for part, value in parts:
+            is_known = ~np.isnan(value)
+            total += np.where(is_known, part * value, 0.0)
+            seconds += np.where(is_known, part, 0.0)
+        all_seconds = np.add.reduceat(seconds, self.starts)
+        # If no time has passed yet, the mean is the last sample.
+        ends = np.append(self.starts[1:] - 1, gauge.size - 1)
+        latest = np.where(self._is_latest, gauge, np.nan)[ends]
+        return np.where(all_seconds > 0, np.add.reduceat(total, self.starts) / all_seconds, latest)

@@ -1,4 +1,4 @@
-"""Everything that is asked of the SQLite history: synchronous, on one connection, in one thread."""
+"""Read reports, events, means and values: synchronous, on one connection, in one thread."""
 
 import sqlite3
 from collections import defaultdict
@@ -32,8 +32,8 @@ from collector.history.sqlite.rows import (
 from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerState, Report
 
-_NODES_AT_ONCE = 20
-"""Whose samples are weighed in one go, in which nobody else has a turn."""
+_NODE_BATCH = 20
+"""Nodes whose means are computed in one step, during which no other thread can run."""
 
 _SINCE_HEARTBEAT = """
 FROM boots b
@@ -68,8 +68,8 @@ FROM alerts a JOIN boots b ON b.id = a.boot_id JOIN nodes n ON n.id = b.node_id
 
 _USAGE = "SELECT n.name, u.slot, u.body FROM usage u JOIN nodes n ON n.id = u.node_id"
 
-_USAGE_WORDS = """
-SELECT n.name, w.boot, w.sequence, w.slot, w.body FROM usage_words w JOIN nodes n ON n.id = w.node_id
+_PENDING_USAGE = """
+SELECT n.name, p.boot, p.sequence, p.slot, p.body FROM pending_usage p JOIN nodes n ON n.id = p.node_id
 """
 
 _RUNTIME_IDS = "SELECT c.id, c.runtime_id FROM json_each(?) each JOIN containers c ON c.id = each.value"
@@ -85,7 +85,7 @@ ORDER BY e.at DESC, e.report_id DESC, e.number DESC LIMIT :limit
 
 
 class SqliteReader:
-    """Answers questions about what is stored."""
+    """Runs the queries, except those for series and energy."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -105,8 +105,8 @@ class SqliteReader:
     def _means(
         self, samples: str, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> Iterator[tuple[str, int, Mean]]:
-        for start in range(0, len(window_ends), _NODES_AT_ONCE):
-            given = parameters(window_seconds, window_ends[start : start + _NODES_AT_ONCE])
+        for start in range(0, len(window_ends), _NODE_BATCH):
+            given = parameters(window_seconds, window_ends[start : start + _NODE_BATCH])
             yield from means_of(self._connection.execute(samples, given).fetchall())
 
     def events(self, limit: int, node: str | None, before: EventPosition | None = None) -> list[StoredEvent]:
@@ -116,10 +116,10 @@ class SqliteReader:
         return [StoredEvent(row[0], decode_event(row[1]), row[2:]) for row in rows]
 
     def get_values(self, kind: str) -> dict[str, bytes]:
-        return dict(self._connection.execute("SELECT key, payload FROM memories WHERE kind = ?", (kind,)))
+        return dict(self._connection.execute("SELECT key, value FROM key_values WHERE kind = ?", (kind,)))
 
     def load_state(self) -> StoredState:
-        # One read transaction, so that all queries speak of the same reports.
+        # One read transaction, so that all queries see the same reports.
         self._connection.execute("BEGIN")
         try:
             return StoredState(
@@ -134,7 +134,7 @@ class SqliteReader:
                 ],
                 pending_usage=[
                     (UsageKey(node, boot, sequence, slot), decode_usage(body))
-                    for node, boot, sequence, slot, body in self._connection.execute(_USAGE_WORDS)
+                    for node, boot, sequence, slot, body in self._connection.execute(_PENDING_USAGE)
                 ],
             )
         finally:

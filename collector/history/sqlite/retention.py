@@ -1,9 +1,9 @@
-"""What goes, and when: each kind of sample after its time, and before it where the room is not enough.
+"""Delete old data: each kind when its retention is over, or earlier if the file gets too large.
 
-Samples go in the order of their age, a few at a time, so that nobody waits for long; those that are not in
-the rollups yet stay. When the file comes near its bound, the kind that has most of its time behind it goes
-first, the oldest of it: so all histories grow shorter by the same share. Then even what is not rolled up may
-go, as the bound holds in any case.
+Rows are deleted in order of age, in small batches, so that no report waits for long. Samples that are not in
+the rollups yet stay. When the file comes near its maximum size, the oldest rows go of the kind that has used
+up most of its retention, so that all kinds are cut by the same share. Then even samples that are not rolled
+up can go: the maximum size always holds.
 """
 
 import sqlite3
@@ -16,19 +16,19 @@ from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter
 
 _DAY_SECONDS = 86_400.0
-_LARGEST_LOG_BYTES = 64 << 20
+_MAX_LOG_BYTES = 64 << 20
 _NEARLY_FULL_RATIO = 0.9
-"""Of the room: from here on, some of the oldest samples go with every commit."""
+"""Of the maximum size: from here on, each commit deletes some of the oldest rows."""
 _FULL_RATIO = 0.97
-"""Of the room: here nothing else is done until there is more."""
-_REPORTS_AT_ONCE, _ROLLUPS_AT_ONCE = 200, 2000
-"""Few enough that reports waiting meanwhile hardly notice."""
+"""Of the maximum size: from here on, rows are deleted until the file is below it."""
+_REPORT_BATCH, _ROLLUP_BATCH = 200, 2000
+"""Rows per transaction: few enough that waiting reports are hardly delayed."""
 _RAW = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long samples are kept, and rollups of each step; and how large it all may become."""
+    """How long samples and the rollups of each step are kept, and the maximum size of all."""
 
     raw_seconds: float
     rollup_seconds: dict[int, float]
@@ -36,7 +36,7 @@ class Retention:
 
     @classmethod
     def of(cls, settings: config.HistoryConfig) -> Self:
-        """As the settings say."""
+        """From the settings."""
         days = {FINE_SECONDS: settings.detail_days, COARSE_SECONDS: settings.hourly_days}
         return cls(
             settings.retention_hours * 3600,
@@ -46,128 +46,130 @@ class Retention:
 
     @property
     def log_bytes(self) -> int:
-        """The part of the room that belongs to SQLite's log of what is not in the file itself yet."""
-        return min(_LARGEST_LOG_BYTES, self.max_size_bytes // 4)
+        """The share of the maximum size for SQLite's write-ahead log."""
+        return min(_MAX_LOG_BYTES, self.max_size_bytes // 4)
 
     @property
     def file_bytes(self) -> int:
-        """The part that belongs to the file."""
-        # The log is cut after the commit that made it too long, which may be as long again.
+        """The share for the database file."""
+        # The log is truncated after the commit that made it too long, which may double it.
         return self.max_size_bytes - 2 * self.log_bytes
 
 
 class RetentionJob:
-    """Drops what is old, each call in one transaction of the writer's connection."""
+    """Deletes old rows, each call in one transaction of the writer's connection."""
 
     def __init__(self, connection: sqlite3.Connection, writer: SqliteWriter, retention: Retention) -> None:
         self._connection = connection
         self._writer = writer
         self._retention = retention
-        # As the writer refreshes names: those not seen for so long may still be in use.
+        # The writer marks rows as used only this often: an older mark may still be in use.
         self._refresh_seconds = retention.raw_seconds / 10
         (self._page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         self.dropped_for_size = 0
-        """Reports and rollups that went before their time."""
-        self.reports_gone = 0
-        """Reports that went at all."""
+        """Reports and rollups that were deleted before their retention was over."""
+        self.deleted_reports = 0
+        """Reports that were deleted for any reason."""
 
-    # --- In time ----------------------------------------------------------------------------
+    # --- By age ------------------------------------------------------------------------------
 
-    def forget_reports(self, now: float, at_most: int = _REPORTS_AT_ONCE) -> int:
-        """Drop some of the reports beyond the retention, and all they held; says how many went."""
+    def expire_reports(self, now: float, limit: int = _REPORT_BATCH) -> int:
+        """Delete a batch of reports that are past the retention, with their samples; returns how many."""
         with self._writer.transaction():
-            return self._drop_reports(_OLD_REPORTS, (now - self._retention.raw_seconds, at_most))
+            return self._drop_reports(_OLD_REPORTS, (now - self._retention.raw_seconds, limit))
 
-    def forget_rollups(self, now: float) -> int:
-        """Drop some of the rollups whose time is over; says how many went."""
+    def expire_rollups(self, now: float) -> int:
+        """Delete a batch of rollups that are past the retention; returns how many."""
         with self._writer.transaction():
             return sum(
                 self._drop_rollups(step, int((now - seconds) // step))
                 for step, seconds in self._retention.rollup_seconds.items()
             )
 
-    def forget_rest(self, now: float) -> None:
-        """Drop what nothing refers to any more, and give space back when more than half is free."""
+    def expire_rest(self, now: float) -> None:
+        """Delete rows that nothing refers to, and return space to the disk if more than half is free."""
         (oldest_at, _) = self._connection.execute(_REPORTS_BETWEEN).fetchone()
-        # Where samples went before their time, so may the names that only they used.
+        # If samples were deleted early, so can the rows that only they referred to.
         before = max(now - self._retention.raw_seconds, oldest_at or 0.0) - self._refresh_seconds
-        unnamed = min([before, *(at - self._refresh_seconds for at in self._oldest_rollups().values())])
+        unused = min([before, *(at - self._refresh_seconds for at in self._oldest_rollups().values())])
         with self._writer.transaction():
-            for forget in _FORGET_NAMES:
-                self._connection.execute(forget, (unnamed,))
-            self._connection.execute("DELETE FROM rolled WHERE node_id NOT IN (SELECT id FROM nodes)")
-            self._connection.execute(_FORGET_BOOTS, (before,))
-            self._connection.execute(_FORGET_FACTS, (before,))
-            self._connection.execute(_FORGET_ALERTS, (before,))
-            for forget in _FORGET_USAGE:
-                self._connection.execute(forget, (slot_at(now) - SLOTS,))
-            self._writer.forget_names(before)
+            for delete in _DELETE_SUBJECTS:
+                self._connection.execute(delete, (unused,))
+            self._connection.execute(
+                "DELETE FROM rollup_progress WHERE node_id NOT IN (SELECT id FROM nodes)"
+            )
+            self._connection.execute(_DELETE_BOOTS, (before,))
+            self._connection.execute(_DELETE_FACTS, (before,))
+            self._connection.execute(_DELETE_ALERTS, (before,))
+            for delete in _DELETE_USAGE:
+                self._connection.execute(delete, (slot_at(now) - SLOTS,))
+            self._writer.expire_ids(before)
         pages, free = self._pages()
         if free > pages / 2:
             self._shrink(free // 2)
 
-    # --- Before its time --------------------------------------------------------------------
+    # --- By size -----------------------------------------------------------------------------
 
-    def bound(self) -> None:
-        """Make the file as small as it must be, and have SQLite itself refuse to let it grow beyond."""
+    def limit_size(self) -> None:
+        """Shrink the file to its maximum size, and let SQLite enforce that from now on."""
         self.make_room()
         pages, free = self._pages()
-        most_pages = self._retention.file_bytes // self._page_bytes
-        if pages > most_pages:
+        max_pages = self._retention.file_bytes // self._page_bytes
+        if pages > max_pages:
             self._shrink(free)
-            self.empty_log()
-        self._connection.execute(f"PRAGMA max_page_count = {most_pages}").fetchone()
+            self.truncate_log()
+        self._connection.execute(f"PRAGMA max_page_count = {max_pages}").fetchone()
         self._connection.execute(f"PRAGMA journal_size_limit = {self._retention.log_bytes}").fetchone()
 
     def make_room(self) -> None:
-        """Drop some of the oldest samples if the file is nearly full, and as many as it takes if it is."""
+        """Delete a batch of old rows if the file is nearly full, and as many as needed if it is full."""
         if self._used_ratio() > _NEARLY_FULL_RATIO:
-            while self._drop_some() and self._used_ratio() > _FULL_RATIO:
+            while self._drop_batch() and self._used_ratio() > _FULL_RATIO:
                 pass
 
-    def empty_log(self) -> None:
-        """Bring everything from SQLite's log into the file, and cut the log to nothing."""
+    def truncate_log(self) -> None:
+        """Move everything from SQLite's log to the database file, and empty the log."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
-    def _drop_some(self) -> int:
-        """Of the kind of samples that has most of its time behind it, drop some of the oldest."""
+    def _drop_batch(self) -> int:
+        """Delete the oldest rows of the kind that has used up most of its retention."""
         with self._writer.transaction():
             oldest_at, newest_at = self._connection.execute(_REPORTS_BETWEEN).fetchone()
             began_at = self._oldest_rollups() | ({} if oldest_at is None else {_RAW: oldest_at})
-            lasts = {_RAW: self._retention.raw_seconds} | self._retention.rollup_seconds
+            kept_seconds = {_RAW: self._retention.raw_seconds} | self._retention.rollup_seconds
             if not began_at:
                 return 0
-            step = max(began_at, key=lambda each: ((newest_at or 0.0) - began_at[each]) / lasts[each])
+            step = max(began_at, key=lambda each: ((newest_at or 0.0) - began_at[each]) / kept_seconds[each])
             if step == _RAW:
-                gone = self._drop_reports(_FIRST_REPORTS, (_REPORTS_AT_ONCE,))
+                deleted = self._drop_reports(_FIRST_REPORTS, (_REPORT_BATCH,))
             else:
-                gone = self._drop_rollups(step, int(began_at[step] // step) + 1)
-        self.dropped_for_size += gone
-        return gone
+                deleted = self._drop_rollups(step, int(began_at[step] // step) + 1)
+        self.dropped_for_size += deleted
+        return deleted
 
     # --- Both -------------------------------------------------------------------------------
 
     def _drop_reports(self, which: str, parameters: tuple[float, ...]) -> int:
         old = self._connection.execute(which, parameters).fetchall()
-        for forget in _FORGET_REPORT:
-            self._connection.executemany(forget, old)
-        self.reports_gone += len(old)
+        for delete in _DELETE_REPORT:
+            self._connection.executemany(delete, old)
+        self.deleted_reports += len(old)
         return len(old)
 
     def _drop_rollups(self, step: int, before_slot: int) -> int:
         return sum(
-            self._connection.execute(forget, (step, before_slot, _ROLLUPS_AT_ONCE)).rowcount
-            for forget in _FORGET_ROLLUPS
+            self._connection.execute(delete, (step, before_slot, _ROLLUP_BATCH)).rowcount
+            for delete in _DELETE_ROLLUPS
         )
 
     def _oldest_rollups(self) -> dict[int, float]:
-        """When the oldest rollup of each step begins."""
+        """The start of the oldest rollup of each step."""
         found = {}
         for step in self._retention.rollup_seconds:
             slots = [self._connection.execute(oldest, (step,)).fetchone()[0] for oldest in _OLDEST_SLOT]
-            known = [slot for slot in slots if slot is not None]
-            if known:
-                found[step] = float(step * min(known))
+            stored = [slot for slot in slots if slot is not None]
+            if stored:
+                found[step] = float(step * min(stored))
         return found
 
     def _used_ratio(self) -> float:
@@ -187,7 +189,7 @@ class RetentionJob:
 # Names in these queries are our own.
 _ROLLUPS = {"node_rollups": "node_id", "container_rollups": "container_id"}
 _OLDEST_SLOT = [f"SELECT min(slot) FROM {table} WHERE step = ?" for table in _ROLLUPS]  # noqa: S608 - see above
-_FORGET_ROLLUPS = [
+_DELETE_ROLLUPS = [
     f"DELETE FROM {table} WHERE (step, slot, {subject}) IN "  # noqa: S608 - see above
     f"(SELECT step, slot, {subject} FROM {table} WHERE step = ? AND slot < ? ORDER BY slot LIMIT ?)"
     for table, subject in _ROLLUPS.items()
@@ -198,24 +200,29 @@ SELECT (SELECT received_at FROM reports ORDER BY id LIMIT 1), (SELECT max(receiv
 _FIRST_REPORTS = "SELECT id FROM reports ORDER BY id LIMIT ?"
 # Those that are in the rollups, or never will be.
 _OLD_REPORTS = """
-SELECT r.id FROM reports r LEFT JOIN boots b ON b.id = r.boot_id LEFT JOIN rolled d ON d.node_id = b.node_id
+SELECT r.id FROM reports r LEFT JOIN boots b ON b.id = r.boot_id
+LEFT JOIN rollup_progress d ON d.node_id = b.node_id
 WHERE r.received_at < ? AND (d.boot_id IS NULL OR r.boot_id <> d.boot_id OR r.sequence < d.sequence)
 ORDER BY r.received_at LIMIT ?
 """
-_FORGET_REPORT = (
+_DELETE_REPORT = (
     "DELETE FROM container_samples WHERE report_id = ?",
     "DELETE FROM node_samples WHERE report_id = ?",
     "DELETE FROM events WHERE report_id = ?",
     "DELETE FROM reports WHERE id = ?",
 )
-_FORGET_NAMES = ("DELETE FROM nodes WHERE seen_at < ?", "DELETE FROM containers WHERE seen_at < ?")
-_FORGET_USAGE = ("DELETE FROM usage WHERE slot <= ?", "DELETE FROM usage_words WHERE slot <= ?")
-_FORGET_BOOTS = "DELETE FROM boots WHERE seen_at < ? AND id NOT IN (SELECT boot_id FROM rolled)"
-_FORGET_FACTS = """
-DELETE FROM facts WHERE seen_at < ? AND NOT EXISTS (SELECT 1 FROM containers c WHERE c.facts_id = facts.id)
+_DELETE_SUBJECTS = (
+    "DELETE FROM nodes WHERE last_used_at < ?",
+    "DELETE FROM containers WHERE last_used_at < ?",
+)
+_DELETE_USAGE = ("DELETE FROM usage WHERE slot <= ?", "DELETE FROM pending_usage WHERE slot <= ?")
+_DELETE_BOOTS = "DELETE FROM boots WHERE last_used_at < ? AND id NOT IN (SELECT boot_id FROM rollup_progress)"
+_DELETE_FACTS = """
+DELETE FROM facts WHERE last_used_at < ?
+AND NOT EXISTS (SELECT 1 FROM containers c WHERE c.facts_id = facts.id)
 """
-# One that may still be open stays for as long as its boot does, however long ago it was told of.
-_FORGET_ALERTS = """
+# An alert that may still be open stays for as long as its boot does, whatever its age.
+_DELETE_ALERTS = """
 DELETE FROM alerts WHERE boot_id NOT IN (SELECT id FROM boots) OR received_at < ? AND (
     closed_at IS NOT NULL OR EXISTS (
         SELECT 1 FROM alerts later

@@ -1,4 +1,4 @@
-"""Keeping the rollups: which nodes have said more than is in them, what that adds, and adding it."""
+"""Read the reports that are not in the rollups yet, and add their rows to the rollups."""
 
 import sqlite3
 from collections import defaultdict
@@ -18,8 +18,8 @@ from collector.history.sqlite.writer import SqliteWriter
 
 _VALUES = "s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second, s.watts"
 
-_DUE = """
-SELECT n.id FROM nodes n LEFT JOIN rolled d ON d.node_id = n.id
+_PENDING_NODES = """
+SELECT n.id FROM nodes n LEFT JOIN rollup_progress d ON d.node_id = n.id
 WHERE EXISTS (
     SELECT 1 FROM reports r
     WHERE r.boot_id = d.boot_id AND r.sequence > d.sequence AND r.heartbeat IS NOT NULL
@@ -28,7 +28,7 @@ WHERE EXISTS (
     WHERE b.node_id = n.id AND b.id > coalesce(d.boot_id, -1)
 )
 """
-_ROLLED = "SELECT boot_id, sequence FROM rolled WHERE node_id = ?"
+_PROGRESS = "SELECT boot_id, sequence FROM rollup_progress WHERE node_id = ?"
 _BOOTS = """
 SELECT b.id, (SELECT max(r.sequence) FROM reports r WHERE r.boot_id = b.id AND r.heartbeat IS NOT NULL)
 FROM boots b WHERE b.node_id = ? AND b.id >= ? ORDER BY b.id
@@ -39,7 +39,7 @@ SELECT r.id, r.sequence, r.at, r.received_at, r.heartbeat IS NOT NULL, s.joules_
 FROM reports r LEFT JOIN node_samples s ON s.report_id = r.id
 WHERE r.boot_id = ? AND r.sequence BETWEEN ? AND ? ORDER BY r.sequence
 """  # noqa: S608 - names of our own
-# Its last count, then that it is gone, then what came anew under its id, if anything did.
+# The events of a report come before its samples: a container may end and start again under the same id.
 _ENDS = """
 SELECT e.report_id, e.container_id, e.joules_total
 FROM reports r JOIN events e ON e.report_id = r.id
@@ -59,94 +59,81 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class RollupUpdate:
-    """What a node's words add to the rollups, and the heartbeat up to which they go."""
+    """The rows that a node's reports add to the rollups, up to a heartbeat."""
 
     node_id: int
     boot_id: int
     sequence: int
-    gains: RollupRows
+    rows: RollupRows
 
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """A heartbeat, by its place in what a node said."""
+    """A report of a node, in the order in which they were made."""
 
     boot_id: int
     sequence: int
 
 
 class RollupReader:
-    """Reads what was said, and says what the rollups gain; changes nothing."""
+    """Reads the reports that are not rolled up yet; changes nothing."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def due(self) -> list[int]:
-        """The nodes that sent a heartbeat since they were last looked at."""
-        return [node_id for (node_id,) in self._connection.execute(_DUE)]
+    def pending_nodes(self) -> list[int]:
+        """The nodes with a heartbeat that is not rolled up yet."""
+        return [node_id for (node_id,) in self._connection.execute(_PENDING_NODES)]
 
-    def condense(self, node_id: int) -> RollupUpdate | None:
-        """What a node said up to its latest heartbeat."""
-        row = self._connection.execute(_ROLLED, (node_id,)).fetchone()
+    def read(self, node_id: int) -> RollupUpdate | None:
+        """The update for a node, up to its latest heartbeat; None if there is nothing to add."""
+        row = self._connection.execute(_PROGRESS, (node_id,)).fetchone()
         done = None if row is None else _Position(*row)
         boots = self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0)).fetchall()
-        spoken = [boot for boot, last in boots if last is not None]
-        if not spoken:
+        with_heartbeat = [boot for boot, last in boots if last is not None]
+        if not with_heartbeat:
             return None
-        last_boot = spoken[-1]
-        words: list[NodeReading] = []
+        last_boot = with_heartbeat[-1]
+        readings: list[NodeReading] = []
         end = _Position(0, 0)
         for boot_id, last_heartbeat in boots:
             if boot_id > last_boot:
                 break
             begin = done.sequence if done is not None and boot_id == done.boot_id else 0
-            for sequence, word in self._words(
-                boot_id, begin, last_heartbeat if boot_id == last_boot else _LARGEST
-            ):
-                if words or word.is_heartbeat:
-                    words.append(word)
+            until = last_heartbeat if boot_id == last_boot else _LARGEST
+            for sequence, reading in self._readings(boot_id, begin, until):
+                if readings or reading.is_heartbeat:
+                    readings.append(reading)
                     end = _Position(boot_id, sequence)
-        if not words or (done is not None and end == done):
+        if not readings or (done is not None and end == done):
             return None
         ended = dict(self._connection.execute(_ENDED, (node_id,)))
-        return RollupUpdate(node_id, end.boot_id, end.sequence, roll_up(words, ended))
+        return RollupUpdate(node_id, end.boot_id, end.sequence, roll_up(readings, ended))
 
-    def _words(self, boot_id: int, begin: int, end: int) -> Iterator[tuple[int, NodeReading]]:
-        place = (boot_id, begin, end)
-        reports = self._connection.execute(_REPORTS, place).fetchall()
+    def _readings(self, boot_id: int, begin: int, end: int) -> Iterator[tuple[int, NodeReading]]:
+        given = (boot_id, begin, end)
+        reports = self._connection.execute(_REPORTS, given).fetchall()
         times = {row[0]: report_time(row[2], row[3]) for row in reports}
-        said: defaultdict[int, list[ContainerReading]] = defaultdict(list)
-        for report_id, container_id, joules in self._connection.execute(_ENDS, place):
-            said[report_id].append(ContainerReading(container_id, None, joules))
-        for report_id, container_id, joules, is_there, window_seconds, *values in self._connection.execute(
-            _CONTAINER_SAMPLES, place
+        containers: defaultdict[int, list[ContainerReading]] = defaultdict(list)
+        for report_id, container_id, joules in self._connection.execute(_ENDS, given):
+            containers[report_id].append(ContainerReading(container_id, None, joules))
+        for report_id, container_id, joules, exists, window_seconds, *values in self._connection.execute(
+            _CONTAINER_SAMPLES, given
         ):
-            look = Sample(times[report_id], window_seconds or 0.0, tuple(values) if is_there else None)
-            said[report_id].append(ContainerReading(container_id, look, joules))
-        for (
-            report_id,
-            sequence,
-            _,
-            _,
-            is_heartbeat,
-            joules,
-            idle_watts,
-            has_state,
-            window,
-            *values,
-        ) in reports:
+            sample = Sample(times[report_id], window_seconds or 0.0, tuple(values) if exists else None)
+            containers[report_id].append(ContainerReading(container_id, sample, joules))
+        for row in reports:
+            report_id, sequence, _, _, is_heartbeat, joules, idle_watts, has_state, window, *values = row
             at = times[report_id]
-            yield (
-                sequence,
-                NodeReading(
-                    at=at,
-                    is_heartbeat=bool(is_heartbeat),
-                    node=Sample(at, window, tuple(values)) if has_state else None,
-                    joules_total=joules,
-                    idle_watts=idle_watts or 0.0,
-                    containers=said[report_id],
-                ),
+            reading = NodeReading(
+                at=at,
+                is_heartbeat=bool(is_heartbeat),
+                sample=Sample(at, window, tuple(values)) if has_state else None,
+                joules_total=joules,
+                idle_watts=idle_watts or 0.0,
+                containers=containers[report_id],
             )
+            yield sequence, reading
 
 
 class RollupWriter:
@@ -156,47 +143,47 @@ class RollupWriter:
         self._connection = connection
         self._writer = writer
 
-    def add(self, several: Sequence[RollupUpdate]) -> None:
-        """Add what some nodes said, and note that it was added."""
+    def add(self, updates: Sequence[RollupUpdate]) -> None:
+        """Add the updates of some nodes, and record how far they go."""
         with self._writer.transaction():
-            for condensed in several:
-                self._add(condensed)
+            for update in updates:
+                self._add(update)
 
-    def _add(self, condensed: RollupUpdate) -> None:
-        gains = condensed.gains
+    def _add(self, update: RollupUpdate) -> None:
+        rows = update.rows
         self._connection.executemany(
-            _ADD_NODE, [(step, slot, condensed.node_id, *rest) for step, slot, *rest in gains.nodes]
+            _ADD_NODE, [(step, slot, update.node_id, *rest) for step, slot, *rest in rows.nodes]
         )
         self._connection.executemany(
             _ADD_CONTAINER,
-            [(step, slot, container_id, *rest) for container_id, (step, slot, *rest) in gains.containers],
+            [(step, slot, container_id, *rest) for container_id, (step, slot, *rest) in rows.containers],
         )
         self._connection.executemany(
             "UPDATE containers SET ended_joules_total = ? WHERE id = ?",
-            [(joules, container_id) for container_id, joules in gains.ended.items()],
+            [(joules, container_id) for container_id, joules in rows.ended.items()],
         )
         self._connection.execute(
-            "REPLACE INTO rolled (node_id, boot_id, sequence) VALUES (?, ?, ?)",
-            (condensed.node_id, condensed.boot_id, condensed.sequence),
+            "REPLACE INTO rollup_progress (node_id, boot_id, sequence) VALUES (?, ?, ?)",
+            (update.node_id, update.boot_id, update.sequence),
         )
 
 
-def _adding(table: str, subject: str, joules: Sequence[str]) -> str:
-    """Add to a row, or make it; what is not known changes nothing."""
+def _upsert(table: str, subject: str, joules: Sequence[str]) -> str:
+    """A statement that adds to a row, or inserts it; null changes nothing."""
     columns = ("step", "slot", subject, *ROLLUP_VALUES, *joules)
     sums = [
         f"{name} = coalesce({name} + excluded.{name}, {name}, excluded.{name})"
         for name in ("seconds", *ROLLUP_SUMS, *joules)
     ]
-    most = [
+    maxima = [
         f"{name} = max(coalesce({name}, excluded.{name}), coalesce(excluded.{name}, {name}))"
         for name in ROLLUP_MAXIMA
     ]
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' for _ in columns)}) "  # noqa: S608 - names of our own
-        f"ON CONFLICT (step, slot, {subject}) DO UPDATE SET {', '.join([*sums, *most])}"
+        f"ON CONFLICT (step, slot, {subject}) DO UPDATE SET {', '.join([*sums, *maxima])}"
     )
 
 
-_ADD_NODE = _adding("node_rollups", "node_id", NODE_JOULES)
-_ADD_CONTAINER = _adding("container_rollups", "container_id", CONTAINER_JOULES)
+_ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES)
+_ADD_CONTAINER = _upsert("container_rollups", "container_id", CONTAINER_JOULES)

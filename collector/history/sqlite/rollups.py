@@ -1,8 +1,8 @@
-"""From what a node said, one heartbeat after another, to what its rollups gain by it. Pure.
+"""Compute the rollup rows that a node's reports add, from one heartbeat to the next. Pure.
 
-Usage is what held when, as `intervals` tells it. Energy is what the counters grew by from one heartbeat to
-the next, of the node and of all containers alike, shared out evenly over the time between. So in every slot,
-and in every part of one, idle, system and containers are the node: all have the same two times to go by.
+Usage comes from `timeline`: which values applied when. Energy is the increase of the counters between two
+heartbeats, of the node and of all its containers, spread evenly over that time. Both use the same two times,
+so in every slot idle + system + containers equals the node.
 """
 
 from collections import defaultdict
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from collector.history.sqlite.timeline import (
     Sample,
     SlotSums,
-    coarser,
     counter_increase,
     intervals,
+    merge_slots,
     slot_shares,
     sum_slots,
 )
@@ -28,34 +28,34 @@ Row = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class ContainerReading:
-    """What a report says of a container: how it looks, what its energy counter shows, or both."""
+    """A container in a report: its sample, its energy counter, or both."""
 
     container_id: int
-    look: Sample | None
+    sample: Sample | None
     joules_total: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """What of a report matters here."""
+    """The parts of a report that rollups need."""
 
     at: float
     is_heartbeat: bool
-    node: Sample | None
+    sample: Sample | None
     joules_total: float | None
     idle_watts: float
     containers: Sequence[ContainerReading]
-    """In the order in which it was so; one may be there twice."""
+    """In order of time; the same container can occur twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class RollupRows:
-    """Rows to add to what the rollups hold, and what the counters of containers that ended showed."""
+    """Rows to add to the rollups, and the last energy counters of containers that ended."""
 
     nodes: Sequence[Row]
     """Step, slot, and the values of `ROLLUP_VALUES` and `NODE_JOULES`."""
     containers: Sequence[tuple[int, Row]]
-    """The same for a container's number, with `CONTAINER_JOULES`."""
+    """Container id, and the same with `CONTAINER_JOULES`."""
     ended: Mapping[int, float]
 
 
@@ -63,7 +63,7 @@ class RollupRows:
 class _HeartbeatEnergy:
     """The energy between two heartbeats."""
 
-    slot_shares: Mapping[int, float]
+    shares: Mapping[int, float]
     joules: float
     idle_joules: float
     containers: Mapping[int, float]
@@ -73,38 +73,38 @@ class _HeartbeatEnergy:
         return sum(self.containers.values())
 
 
-def roll_up(words: Sequence[NodeReading], ended_joules: Mapping[int, float]) -> RollupRows:
-    """What words add, from a first heartbeat, which was rolled up before, to the last word, another one.
+def roll_up(readings: Sequence[NodeReading], ended_joules: Mapping[int, float]) -> RollupRows:
+    """The rows for readings from a first heartbeat, which is already rolled up, to a last one.
 
-    `ended_joules` says what the counters of containers showed that had ended before: started again, they may
-    go on from there.
+    `ended_joules` has the last energy counters of containers that ended before: a restarted container may
+    continue from there.
     """
-    from_at = words[0].at
-    looks: defaultdict[int, list[Sample]] = defaultdict(list)
-    for word in words:
-        for said in word.containers:
-            if said.look is not None:
-                looks[said.container_id].append(said.look)
-    counters = _Counters(words[0], ended_joules)
-    intervals = [counters.count(part) for part in _by_heartbeat(words)]
-    node_looks = [word.node for word in words if word.node is not None]
+    from_at = readings[0].at
+    samples: defaultdict[int, list[Sample]] = defaultdict(list)
+    for reading in readings:
+        for container in reading.containers:
+            if container.sample is not None:
+                samples[container.container_id].append(container.sample)
+    counters = _Counters(readings[0], ended_joules)
+    node_samples = [reading.sample for reading in readings if reading.sample is not None]
     per_container: defaultdict[int, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
     per_node: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for interval in intervals:
-        whole = (interval.joules, interval.idle_joules, interval.containers_joules)
-        for slot, share in interval.shares.items():
+    for part in _by_heartbeat(readings):
+        energy = counters.update(part)
+        added = (energy.joules, energy.idle_joules, energy.containers_joules)
+        for slot, share in energy.shares.items():
             per_node[slot] = [
-                before + share * more for before, more in zip(per_node[slot], whole, strict=True)
+                before + share * more for before, more in zip(per_node[slot], added, strict=True)
             ]
-            for container_id, joules in interval.containers.items():
+            for container_id, joules in energy.containers.items():
                 per_container[container_id][slot] += share * joules
     return RollupRows(
-        nodes=list(_rows(_usage(node_looks, from_at), per_node, 3)),
+        nodes=list(_rows(_usage(node_samples, from_at), per_node, 3)),
         containers=[
             (container_id, row)
-            for container_id in sorted({*looks, *per_container})
+            for container_id in sorted({*samples, *per_container})
             for row in _rows(
-                _usage(looks[container_id], from_at),
+                _usage(samples[container_id], from_at),
                 {slot: [joules] for slot, joules in per_container[container_id].items()},
                 1,
             )
@@ -113,82 +113,83 @@ def roll_up(words: Sequence[NodeReading], ended_joules: Mapping[int, float]) -> 
     )
 
 
-def _usage(looks: Sequence[Sample], from_at: float) -> dict[int, SlotSums]:
-    return sum_slots(intervals(looks, from_at), FINE_SECONDS)
+def _usage(samples: Sequence[Sample], from_at: float) -> dict[int, SlotSums]:
+    return sum_slots(intervals(samples, from_at), FINE_SECONDS)
 
 
 def _rows(usage: dict[int, SlotSums], energy: Mapping[int, list[float]], width: int) -> Iterator[Row]:
-    """Rows for every slot of every step of which anything is known."""
+    """A row for every slot of every step that has usage or energy."""
     factor = COARSE_SECONDS // FINE_SECONDS
     coarse_energy: dict[int, list[float]] = {}
     for slot, joules in energy.items():
         before = coarse_energy.get(slot // factor, [0.0] * width)
         coarse_energy[slot // factor] = [a + b for a, b in zip(before, joules, strict=True)]
-    for step, sums, joules_by_slot in (
+    for step, usage_by_slot, joules_by_slot in (
         (FINE_SECONDS, usage, energy),
-        (COARSE_SECONDS, coarser(usage, factor), coarse_energy),
+        (COARSE_SECONDS, merge_slots(usage, factor), coarse_energy),
     ):
-        for slot in {*sums, *joules_by_slot}:
-            known = sums.get(slot) or SlotSums()
+        for slot in {*usage_by_slot, *joules_by_slot}:
+            sums = usage_by_slot.get(slot) or SlotSums()
             joules = joules_by_slot.get(slot) or [0.0] * width
-            yield (step, slot, known.seconds, *known.totals, *known.most, *joules)
+            yield (step, slot, sums.seconds, *sums.totals, *sums.maxima, *joules)
 
 
-def _by_heartbeat(words: Sequence[NodeReading]) -> Iterator[Sequence[NodeReading]]:
-    """The words of each interval, from after a heartbeat to the next one."""
-    begin = 1
-    for place, word in enumerate(words):
-        if place and word.is_heartbeat:
-            yield words[begin - 1 : place + 1]
-            begin = place + 1
+def _by_heartbeat(readings: Sequence[NodeReading]) -> Iterator[Sequence[NodeReading]]:
+    """The readings from each heartbeat to the next, both included."""
+    begin = 0
+    for index, reading in enumerate(readings):
+        if index and reading.is_heartbeat:
+            yield readings[begin : index + 1]
+            begin = index
 
 
 class _Counters:
-    """What energy counters showed last, while words are gone through."""
+    """The last values of the energy counters."""
 
     def __init__(self, first: NodeReading, ended_joules: Mapping[int, float]) -> None:
         self._node = first.joules_total
         self._ended_before = ended_joules
-        self._last: dict[int, float] = dict(_readings([first]))
-        self._running = {said.container_id for said in first.containers}
+        self._last: dict[int, float] = dict(_container_counters([first]))
+        self._running = {each.container_id for each in first.containers}
 
-    def count(self, words: Sequence[NodeReading]) -> _HeartbeatEnergy:
-        """The energy of one interval; its first word is the heartbeat before it."""
-        readings: defaultdict[int, list[float]] = defaultdict(list)
-        for container_id, joules in _readings(words[1:]):
-            readings[container_id].append(joules)
+    def update(self, readings: Sequence[NodeReading]) -> _HeartbeatEnergy:
+        """The energy from one heartbeat, the first reading, to the next."""
+        counts: defaultdict[int, list[float]] = defaultdict(list)
+        for container_id, joules in _container_counters(readings[1:]):
+            counts[container_id].append(joules)
         containers = {}
-        for container_id, counts in readings.items():
-            begun = self._last.get(container_id, self._ended_before.get(container_id, 0.0))
-            if joules := counter_increase(counts, begun):
+        for container_id, values in counts.items():
+            start = self._last.get(container_id, self._ended_before.get(container_id, 0.0))
+            if joules := counter_increase(values, start):
                 containers[container_id] = joules
-            self._last[container_id] = counts[-1]
-        self._running = {said.container_id for said in words[-1].containers if said.look and said.look.values}
-        begins_at, ends_at = words[0].at, max(word.at for word in words)
-        of_containers = sum(containers.values())
-        # What nobody knows of the node itself, its containers still drew.
-        joules = max(self._node_growth(words[1:]), of_containers)
-        idle_joules = min(words[-1].idle_watts * (ends_at - begins_at), joules - of_containers)
-        return _HeartbeatEnergy(
-            slot_shares(begins_at, ends_at, FINE_SECONDS), joules, idle_joules, containers
-        )
+            self._last[container_id] = values[-1]
+        self._running = {
+            each.container_id for each in readings[-1].containers if each.sample and each.sample.values
+        }
+        begins_at, ends_at = readings[0].at, max(reading.at for reading in readings)
+        containers_joules = sum(containers.values())
+        # If the node's own counter is missing or too low, it used at least what its containers did.
+        joules = max(self._node_increase(readings[1:]), containers_joules)
+        idle_joules = min(readings[-1].idle_watts * (ends_at - begins_at), joules - containers_joules)
+        shares = slot_shares(begins_at, ends_at, FINE_SECONDS)
+        return _HeartbeatEnergy(shares, joules, idle_joules, containers)
 
-    def _node_growth(self, words: Sequence[NodeReading]) -> float:
-        counts = [word.joules_total for word in words if word.joules_total is not None]
+    def _node_increase(self, readings: Sequence[NodeReading]) -> float:
+        counts = [reading.joules_total for reading in readings if reading.joules_total is not None]
         if not counts:
             return 0.0
-        # Without a first count there is nothing to grow from.
-        begun = counts[0] if self._node is None else self._node
+        # The first value of a counter is no increase.
+        start = counts[0] if self._node is None else self._node
         self._node = counts[-1]
-        return counter_increase(counts, begun)
+        return counter_increase(counts, start)
 
     def ended(self) -> dict[int, float]:
-        """What the counters showed of those that run no longer."""
+        """The last counters of containers that no longer run."""
         return {key: joules for key, joules in self._last.items() if key not in self._running}
 
 
-def _readings(words: Iterable[NodeReading]) -> Iterator[tuple[int, float]]:
-    for word in words:
-        for said in word.containers:
-            if said.joules_total is not None:
-                yield said.container_id, said.joules_total
+def _container_counters(readings: Iterable[NodeReading]) -> Iterator[tuple[int, float]]:
+    for reading in readings:
+        for container in reading.containers:
+            if container.joules_total is not None:
+                yield container.container_id, container.joules_total

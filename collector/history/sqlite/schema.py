@@ -1,32 +1,32 @@
 """The tables of the SQLite history.
 
-Shaped by how it is used: reports come in all the time, and old ones go all the time. What a report holds
-is therefore clustered by arrival (`report_id` only grows): writing appends to the last pages, forgetting
-empties the first ones, and a window of time is one contiguous range, however many nodes there are.
-What seldom changes (names, images, limits, gaps) is written once and referred to by a small number.
+Reports arrive and expire all the time, so what a report holds is clustered by arrival (`report_id` only
+grows): writes append to the last pages, retention empties the first ones, and a window of time is one
+contiguous range, however many nodes there are. What rarely changes (names, images, limits, gaps) is stored
+once and referenced by a small number.
 
-One row of `reports` is one report, a beacon too, so its unique index on `(boot_id, sequence)` is also the
-record of what was delivered; `heartbeat` is null where there was none. A row of `container_samples` whose
-`facts_id` is null says that the container is gone. `alerts` holds the last word about each alert, `usage`
-the sum of all histograms of a node's containers per slot of time. To add up is the registry's work: what a
-heartbeat adds lies in `pending_usage` until the registry has handed over a sum that it is part of.
+- `reports`: one row per report, beacons included; `heartbeat` is null if it was none. The unique index on
+  `(boot_id, sequence)` detects repeated deliveries.
+- `container_samples`: a null `facts_id` means that the container no longer exists.
+- `alerts`: the last state of each alert.
+- `usage`: the merged usage histograms of a node's containers, per slot of time. The registry merges them;
+  what a heartbeat adds is in `pending_usage` until the registry stores a total that includes it.
+- `node_rollups`, `container_rollups`: sums per slot, in steps of five minutes and of an hour, clustered by
+  time. They outlive the samples. `rollup_progress` is the last heartbeat of each node that they include.
+- `containers`: the last facts of each container, and its energy counter when it ended, for as long as a
+  rollup refers to it.
+- `key_values`: values that other parts of the collector store, by kind and key.
 
-`node_rollups` and `container_rollups` hold what is left when samples are gone: sums per slot, in steps of
-five minutes and of an hour, clustered by time too. `rolled` says up to which heartbeat each node's samples
-are in them. `containers` keeps the last facts of each container, and what its energy counter said when it
-ended, for as long as a rollup names it. `memories` holds what was understood, as whoever understood it
-wrote it.
-
-`seen_at` says until when a row was surely in use, which lets it go without searching for references.
-Numbers of boots and containers are never given twice, as alerts and usage may outlive the rows they name.
+`last_used_at` is a lower bound for the last use of a row, so it can expire without a search for references.
+Ids of boots and containers are never reused, as alerts and usage may outlive the rows that they refer to.
 """
 
-VERSION = 5
+VERSION = 6
 
 ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
 ROLLUP_MAXIMA = (
-    *("most_cpu_cores", "most_memory_bytes"),
-    *("most_disk_bytes_per_second", "most_network_bytes_per_second", "most_watts"),
+    *("max_cpu_cores", "max_memory_bytes"),
+    *("max_disk_bytes_per_second", "max_network_bytes_per_second", "max_watts"),
 )
 ROLLUP_VALUES = ("seconds", *ROLLUP_SUMS, *ROLLUP_MAXIMA)
 NODE_JOULES = ("joules", "idle_joules", "containers_joules")
@@ -36,22 +36,23 @@ _ROLLUP_COLUMNS = ", ".join(f"{name} REAL" for name in ROLLUP_VALUES)
 
 TABLES = f"""
 CREATE TABLE nodes (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, seen_at REAL NOT NULL,
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, last_used_at REAL NOT NULL,
     UNIQUE (name)
 );
 CREATE TABLE boots (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, name TEXT NOT NULL, seen_at REAL NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, name TEXT NOT NULL,
+    last_used_at REAL NOT NULL,
     UNIQUE (node_id, name)
 );
 CREATE TABLE containers (
     id INTEGER PRIMARY KEY AUTOINCREMENT, node_id INTEGER NOT NULL, runtime_id TEXT NOT NULL,
-    seen_at REAL NOT NULL, facts_id INTEGER, ended_joules_total REAL,
+    last_used_at REAL NOT NULL, facts_id INTEGER, ended_joules_total REAL,
     UNIQUE (node_id, runtime_id)
 );
 CREATE INDEX containers_runtime_id ON containers (runtime_id);
 CREATE INDEX containers_facts_id ON containers (facts_id);
 CREATE TABLE facts (
-    id INTEGER PRIMARY KEY, body TEXT NOT NULL, seen_at REAL NOT NULL,
+    id INTEGER PRIMARY KEY, body TEXT NOT NULL, last_used_at REAL NOT NULL,
     UNIQUE (body)
 );
 CREATE INDEX facts_service ON facts (json_extract(body, '$.service'));
@@ -114,7 +115,7 @@ CREATE TABLE usage (
     body BLOB NOT NULL,
     UNIQUE (node_id, slot)
 );
-CREATE TABLE usage_words (
+CREATE TABLE pending_usage (
     node_id INTEGER NOT NULL,
     boot TEXT NOT NULL,
     sequence INTEGER NOT NULL,
@@ -122,7 +123,7 @@ CREATE TABLE usage_words (
     body BLOB NOT NULL,
     UNIQUE (node_id, boot, sequence)
 );
-CREATE TABLE rolled (
+CREATE TABLE rollup_progress (
     node_id INTEGER PRIMARY KEY,
     boot_id INTEGER NOT NULL,
     sequence INTEGER NOT NULL
@@ -137,10 +138,10 @@ CREATE TABLE container_rollups (
     joules REAL,
     PRIMARY KEY (step, slot, container_id)
 ) WITHOUT ROWID;
-CREATE TABLE memories (
+CREATE TABLE key_values (
     kind TEXT NOT NULL,
     key TEXT NOT NULL,
-    payload BLOB NOT NULL,
+    value BLOB NOT NULL,
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 """

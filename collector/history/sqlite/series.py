@@ -1,4 +1,4 @@
-"""One node's, container's or service's history, from samples where they are kept, else from rollups."""
+"""Series of a node, container or service: from samples while they are kept, else from rollups."""
 
 import json
 import math
@@ -23,57 +23,57 @@ from wire.resources import Quantities
 
 MAX_POINTS = 2000
 _RAW = 0
-_LOOK_BACK_SECONDS = 900.0
-"""What held at the start of a period was said at the last heartbeat before it."""
+_LOOKBACK_SECONDS = 900.0
+"""The values at the start of a period come with the last heartbeat before it."""
 _LARGEST = 2**63 - 1
 
 Slots = dict[int, list[SlotSums]]
-"""What is known of each slot, of every one of which it is the sum."""
+"""Per slot, the sums of each node or container."""
 
 
 def resolution_for(step_seconds: float, start: float, oldest_at: Mapping[int, float]) -> int:
-    """Which rollups to go by, by their step, or 0 for samples.
+    """The step of the rollups to read, or 0 for samples.
 
-    The finest that the steps asked for need; or coarser ones, where these go back further and must.
+    The coarsest that fits the requested step; or a coarser one if only that goes back to `start`.
     """
-    levels = sorted({_RAW, *STEPS} & {_RAW, *oldest_at})
-    level = max(each for each in levels if each <= max(step_seconds, _RAW))
-    for coarser in levels[levels.index(level) + 1 :]:
-        known_from = oldest_at.get(level, math.inf)
-        if known_from > start and oldest_at.get(coarser, math.inf) + coarser < known_from:
-            level = coarser
-    return level
+    resolutions = sorted({_RAW, *STEPS} & {_RAW, *oldest_at})
+    resolution = max(each for each in resolutions if each <= max(step_seconds, _RAW))
+    for coarser in resolutions[resolutions.index(resolution) + 1 :]:
+        available_from = oldest_at.get(resolution, math.inf)
+        if available_from > start and oldest_at.get(coarser, math.inf) + coarser < available_from:
+            resolution = coarser
+    return resolution
 
 
-def step_for(step_seconds: float, start: float, end: float, level: int) -> float:
-    """The step to answer in: no finer than the samples, and so that there are not too many points."""
+def step_for(step_seconds: float, start: float, end: float, resolution: int) -> float:
+    """The step of the series: no finer than its source, and at most `MAX_POINTS` points."""
     step = max(step_seconds, (end - start) / (MAX_POINTS - 1), 1.0)
-    return level * math.ceil(step / level) if level else step
+    return resolution * math.ceil(step / resolution) if resolution else step
 
 
 class SeriesReader:
-    """Tells series."""
+    """Reads series."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def tell(self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float) -> Series:
-        """The history of one of them in `[start, end)`."""
-        # Samples of a service lie all over the cluster's; its rollups are found at once.
+    def read(self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float) -> Series:
+        """The series of one of them in `[start, end)`."""
+        # The samples of a service are spread over all reports; its rollups have an index.
         finest = FINE_SECONDS if kind is SubjectKind.SERVICE else _RAW
         oldest_at = self._oldest_at()
-        level = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
-        step = step_for(step_seconds, start, end, level)
+        resolution = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
+        step = step_for(step_seconds, start, end, resolution)
         subjects = [number for (number,) in self._connection.execute(_SUBJECTS[kind], (name,))]
-        asked = _Asked(kind, subjects, start, end, step)
-        slots = self._rollups(asked, level) if level else self._samples(asked)
+        query = _Query(kind, subjects, start, end, step)
+        slots = self._rollups(query, resolution) if resolution else self._samples(query)
         points = tuple(
             _point(slot * step, slots[slot]) for slot in sorted(slots) if start < (slot + 1) * step
         )
         return Series(step_seconds=step, points=points)
 
     def _oldest_at(self) -> dict[int, float]:
-        """From when on there are samples, and rollups of each step."""
+        """The time of the oldest sample, and of the oldest rollup of each step."""
         found = {}
         for step in STEPS:
             (slot,) = self._connection.execute(_OLDEST_SLOT, (step,)).fetchone()
@@ -84,31 +84,31 @@ class SeriesReader:
             found[_RAW] = received_at
         return found
 
-    def _rollups(self, asked: "_Asked", level: int) -> Slots:
-        query = _NODE_ROLLUPS if asked.kind is SubjectKind.NODE else _CONTAINER_ROLLUPS
-        places = json.dumps(list(range(int(asked.start // level), math.ceil(asked.end / level))))
+    def _rollups(self, query: "_Query", step: int) -> Slots:
+        statement = _NODE_ROLLUPS if query.kind is SubjectKind.NODE else _CONTAINER_ROLLUPS
+        numbers = json.dumps(list(range(int(query.start // step), math.ceil(query.end / step))))
         merged: defaultdict[int, dict[int, SlotSums]] = defaultdict(dict)
-        for subject in asked.subjects:
-            given = {"step": level, "slots": places, "subject": subject}
-            for slot, seconds, *values in self._connection.execute(query, given):
-                known = merged[int(slot * level // asked.step)].setdefault(subject, SlotSums())
-                known.merge(SlotSums(seconds, values[:WIDTH], values[WIDTH:]))
+        for subject in query.subjects:
+            given = {"step": step, "slots": numbers, "subject": subject}
+            for slot, seconds, *values in self._connection.execute(statement, given):
+                sums = merged[int(slot * step // query.step)].setdefault(subject, SlotSums())
+                sums.merge(SlotSums(seconds, values[:WIDTH], values[WIDTH:]))
         return {slot: list(each.values()) for slot, each in merged.items()}
 
-    def _samples(self, asked: "_Asked") -> Slots:
-        query = _NODE_SAMPLES if asked.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
+    def _samples(self, query: "_Query") -> Slots:
+        statement = _NODE_SAMPLES if query.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
         slots: defaultdict[int, list[SlotSums]] = defaultdict(list)
-        for subject in asked.subjects:
-            rows = self._connection.execute(query, (subject, asked.start - _LOOK_BACK_SECONDS))
-            held = _within(_looks(rows), asked.start, asked.end)
-            for slot, sums in sum_slots(held, asked.step).items():
+        for subject in query.subjects:
+            rows = self._connection.execute(statement, (subject, query.start - _LOOKBACK_SECONDS))
+            periods = _clipped(_parse_samples(rows), query.start, query.end)
+            for slot, sums in sum_slots(periods, query.step).items():
                 slots[slot].append(sums)
         return slots
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Whose history, of which time, in which steps."""
+class _Query:
+    """The ids of the subject, the period and the step."""
 
     kind: SubjectKind
     subjects: Sequence[int]
@@ -117,41 +117,41 @@ class _Asked:
     step: float
 
 
-def _looks(rows: Iterator[Sequence[float | None]]) -> list[Sample]:
-    """Samples, and then that the last one held until the node's last word."""
-    looks: list[Sample] = []
+def _parse_samples(rows: Iterator[Sequence[float | None]]) -> list[Sample]:
+    """The samples; the last one is repeated at the time of the node's last report."""
+    samples: list[Sample] = []
     last_at = -math.inf
-    for at, received_at, is_sample, is_there, window_seconds, *values in rows:
+    for at, received_at, is_sample, exists, window_seconds, *values in rows:
         last_at = max(last_at, report_time(at or 0.0, received_at or 0.0))
         if is_sample:
-            looks.append(Sample(last_at, window_seconds or 0.0, tuple(values) if is_there else None))
-    if looks and last_at > looks[-1].at:
-        looks.append(Sample(last_at, 0.0, looks[-1].values))
-    return looks
+            samples.append(Sample(last_at, window_seconds or 0.0, tuple(values) if exists else None))
+    if samples and last_at > samples[-1].at:
+        samples.append(Sample(last_at, 0.0, samples[-1].values))
+    return samples
 
 
-def _within(looks: Sequence[Sample], start: float, end: float) -> Iterator[Interval]:
-    for stretch in intervals(looks, start):
-        begins_at, ends_at = max(start, stretch.begins_at), min(end, stretch.ends_at)
+def _clipped(samples: Sequence[Sample], start: float, end: float) -> Iterator[Interval]:
+    for period in intervals(samples, start):
+        begins_at, ends_at = max(start, period.begins_at), min(end, period.ends_at)
         if begins_at < ends_at:
-            yield Interval(begins_at, ends_at, stretch.values)
+            yield Interval(begins_at, ends_at, period.values)
 
 
-def _point(at: float, known: Sequence[SlotSums]) -> Point:
-    """Several at once are added up, over the time that is known of the longest."""
-    seconds = max(sums.seconds for sums in known)
-    means, most = [], []
-    for place in range(WIDTH):
-        totals = [total for sums in known if (total := sums.totals[place]) is not None]
-        tops = [top for sums in known if (top := sums.most[place]) is not None]
+def _point(at: float, parts: Sequence[SlotSums]) -> Point:
+    """The sum of several containers, over the time of the one with most samples."""
+    seconds = max(sums.seconds for sums in parts)
+    means, maxima = [], []
+    for index in range(WIDTH):
+        totals = [total for sums in parts if (total := sums.totals[index]) is not None]
+        highest = [each for sums in parts if (each := sums.maxima[index]) is not None]
         means.append(sum(totals) / seconds if totals and seconds else None)
-        most.append(sum(tops) if tops else None)
+        maxima.append(sum(highest) if highest else None)
     return Point(
         at=at,
         mean=_quantities(means),
-        max=_quantities(most),
+        max=_quantities(maxima),
         mean_watts=means[-1],
-        max_watts=most[-1],
+        max_watts=maxima[-1],
     )
 
 

@@ -1,8 +1,13 @@
-"""What held when, and how that adds up in slots of time. Pure.
+"""Which values applied when, and their time-weighted sums per slot. Pure.
 
-A look tells of its window, and what it told holds until the window of the next one: nodes say only what
-moved. Every such stretch of time is shared out among the slots that it lies in, where sums weighted by time
-can be added to in any order; so a slot may be filled bit by bit.
+Nodes report only what changed, so a sample describes more than its own window:
+
+- its values apply to its window, `[at - window_seconds, at)`;
+- after that they apply until the window of the next sample begins.
+
+`intervals` applies this rule to one node or container, `change_times` to columns of many. Each interval is
+divided among the slots that it overlaps. Time-weighted sums can be added in any order, so a slot can be
+filled in parts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,16 +15,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Values = tuple[float | None, ...]
-"""Cores, bytes, bytes per second of disk and of network, watts; None where it is not known."""
+"""CPU cores, memory bytes, disk and network bytes per second, watts; None if unknown."""
 
 WIDTH = 5
-_LONGEST_DELAY_SECONDS = 7 * 86_400.0
-_MOST_AHEAD_SECONDS = 60.0
+_MAX_DELAY_SECONDS = 7 * 86_400.0
+_MAX_AHEAD_SECONDS = 60.0
 
 
 class Sample(NamedTuple):
-    """What was seen of a node or container at one time; no values: it was no longer there."""
+    """The values of a node or container at one time; without values, it no longer exists."""
 
     at: float
     window_seconds: float
@@ -27,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Some time in which one thing held."""
+    """A period with constant values."""
 
     begins_at: float
     ends_at: float
@@ -36,74 +46,82 @@ class Interval(NamedTuple):
 
 @dataclass(slots=True)
 class SlotSums:
-    """What is known of one slot."""
+    """Time-weighted sums and maxima of one slot."""
 
     seconds: float = 0.0
     totals: list[float | None] = field(default_factory=lambda: [None] * WIDTH)
-    """Each value times the seconds for which it held."""
-    most: list[float | None] = field(default_factory=lambda: [None] * WIDTH)
+    """Each value times its duration in seconds."""
+    maxima: list[float | None] = field(default_factory=lambda: [None] * WIDTH)
 
     def add(self, seconds: float, values: Values) -> None:
         self.seconds += seconds
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             if value is not None:
-                self.totals[place] = (self.totals[place] or 0.0) + seconds * value
-                most = self.most[place]
-                self.most[place] = value if most is None or value > most else most
+                self.totals[index] = (self.totals[index] or 0.0) + seconds * value
+                highest = self.maxima[index]
+                self.maxima[index] = value if highest is None or value > highest else highest
 
     def merge(self, other: "SlotSums") -> None:
-        """Take in what is known of another part of the same slot, or of the same time of something else."""
+        """Add another part of the same slot, or the same slot of something else."""
         self.seconds += other.seconds
-        for place in range(WIDTH):
-            total, most = other.totals[place], other.most[place]
+        for index in range(WIDTH):
+            total, highest = other.totals[index], other.maxima[index]
             if total is not None:
-                self.totals[place] = (self.totals[place] or 0.0) + total
-            if most is not None:
-                self.most[place] = max(most, self.most[place] or 0.0)
+                self.totals[index] = (self.totals[index] or 0.0) + total
+            if highest is not None:
+                self.maxima[index] = max(highest, self.maxima[index] or 0.0)
 
 
 def report_time(at: float, received_at: float) -> float:
-    """When a report was made: what its node's clock says, unless that cannot be.
+    """The time of a report: the node's own if plausible, else the time of receipt.
 
-    Words that waited in a spool are believed; a time to come, or weeks ago, is not.
+    Reports that waited in a spool are plausible; a time in the future or weeks ago is not.
     """
-    plausible = received_at - _LONGEST_DELAY_SECONDS < at <= received_at + _MOST_AHEAD_SECONDS
-    return at if plausible else received_at
+    is_plausible = received_at - _MAX_DELAY_SECONDS < at <= received_at + _MAX_AHEAD_SECONDS
+    return at if is_plausible else received_at
 
 
-def intervals(looks: Sequence[Sample], from_at: float) -> Iterator[Interval]:
-    """What held when, as looks in their order tell it; none of it before `from_at`.
+def intervals(samples: Sequence[Sample], from_at: float) -> Iterator[Interval]:
+    """The intervals that samples, in order, describe; none begins before `from_at`.
 
-    A look whose time is not after that of the one before it has a clock to blame, and weighs nothing.
+    A sample that is not later than the previous one (the clock was set back) has no duration.
     """
-    if not looks:
+    if not samples:
         return
-    first = looks[0]
+    first = samples[0]
     if first.values is not None:
         begins_at = max(from_at, first.at - first.window_seconds)
         if begins_at < first.at:
             yield Interval(begins_at, first.at, first.values)
-    for before, after in pairwise(looks):
+    for before, after in pairwise(samples):
         if after.at <= before.at:
             continue
-        turned_at = after.at if after.values is None else max(before.at, after.at - after.window_seconds)
-        if before.values is not None and turned_at > before.at:
-            yield Interval(before.at, turned_at, before.values)
-        if after.values is not None and after.at > turned_at:
-            yield Interval(turned_at, after.at, after.values)
+        changed_at = after.at if after.values is None else max(before.at, after.at - after.window_seconds)
+        if before.values is not None and changed_at > before.at:
+            yield Interval(before.at, changed_at, before.values)
+        if after.values is not None and after.at > changed_at:
+            yield Interval(changed_at, after.at, after.values)
 
 
-def sum_slots(known: Iterable[Interval], step_seconds: float) -> dict[int, SlotSums]:
-    """The same, added up in slots of equal length, by number."""
+def change_times(at: Floats, window_seconds: Floats, previous_at: Floats, exists: Flags) -> Floats:
+    """When the values of each sample replace those of the previous one: the rule of `intervals`, in columns.
+
+    `previous_at` is NaN where there is no previous sample.
+    """
+    return np.where(exists, np.fmax(at - window_seconds, previous_at), at)
+
+
+def sum_slots(periods: Iterable[Interval], step_seconds: float) -> dict[int, SlotSums]:
+    """The sums of intervals per slot of this length, by slot number."""
     slots: dict[int, SlotSums] = {}
-    for stretch in known:
-        for slot, seconds in overlaps(stretch.begins_at, stretch.ends_at, step_seconds):
-            slots.setdefault(slot, SlotSums()).add(seconds, stretch.values)
+    for period in periods:
+        for slot, seconds in overlaps(period.begins_at, period.ends_at, step_seconds):
+            slots.setdefault(slot, SlotSums()).add(seconds, period.values)
     return slots
 
 
 def overlaps(begins_at: float, ends_at: float, step_seconds: float) -> Iterator[tuple[int, float]]:
-    """The slots that some time lies in, and for how long it lies in each."""
+    """The slots that a period overlaps, each with the seconds of overlap."""
     slot = int(begins_at // step_seconds)
     while begins_at < ends_at:
         until_at = min(ends_at, (slot + 1) * step_seconds)
@@ -113,8 +131,8 @@ def overlaps(begins_at: float, ends_at: float, step_seconds: float) -> Iterator[
         slot += 1
 
 
-def coarser(slots: dict[int, SlotSums], factor: int) -> dict[int, SlotSums]:
-    """The same in slots that are so many times longer."""
+def merge_slots(slots: dict[int, SlotSums], factor: int) -> dict[int, SlotSums]:
+    """The same sums in slots that are `factor` times longer."""
     merged: dict[int, SlotSums] = {}
     for slot, sums in slots.items():
         merged.setdefault(slot // factor, SlotSums()).merge(sums)
@@ -122,16 +140,16 @@ def coarser(slots: dict[int, SlotSums], factor: int) -> dict[int, SlotSums]:
 
 
 def slot_shares(begins_at: float, ends_at: float, step_seconds: float) -> dict[int, float]:
-    """Which part of something even falls into each slot; all of it into one where it took no time."""
+    """The share of a period that each slot overlaps; an empty period belongs to one slot."""
     if ends_at <= begins_at:
         return {int(ends_at // step_seconds): 1.0}
-    whole = ends_at - begins_at
-    return {slot: seconds / whole for slot, seconds in overlaps(begins_at, ends_at, step_seconds)}
+    length = ends_at - begins_at
+    return {slot: seconds / length for slot, seconds in overlaps(begins_at, ends_at, step_seconds)}
 
 
-def counter_increase(counts: Iterable[float], begun: float) -> float:
-    """By how much a counter grew from `begun` on; one that went back had begun at zero again."""
-    total, before = 0.0, begun
+def counter_increase(counts: Iterable[float], start: float) -> float:
+    """The increase of a counter from `start`; one that decreased was reset to zero."""
+    total, before = 0.0, start
     for count in counts:
         total += count - before if count >= before else count
         before = count

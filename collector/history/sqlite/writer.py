@@ -1,4 +1,4 @@
-"""Putting reports into the SQLite history: synchronous, on one connection, in one thread."""
+"""Write reports to the SQLite history: synchronous, on one connection, in one thread."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from collector.history.sqlite.rows import (
 from collector.history.sqlite.schema import VERSION
 from wire.messages import Report
 
-_ROWS_AT_ONCE = (32, 16, 8, 4, 2, 1)
+_BATCH_SIZES = (32, 16, 8, 4, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +39,26 @@ class Submission:
 
 
 class SqliteWriter:
-    """Adds reports, each call in one transaction."""
+    """Stores reports, each call in one transaction."""
 
     def __init__(self, connection: sqlite3.Connection, retention_seconds: float) -> None:
         self._connection = connection
-        # Names are marked as in use ten times in their life, not with each sample that refers to them.
-        self._names = IdCaches(connection, retention_seconds / 10)
-        self._node_samples = _Rows(connection, "node_samples", NODE_COLUMNS)
-        self._container_samples = _Rows(connection, "container_samples", CONTAINER_COLUMNS)
+        # Rows are marked as used ten times in their life, not with each sample that refers to them.
+        self._ids = IdCaches(connection, retention_seconds / 10)
+        self._node_samples = _RowBatch(connection, "node_samples", NODE_COLUMNS)
+        self._container_samples = _RowBatch(connection, "container_samples", CONTAINER_COLUMNS)
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool]]:
-        """Keep all that is new, with one commit for everyone who waits."""
+        """Store all that is new, in one commit for all waiting requests."""
         with self.transaction():
             new = [[self._add(report, each.received_at) for report in each.reports] for each in submissions]
-            self._node_samples.write()
-            self._container_samples.write()
+            self._node_samples.flush()
+            self._container_samples.flush()
         return new
 
     def _add(self, report: Report, received_at: float) -> bool:
-        node_id = self._names.nodes.of((report.node,), received_at)
-        boot_id = self._names.boots.of((node_id, report.boot), received_at)
+        node_id = self._ids.nodes.get((report.node,), received_at)
+        boot_id = self._ids.boots.get((node_id, report.boot), received_at)
         row = (boot_id, report.sequence, received_at, report.at, encode_heartbeat(report.heartbeat))
         added = self._connection.execute(_ADD_REPORT, row)
         if not added.rowcount:
@@ -66,8 +66,8 @@ class SqliteWriter:
         report_id = added.lastrowid
         assert report_id is not None
         if report.state is not None:
-            facts_id = self._names.facts.of((encode_node_facts(report.state),), received_at)
-            self._node_samples.waiting.append(node_row(report.state, report_id, facts_id))
+            facts_id = self._ids.facts.get((encode_node_facts(report.state),), received_at)
+            self._node_samples.batch.append(node_row(report.state, report_id, facts_id))
         if report.containers or report.gone:
             self._add_containers(report, report_id, node_id, received_at)
         if report.events:
@@ -85,20 +85,20 @@ class SqliteWriter:
             self._connection.executemany(_ADD_ALERT, rows)
         if report.heartbeat is not None and report.heartbeat.usage:
             slot, body = slot_of(report.at, received_at), encode_usage(report.heartbeat.usage)
-            self._connection.execute(_ADD_WORD, (node_id, report.boot, report.sequence, slot, body))
+            self._connection.execute(_ADD_USAGE, (node_id, report.boot, report.sequence, slot, body))
         return True
 
     def _add_containers(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
-        names = self._names
-        rows = self._container_samples.waiting
+        ids = self._ids
+        rows = self._container_samples.batch
         for container in report.containers:
-            container_id = names.containers.of((node_id, container.id), received_at)
-            facts_id = names.facts.of((encode_container_facts(container),), received_at)
-            names.note_facts(container_id, facts_id)
+            container_id = ids.containers.get((node_id, container.id), received_at)
+            facts_id = ids.facts.get((encode_container_facts(container),), received_at)
+            ids.set_facts(container_id, facts_id)
             rows.append(container_row(container, report_id, container_id, facts_id))
         gone = set(report.gone) - {container.id for container in report.containers}
         rows += [
-            gone_row(report_id, names.containers.of((node_id, each), received_at)) for each in sorted(gone)
+            gone_row(report_id, ids.containers.get((node_id, each), received_at)) for each in sorted(gone)
         ]
 
     def _add_events(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
@@ -106,44 +106,44 @@ class SqliteWriter:
         for number, event in enumerate(report.events):
             container_id = None
             if event.container is not None and event.joules_total is not None:
-                container_id = self._names.containers.of((node_id, event.container), received_at)
-                if not self._names.has_facts(container_id):
-                    # It lived so shortly that no sample tells of it, but its energy was drawn.
-                    facts_id = self._names.facts.of((encode_event_facts(event),), received_at)
-                    self._names.note_facts(container_id, facts_id)
+                container_id = self._ids.containers.get((node_id, event.container), received_at)
+                if not self._ids.has_facts(container_id):
+                    # It ended before its first sample, but it used energy.
+                    facts_id = self._ids.facts.get((encode_event_facts(event),), received_at)
+                    self._ids.set_facts(container_id, facts_id)
             rows.append((report_id, number, event.at, container_id, event.joules_total, encode_body(event)))
         self._connection.executemany(_ADD_EVENT, rows)
 
-    def store_usage(self, words: Sequence[UsageKey], sums: Sequence[UsageTotal]) -> None:
-        """Keep sums of usage in place of the words that are in them by now."""
+    def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
+        """Store usage totals, and drop the pending usage that they include."""
         with self.transaction():
             self._connection.executemany(
-                _SET_USAGE, [(encode_usage(each.packed), each.slot, each.node) for each in sums]
+                _SET_USAGE, [(encode_usage(each.packed), each.slot, each.node) for each in totals]
             )
             self._connection.executemany(
-                _DROP_WORD, [(each.node, each.boot, each.sequence) for each in words]
+                _DROP_USAGE, [(each.node, each.boot, each.sequence) for each in merged]
             )
 
-    def forget_names(self, before: float) -> None:
-        """Names that were last seen before a time may be gone from the tables."""
-        self._names.forget(before)
+    def expire_ids(self, before: float) -> None:
+        """Rows that were last used before a time may be gone from the tables."""
+        self._ids.expire(before)
 
-    def put_values(self, kind: str, entries: Mapping[str, bytes | None]) -> None:
-        """Keep what was understood; None forgets a key."""
-        kept = [(kind, key, payload) for key, payload in entries.items() if payload is not None]
+    def put_values(self, kind: str, values: Mapping[str, bytes | None]) -> None:
+        """Store values by key; None deletes a key."""
+        rows = [(kind, key, value) for key, value in values.items() if value is not None]
         with self.transaction():
             self._connection.executemany(
-                "DELETE FROM memories WHERE kind = ? AND key = ?", [(kind, key) for key in entries]
+                "DELETE FROM key_values WHERE kind = ? AND key = ?", [(kind, key) for key in values]
             )
-            self._connection.executemany("INSERT INTO memories (kind, key, payload) VALUES (?, ?, ?)", kept)
+            self._connection.executemany("INSERT INTO key_values (kind, key, value) VALUES (?, ?, ?)", rows)
 
     def check(self) -> None:
-        """Write what is already there: it fails exactly when a report could not be kept."""
+        """Write a value that is already there: fails exactly when a report could not be stored."""
         with self.transaction():
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def count(self) -> int:
-        """How many reports there are."""
+        """The number of reports."""
         return int(self._connection.execute("SELECT count(*) FROM reports").fetchone()[0])
 
     @contextmanager
@@ -153,35 +153,35 @@ class SqliteWriter:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            # A full disk may have rolled back already. Numbers given since are void either way.
+            # A full disk may have rolled back already. Ids given since are void either way.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            self._names.forget(float("inf"))
-            self._node_samples.waiting.clear()
-            self._container_samples.waiting.clear()
+            self._ids.expire(float("inf"))
+            self._node_samples.batch.clear()
+            self._container_samples.batch.clear()
             raise
 
 
-class _Rows:
-    """Rows that wait to be written, many with one statement.
+class _RowBatch:
+    """A batch of rows, written with as few statements as possible.
 
-    Between two statements the event loop may take its turn, and a busy one keeps it for a while: so the time
-    of a commit goes by how many statements there are.
+    Between two statements the event loop may take over, and a busy one does so for a while: the time of a
+    commit depends on the number of statements.
     """
 
     def __init__(self, connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> None:
         self._connection = connection
-        self._inserts = [(count, _insert(table, columns, count)) for count in _ROWS_AT_ONCE]
-        self.waiting: list[Row] = []
+        self._inserts = [(count, _insert(table, columns, count)) for count in _BATCH_SIZES]
+        self.batch: list[Row] = []
 
-    def write(self) -> None:
+    def flush(self) -> None:
         begin = 0
         for count, insert in self._inserts:
-            while len(self.waiting) - begin >= count:
-                rows = self.waiting[begin : begin + count]
+            while len(self.batch) - begin >= count:
+                rows = self.batch[begin : begin + count]
                 self._connection.execute(insert, tuple(chain.from_iterable(rows)))
                 begin += count
-        self.waiting.clear()
+        self.batch.clear()
 
 
 def _insert(table: str, columns: Sequence[str], rows: int = 1) -> str:
@@ -199,9 +199,9 @@ SET sequence = excluded.sequence, received_at = excluded.received_at, closed_at 
     body = excluded.body
 WHERE excluded.sequence > sequence
 """
-_ADD_WORD = _insert("usage_words", ("node_id", "boot", "sequence", "slot", "body"))
-# What a node that is not there any more used is of no interest.
+_ADD_USAGE = _insert("pending_usage", ("node_id", "boot", "sequence", "slot", "body"))
+# The usage of a node that is gone is dropped.
 _SET_USAGE = "REPLACE INTO usage (body, slot, node_id) SELECT ?, ?, id FROM nodes WHERE name = ?"
-_DROP_WORD = """
-DELETE FROM usage_words WHERE node_id = (SELECT id FROM nodes WHERE name = ?) AND boot = ? AND sequence = ?
+_DROP_USAGE = """
+DELETE FROM pending_usage WHERE node_id = (SELECT id FROM nodes WHERE name = ?) AND boot = ? AND sequence = ?
 """

@@ -219,7 +219,7 @@ async def test_numbers_that_make_no_sense_are_left_out_and_named(reading: Readin
     reading.store.put(START, -5.0, __name__="wattpack_container_cpu_seconds_total", **who)
     await reading.look(START)
     [node] = list_nodes(reading.core.registry, START)
-    assert {gap.what for gap in node.gaps} == {"the node", "container id-of-odd", STORE_GAP.what}
+    assert {gap.what for gap in node.gaps} == {"node", "container id-of-odd", STORE_GAP.what}
     assert [each.name for each in reading.containers()] == ["web"]
 
 

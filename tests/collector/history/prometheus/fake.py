@@ -8,7 +8,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from collector.history.prometheus.encoding import unpack
+from collector.history.prometheus.encoding import decompress
 from tests.collector.history.prometheus.decoding import Written, decode
 
 
@@ -33,7 +33,7 @@ class FakeStore:
         body = await request.read()
         if self.status != HTTPStatus.NO_CONTENT:
             return web.Response(status=self.status, text="not now")
-        series = decode(unpack(body))
+        series = decode(decompress(body))
         if any(("instance", self.unwanted) in each.labels for each in series):
             return web.Response(status=HTTPStatus.BAD_REQUEST, text="out of order")
         self.series += series

@@ -9,12 +9,12 @@ from collector.history.prometheus.encoding import (
     EARLIEST,
     LATEST,
     STALE,
+    compress,
+    decompress,
     labels,
-    pack,
     sample,
     series,
     time_bytes,
-    unpack,
 )
 from tests.collector.history.prometheus.decoding import decode
 
@@ -34,7 +34,7 @@ def test_a_store_reads_what_was_written(spoken: list[tuple[dict[str, str], list[
         )
         for pairs, samples in spoken
     )
-    read = decode(unpack(pack(request)))
+    read = decode(decompress(compress(request)))
     assert [dict(each.labels) for each in read] == [pairs for pairs, _ in spoken]
     assert [list(each.samples) for each in read] == [samples for _, samples in spoken]
     assert all(list(each.labels) == sorted(each.labels) for each in read)

@@ -26,8 +26,6 @@ from wire.errors import UserError
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
-KEPT = "they are kept, and tried again"
-
 
 @dataclass
 class Opened:
@@ -59,7 +57,7 @@ def waiting(history: PrometheusHistory) -> OutboxStatus:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipping, "_PAUSE_SECONDS", (0.01,))
+    monkeypatch.setattr(shipping, "_RETRY_SECONDS", (0.01,))
 
 
 @pytest.fixture
@@ -95,7 +93,7 @@ async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_ba
             assert await it.history.add([said(sequence=sequence, at=START + sequence)], START) == [True]
         await until(lambda: bool(it.troubles.parts[Dependency.STORE]) and store.requests > 2)
         [trouble] = it.troubles.listed
-        assert trouble == f"the store at {store.url} takes no samples: it answers 503 not now; {KEPT}"
+        assert trouble == f"the store at {store.url} accepts no samples: it answers 503 not now; retrying"
         assert waiting(it.history).reports == 5
         await it.history.check()
         store.status = HTTPStatus.NO_CONTENT
@@ -155,7 +153,7 @@ async def test_what_the_store_refuses_for_good_takes_nothing_else_with_it(
         await until(lambda: waiting(it.history).reports == 0)
         assert waiting(it.history).dropped_reports == 2
     assert store.sequences("alpha") == store.sequences("gamma") == [START]
-    assert sum("refused samples for good" in record.message for record in caplog.records) == 2
+    assert sum("rejected samples, dropped them" in record.message for record in caplog.records) == 2
 
 
 async def test_a_wrong_password_drops_nothing(store: FakeStore, tmp_path: Path) -> None:
@@ -206,7 +204,7 @@ async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
 
 
 async def test_settings_that_cannot_work_are_told_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"set store\.url"):
+    with pytest.raises(UserError, match=r"store\.url is not set"):
         async with opened(tmp_path / "db", ""):
             pass
     absent = str(tmp_path / "absent")
@@ -222,5 +220,5 @@ async def test_settings_that_cannot_work_are_told_in_one_sentence(tmp_path: Path
 async def test_what_does_not_answer_as_prometheus_does_is_named(store: FakeStore, answer: str) -> None:
     store.answer = answer
     async with connect(StoreConfig(url=store.url), "store") as client:
-        with pytest.raises(HistoryUnavailable, match="does not answer as Prometheus does"):
+        with pytest.raises(HistoryUnavailable, match="not that of a Prometheus API"):
             await client.query("up", START)

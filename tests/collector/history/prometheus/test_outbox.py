@@ -66,7 +66,7 @@ def test_at_least_one_is_given_however_large() -> None:
 
 def test_a_file_that_is_no_database_is_told_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "outbox").write_text("notes of mine, of a page or more " * 100)
-    with pytest.raises(UserError, match=r"cannot keep what waits for the store in .*it is not a database"):
+    with pytest.raises(UserError, match=r"cannot open the outbox .*it is not a database"):
         Outbox(str(tmp_path / "outbox"), ROOM)
 
 

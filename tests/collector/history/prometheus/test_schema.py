@@ -53,10 +53,10 @@ def test_what_says_who_is_there_is_in_the_catalogue_too() -> None:
 def test_every_resource_has_its_level() -> None:
     for resource in RESOURCES:
         [level] = [level for level in CONTAINER_FIELDS if level.metric == USAGE_METRICS[resource]]
-        assert level.of(container()) == container().used.of(resource)
+        assert level.value(container()) == container().used.of(resource)
 
 
 def test_a_number_that_is_not_known_is_none() -> None:
     levels = {level.metric: level for level in NODE_FIELDS}
-    assert levels["wattpack_node_power_watts"].of(state()) == 50.0
-    assert levels["wattpack_node_power_watts"].of(state(power=None)) is None
+    assert levels["wattpack_node_power_watts"].value(state()) == 50.0
+    assert levels["wattpack_node_power_watts"].value(state(power=None)) is None

@@ -116,9 +116,9 @@ def test_all_that_holds_is_repeated_now_and_then() -> None:
 
 def test_what_was_known_before_a_restart_is_repeated_after_it() -> None:
     scribe = SampleWriter()
-    scribe.hold(report(containers=[container("web")]), START)
+    scribe.restore(report(containers=[container("web")]), START)
     assert INFO in names(written(scribe, said(sequence=2, at=START + 100)), "id-of-web")
-    scribe.forget(START + 101)
+    scribe.expire(START + 101)
     assert not names(written(scribe, said(sequence=3, at=START + 200)), "id-of-web")
 
 

@@ -53,8 +53,8 @@ class Book:
         for each in reports:
             self._writer.add([Submission([each], each.at)])
 
-    def condense(self) -> None:
-        found = [self._condenser.condense(node_id) for node_id in self._condenser.due()]
+    def roll_up(self) -> None:
+        found = [self._condenser.read(node_id) for node_id in self._condenser.pending_nodes()]
         self._rollups.add([each for each in found if each is not None])
 
     def energy(
@@ -79,7 +79,7 @@ def test_a_nodes_energy_is_idle_system_and_its_containers(book: Book) -> None:
         heartbeat(START, 1, 1000.0, drawing("web", 50.0)),
         heartbeat(START + 300, 2, 31_000.0, drawing("web", 650.0)),
     )
-    book.condense()
+    book.roll_up()
     (account,) = book.energy(GroupBy.NODE)
     assert account.key == "alpha"
     assert account.joules == pytest.approx(30_000.0)
@@ -100,7 +100,7 @@ def test_energy_is_told_by_container_service_label_and_day(book: Book) -> None:
         for place, each in enumerate(first)
     ]
     book.take(heartbeat(at, 1, 0.0, *first), heartbeat(at + 400, 2, 4000.0, *grown))
-    book.condense()
+    book.roll_up()
     assert book.joules(GroupBy.CONTAINER) == {"id-of-web": 100.0, "id-of-db": 200.0, "id-of-cron": 300.0}
     assert book.joules(GroupBy.SERVICE) == {"shop": 300.0, None: 300.0}
     assert {each.key: each.joules for each in book.energy(GroupBy.LABEL, label="team")} == pytest.approx(
@@ -118,7 +118,7 @@ def test_a_container_that_no_sample_tells_of_is_counted_by_its_end(book: Book) -
         said(sequence=2, at=START + 61, events=(end,)),
         heartbeat(START + 300, 3, 900.0),
     )
-    book.condense()
+    book.roll_up()
     (job,) = book.energy(GroupBy.CONTAINER)
     assert (job.key, job.name) == ("job-1", "job")
     assert job.joules == pytest.approx(12.5)
@@ -128,26 +128,26 @@ def test_what_comes_twice_or_is_looked_at_twice_counts_once(book: Book) -> None:
     reports = [heartbeat(START + 300 * number, number + 1, 3000.0 * number) for number in range(4)]
     for each in reports:
         book.take(each)
-        book.condense()
-        book.condense()
+        book.roll_up()
+        book.roll_up()
     book.take(*reports)
-    book.condense()
+    book.roll_up()
     assert book.joules(GroupBy.NODE) == {"alpha": 9000.0}
 
 
 def test_a_new_run_of_the_agent_goes_on_with_the_same_counters(book: Book) -> None:
     book.take(heartbeat(START, 1, 1000.0, drawing("web", 10.0)))
-    book.condense()
+    book.roll_up()
     second = heartbeat(START + 600, 1, 7000.0, drawing("web", 30.0))
     book.take(msgspec.structs.replace(second, boot="second"))
-    book.condense()
+    book.roll_up()
     assert book.joules(GroupBy.NODE) == {"alpha": 6000.0}
     assert book.joules(GroupBy.CONTAINER) == {"id-of-web": 20.0}
 
 
 def test_counters_that_began_anew_count_from_zero(book: Book) -> None:
     book.take(heartbeat(START, 1, 50_000.0), heartbeat(START + 300, 2, 800.0))
-    book.condense()
+    book.roll_up()
     assert book.joules(GroupBy.NODE) == {"alpha": 800.0}
 
 
@@ -165,7 +165,7 @@ def test_any_periods_that_follow_each_other_add_up(
         for number, (more, later) in enumerate(zip(joules, seconds, strict=False)):
             book.take(heartbeat(at, number + 1, total, drawing("web", total / 2)))
             at, total = at + later, total + more
-        book.condense()
+        book.roll_up()
         whole = sum(joules[: len(joules) - 1])
         edges = sorted([START - DAY, *(START + cut for cut in cuts), START + DAY])
         for by, expected in ((GroupBy.NODE, whole), (GroupBy.CONTAINER, whole / 2), (GroupBy.DAY, whole)):
@@ -205,5 +205,5 @@ async def test_accounts_survive_a_restart_and_the_samples(tmp_path: Path) -> Non
 def test_a_state_without_power_draws_nothing_that_is_known(book: Book) -> None:
     book.take(said(sequence=1, state=state(power=None), heartbeat=report().heartbeat))
     book.take(said(sequence=2, at=START + 300, state=state(power=None), heartbeat=report().heartbeat))
-    book.condense()
+    book.roll_up()
     assert book.joules(GroupBy.NODE) == {"alpha": 0.0}

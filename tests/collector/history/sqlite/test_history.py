@@ -118,9 +118,9 @@ def test_what_is_older_than_the_retention_goes_and_the_rest_stays(connection: sq
         at = START + 60 * minute
         writer.add([Submission([report(sequence=minute + 1, at=at, containers=[container()])], at)])
     now = START + 2 * HOUR
-    assert forgetter.forget_reports(now, at_most=50) == 50
-    assert forgetter.forget_reports(now, at_most=50) == 10
-    assert forgetter.forget_reports(now, at_most=50) == 0
+    assert forgetter.expire_reports(now, limit=50) == 50
+    assert forgetter.expire_reports(now, limit=50) == 10
+    assert forgetter.expire_reports(now, limit=50) == 0
     for table in ("reports", "node_samples", "container_samples"):
         assert count(connection, table) == 60
     assert connection.execute("SELECT min(received_at) FROM reports").fetchone() == (START + HOUR,)
@@ -137,9 +137,9 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
         always = container("always")
         writer.add([Submission([report(sequence=minute + 1, at=at, containers=[always, *short_lived])], at)])
         if minute % 5 == 0:
-            while forgetter.forget_reports(at, at_most=200):
+            while forgetter.expire_reports(at, limit=200):
                 pass
-            forgetter.forget_rest(at)
+            forgetter.expire_rest(at)
             sizes.append(connection.execute("PRAGMA page_count").fetchone()[0])
     # Five each minute, kept for the retention and the tenth of it in which names are refreshed.
     assert count(connection, "containers") <= 5 * (66 + 5) + 1
@@ -154,8 +154,8 @@ def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.
     many = [container(f"c{number}") for number in range(50)]
     writer.add([Submission([report(sequence=n, containers=many) for n in range(1, 101)], START)])
     before = connection.execute("PRAGMA page_count").fetchone()[0]
-    forgetter.forget_reports(START + 2 * HOUR, at_most=1000)
-    forgetter.forget_rest(START + 2 * HOUR)
+    forgetter.expire_reports(START + 2 * HOUR, limit=1000)
+    forgetter.expire_rest(START + 2 * HOUR)
     assert connection.execute("PRAGMA page_count").fetchone()[0] < 0.6 * before
 
 
@@ -163,8 +163,8 @@ def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Conne
     writer, forgetter = opened(connection)
     writer.add([Submission([report(containers=[container()])], START)])
     later = START + 3 * HOUR
-    forgetter.forget_reports(later, at_most=10)
-    forgetter.forget_rest(later)
+    forgetter.expire_reports(later, limit=10)
+    forgetter.expire_rest(later)
     assert [count(connection, table) for table in ("nodes", "boots", "containers", "facts")] == [0, 0, 0, 0]
     again = report(sequence=2, at=later, containers=[container()])
     writer.add([Submission([again], later)])
@@ -197,10 +197,10 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
     writer.add([Submission([said(alerts=told)], START)])
     later = START + 2 * HOUR
     writer.add([Submission([said(sequence=2)], later)])
-    forgetter.forget_rest(later)
+    forgetter.expire_rest(later)
     # The one that opened last may well last; the one before it ended, though nobody said so.
     assert [each.alert for each in SqliteReader(connection).load_state().alerts] == [alert(3, closed=False)]
-    forgetter.forget_rest(later + 2 * HOUR)
+    forgetter.expire_rest(later + 2 * HOUR)
     assert count(connection, "alerts") == 0
 
 
@@ -212,9 +212,9 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
     for hour in range(1, 30):
         now = START + hour * HOUR
         writer.add([Submission([said(sequence=hour + 1, containers=(container(),))], now)])
-        while forgetter.forget_reports(now, at_most=200):
+        while forgetter.expire_reports(now, limit=200):
             pass
-        forgetter.forget_rest(now)
+        forgetter.expire_rest(now)
         if SqliteReader(connection).load_state().pending_usage:
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
@@ -269,7 +269,7 @@ def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqli
     assert [each.event.at - START for each in reader.events(10, None)] == [2, 1, 0]
     assert [each.event.at - START for each in reader.events(1, "alpha")] == [2]
     assert [each.node for each in reader.events(10, "beta")] == ["beta"]
-    forgetter.forget_reports(START + 2 * HOUR, at_most=10)
+    forgetter.expire_reports(START + 2 * HOUR, limit=10)
     assert reader.events(10, None) == []
 
 

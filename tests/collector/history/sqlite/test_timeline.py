@@ -9,9 +9,9 @@ from collector.history.sqlite.timeline import (
     Interval,
     Sample,
     Values,
-    coarser,
     counter_increase,
     intervals,
+    merge_slots,
     overlaps,
     report_time,
     slot_shares,
@@ -87,19 +87,19 @@ def test_slots_hold_exactly_what_the_stretches_do(looks: list[Sample], step_seco
     for sums in slots.values():
         assert sums.seconds <= step_seconds * (1 + 1e-9)
         mean = (sums.totals[0] or 0.0) / sums.seconds
-        assert mean <= (sums.most[0] or 0.0) * (1 + 1e-9) + 1e-9
+        assert mean <= (sums.maxima[0] or 0.0) * (1 + 1e-9) + 1e-9
         assert sums.totals[1:] == [None] * 4
 
 
 @given(lookings())
-def test_coarser_slots_are_those_that_would_have_been_made(looks: list[Sample]) -> None:
+def test_merge_slots_slots_are_those_that_would_have_been_made(looks: list[Sample]) -> None:
     known = list(intervals(looks, from_at=0))
-    made, directly = coarser(sum_slots(known, 300), 12), sum_slots(known, 3600)
+    made, directly = merge_slots(sum_slots(known, 300), 12), sum_slots(known, 3600)
     assert made.keys() == directly.keys()
     for slot, sums in made.items():
         assert sums.seconds == pytest.approx(directly[slot].seconds)
         assert sums.totals[0] == pytest.approx(directly[slot].totals[0])
-        assert sums.most == directly[slot].most
+        assert sums.maxima == directly[slot].maxima
 
 
 @given(times, lengths, st.floats(0.5, 4_000))
@@ -115,9 +115,9 @@ def test_shares_are_one_whole_also_of_what_took_no_time(begins_at: float, second
 
 
 def test_a_counter_that_went_back_had_begun_at_zero_again() -> None:
-    assert counter_increase([10.0, 30.0], begun=4.0) == 26.0
-    assert counter_increase([10.0, 3.0, 5.0], begun=4.0) == 6.0 + 3.0 + 2.0
-    assert counter_increase([], begun=4.0) == 0.0
+    assert counter_increase([10.0, 30.0], start=4.0) == 26.0
+    assert counter_increase([10.0, 3.0, 5.0], start=4.0) == 6.0 + 3.0 + 2.0
+    assert counter_increase([], start=4.0) == 0.0
 
 
 def test_a_spool_is_believed_and_a_clock_far_off_is_not() -> None:
