@@ -19,7 +19,7 @@ from powermodels.models.samples import Sample
 from tests.powermodels.fits import metered as metered_samples
 from wattpack.cli import main as wattpack
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_scores_of_known_errors() -> None:
