@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from bench.hints_cluster import BEGIN_SECONDS, cluster, service_name
-from collector.api.context import Api
+from collector.api.control import Api
 from collector.common.outages import Outages
 from collector.config import AccessConfig, CollectorConfig, HttpConfig
 from collector.control.loop import acting

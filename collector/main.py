@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from collector.api.context import Api
+from collector.api.control import Api
+from collector.api.events import watching
 from collector.api.metrics import REGISTRY, registry_of
-from collector.api.stream import watching
 from collector.api.table import ROUTES
 from collector.common.outages import Outages
 from collector.config import CollectorConfig

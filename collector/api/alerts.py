@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, id_of
-from collector.api.paging import Paged, Pager
+from collector.api.queries import Paged, Pager
 from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
 from collector.live.registry import AlertEntry

@@ -13,8 +13,7 @@ from collector.analysis.analysis import Analysis
 from collector.analysis.envelopes import Statistic
 from collector.analysis.usage import quantities
 from collector.api.nodes import WINDOW_SECONDS, Window
-from collector.api.paging import Paged, Pager, has_label
-from collector.api.periods import HistoryQuery, series
+from collector.api.queries import HistoryQuery, Paged, Pager, has_label, series
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core

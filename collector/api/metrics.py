@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from collector.analysis.analysis import Analysis
 from collector.api.cluster import ClusterSummary, added_up
-from collector.api.context import Api
+from collector.api.control import Api
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
 from collector.control.actor import Actor

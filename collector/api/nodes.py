@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.api.paging import Paged, Pager, has_label
-from collector.api.periods import HistoryQuery, series
+from collector.api.queries import HistoryQuery, Paged, Pager, has_label, series
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios

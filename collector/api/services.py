@@ -10,9 +10,8 @@ from msgspec import Meta
 
 from collector.analysis.analysis import ServiceProfile
 from collector.analysis.dominance import Dominant
-from collector.api.envelopes import BY_NAME, Envelope, listed_envelope
-from collector.api.paging import Paged
-from collector.api.periods import HistoryQuery, series
+from collector.api.analysis import BY_NAME, Envelope, listed_envelope
+from collector.api.queries import HistoryQuery, Paged, series
 from collector.common.errors import ApiError
 from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core

@@ -6,35 +6,28 @@ from http import HTTPStatus
 from aiohttp import web
 
 from collector.api.alerts import ROUTES as ALERTS
-from collector.api.availability import ROUTES as AVAILABILITY
+from collector.api.analysis import ROUTES as ANALYSIS
 from collector.api.cluster import ROUTES as CLUSTER
 from collector.api.containers import ROUTES as CONTAINERS
-from collector.api.decisions import ROUTES as ACTING
+from collector.api.control import ROUTES as CONTROL
 from collector.api.energy import ROUTES as ENERGY
-from collector.api.envelopes import ROUTES as ENVELOPES
 from collector.api.events import ROUTES as EVENTS
 from collector.api.extender.routes import ROUTES as EXTENDER
-from collector.api.groups import ROUTES as GROUPS
 from collector.api.hints import ROUTES as HINTS
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.page import page
-from collector.api.power import NodePowerCurve, PowerCurveQuery, WhatIf, WhatIfAnswers, power_curve, what_if
 from collector.api.services import ROUTES as SERVICES
-from collector.api.stream import ROUTES as STREAM
 from collector.core.parts import Core
 from collector.ingest.push import TYPES, take_reports
 from collector.web.bodies import JSON_TYPE
 from collector.web.openapi import document
 from collector.web.routes import (
     NO_HISTORY,
-    NO_NODE,
     REFUSED_BODY,
     REFUSED_HOST,
     Answer,
     Route,
-    get,
-    post,
     refused,
 )
 from collector.web.scopes import Scope
@@ -72,31 +65,12 @@ ROUTES: tuple[Route, ...] = (
     *NODES,
     *CONTAINERS,
     *SERVICES,
-    *GROUPS,
-    *ENVELOPES,
-    *AVAILABILITY,
+    *ANALYSIS,
     *ALERTS,
     *EVENTS,
     *ENERGY,
-    *STREAM,
-    get(
-        "/v1/power-curve",
-        "What a node would draw from no CPU load to full.",
-        NodePowerCurve,
-        power_curve,
-        query=PowerCurveQuery,
-        refusals={**NO_NODE, **refused(HTTPStatus.CONFLICT, "The node has told no power curve yet.")},
-    ),
-    post(
-        "/v1/what-if",
-        "What more load would add to the draw of one node, or of each.",
-        WhatIfAnswers,
-        what_if,
-        body=WhatIf,
-        refusals=NO_NODE,
-    ),
     *HINTS,
-    *ACTING,
+    *CONTROL,
     *EXTENDER,
     Route(
         method="GET",

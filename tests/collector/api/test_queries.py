@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.api.paging import Paged, Pager, has_label
+from collector.api.queries import Paged, Pager, has_label
 from collector.common.errors import ApiError
 from tests.collector.builders import Client, container, report
 

@@ -1,5 +1,6 @@
 """Envelopes: what each container, or each service, was seen to use."""
 
+from bisect import bisect_right
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -11,11 +12,12 @@ from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
 from collector.analysis.usage import NOT_MEASURED, quantities
 from collector.api.containers import BY_NODE, Asked, seen
-from collector.api.paging import Paged, Pager
+from collector.api.queries import Paged, Pager
 from collector.common.errors import ApiError
+from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
-from collector.web.routes import Route, get
-from wire.resources import Quantities
+from collector.web.routes import NoQuery, Route, get
+from wire.resources import Quantities, Resource
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +134,100 @@ def listed_envelope(statistics: Floats) -> Envelope:
     )
 
 
+class NodeAvailability(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node has, and what is left of it."""
+
+    node: str
+    capacity: Quantities
+    used: Quantities
+    allocated: Quantities
+    """What was promised to its containers."""
+    reserved: Quantities
+    """What their envelopes add up to."""
+    free: Quantities
+    """What envelopes leave of the capacity."""
+    score: float
+    """How much is free in all: 0 is full, 2 is empty."""
+
+
+class Cartography(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of what is left, node by node."""
+
+    understood_at: float
+    """When the cluster was last thought through, which this tells of; 0 if it has not been yet."""
+    nodes: list[NodeAvailability]
+    next: str | None
+    """The cursor to the rest; null at the end."""
+
+
+class AvailabilityQuery(Paged, frozen=True, kw_only=True):
+    """Of which nodes it is asked."""
+
+    node: Annotated[str | None, Meta(description="Only of the node of this name.")] = None
+
+
+_BY_NODE_NAME: Pager[NodeAvailability, tuple[str]] = Pager(lambda each: (each.node,), tuple[str])
+
+
+async def availability(core: Core, query: AvailabilityQuery) -> Cartography:
+    """What was left on each node at the last pass."""
+    latest = core.analysis.latest
+    found, after = latest.availability, _BY_NODE_NAME.after(query)
+    first = 0 if after is None else bisect_right(found.names, after[0])
+    listed = (
+        NodeAvailability(
+            node=found.names[row],
+            capacity=quantities(found.capacity[row]),
+            used=quantities(found.used[row]),
+            allocated=quantities(found.allocated[row]),
+            reserved=quantities(found.reserved[row]),
+            free=quantities(found.free[row]),
+            score=float(found.score[row]),
+        )
+        for row in range(first, len(found.names))
+        if query.node in (None, found.names[row])
+    )
+    nodes, following = _BY_NODE_NAME.page(listed, query)
+    return Cartography(understood_at=latest.at, nodes=nodes, next=following)
+
+
+class ContainerGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A class of containers that need the same sort of thing, much or little."""
+
+    name: str
+    dominant: Resource
+    containers: int
+    centre: Ratios
+    """The share of each resource in what they need, where the cluster's average is all alike."""
+
+
+class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
+    """The classes of containers."""
+
+    understood_at: float
+    groups: list[ContainerGroup]
+
+
+async def groups(core: Core, _query: NoQuery) -> ContainerGroups:
+    """The classes of the last pass."""
+    latest = core.analysis.latest
+    listed = [
+        ContainerGroup(
+            name=each.name, dominant=each.dominant, containers=each.size, centre=ratios_of(each.centre)
+        )
+        for each in latest.groups
+    ]
+    return ContainerGroups(understood_at=latest.at, groups=listed)
+
+
 ROUTES: tuple[Route, ...] = (
+    get(
+        "/v1/groups",
+        "The classes that containers fall into by what they need most.",
+        ContainerGroups,
+        groups,
+        query=NoQuery,
+    ),
     get(
         "/v1/envelopes",
         "What each container, or each service, was seen to use: percentiles, the most, and what stands for"
@@ -140,5 +235,12 @@ ROUTES: tuple[Route, ...] = (
         ListedEnvelopes,
         envelopes,
         query=EnvelopesQuery,
+    ),
+    get(
+        "/v1/availability",
+        "What is left on each node, by use, by promise and by envelope.",
+        Cartography,
+        availability,
+        query=AvailabilityQuery,
     ),
 )

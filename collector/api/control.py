@@ -1,13 +1,13 @@
 """What can be asked of acting: the record, how it stands, and the switch that stops it all."""
 
 import asyncio
+from dataclasses import dataclass, fields
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from collector.api.context import Api
 from collector.common.errors import ApiError
 from collector.control.loop import ControlLoop
 from collector.control.make_room import asked, room
@@ -23,6 +23,22 @@ from collector.web.scopes import Scope
 
 _NO_DECISION = refused(HTTPStatus.NOT_FOUND, "There is no such decision on record.")
 _NO_INPUT = refused(HTTPStatus.GONE, "What the decision was made from is not kept any more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api(Core):
+    """A running collector as its API sees it: the core, and the control loop beside it.
+
+    A handler that needs no more than the core takes a `Core`.
+    """
+
+    control: ControlLoop
+
+    @classmethod
+    def of(cls, core: Core, control: ControlLoop) -> "Api":
+        """The same core, with its control loop."""
+        parts: dict[str, Any] = {each.name: getattr(core, each.name) for each in fields(Core)}
+        return cls(**parts, control=control)
 
 
 class Decisions(msgspec.Struct, frozen=True):
