@@ -140,7 +140,9 @@ class _Healing:
         target, wake = self._best(choice, task, node, resource), None
         if target == NOWHERE:
             why = f"stays short: no node {choice.among} has room for {tasks.names[task]}"
-            choice = replace(choice, nodes=may_wake(self._snapshot), among="that are switched off")
+            # A node that this plan has woken already is among those that may receive, not among these.
+            asleep = may_wake(self._snapshot) & ~self.moves.may_receive
+            choice = replace(choice, nodes=asleep, among="that are switched off")
             target = self._best(choice, task, node, resource)
             if target == NOWHERE:
                 return nothing(why)

@@ -5,7 +5,7 @@ from collector.policies.table import POLICIES
 from wire.errors import UserError
 
 
-def test_managers_are_told_apart() -> None:
+def test_managers_are_split_at_commas() -> None:
     managers = "tcp://10.0.0.1:2376, ,tcp://10.0.0.2:2376 "
     assert DriverConfig(managers=managers).manager_addresses == ("tcp://10.0.0.1:2376", "tcp://10.0.0.2:2376")
     assert DriverConfig(managers="").manager_addresses == ()
@@ -16,6 +16,6 @@ def test_every_policy_can_be_chosen(policy: str) -> None:
     assert PlacementConfig(policy=policy).policy == policy
 
 
-def test_a_policy_that_is_none_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match=r"there is no 'best': choose one of random, .*least-watts"):
+def test_an_unknown_policy_is_refused_with_a_list_of_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"there is no policy 'best': choose one of random, .*least-watts"):
         PlacementConfig(policy="best")

@@ -133,6 +133,14 @@ def test_a_node_that_is_off_is_woken_only_where_none_that_is_on_has_room() -> No
     assert (move.task, move.target) == ("hog", "c")
 
 
+def test_two_alerts_do_not_switch_the_same_node_on_twice() -> None:
+    nodes = [node(name, 9.5, bottleneck=CPU_IS_SHORT) for name in "ab"]
+    tasks = [task(f"web-{name}", name, 3, service="web") for name in "ab"]
+    plan = rebalance(assemble([*nodes, node("c", on=False)], tasks), SETTINGS)
+    assert [type(action) for action in plan.actions] == [PowerOn, Move]
+    assert plan.left == ("cpu on b stays short: no node without the service has room for web-b",)
+
+
 def test_the_target_must_not_become_the_next_bottleneck() -> None:
     """Neither one that has an alert itself, nor one filled beyond the level that is left for moves."""
     short = node("a", 9.5, bottleneck=CPU_IS_SHORT)
