@@ -22,6 +22,7 @@ from bench.frame import Figure, Progress, Result
 from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
 from collector.analysis.usage import slot_of
 from collector.config import CollectorConfig
+from collector.history.interface import UsageKey
 from collector.live.registry import Registry
 from wire.errors import UserError
 from wire.messages import Report, encode, parse_batch
@@ -160,13 +161,15 @@ class _Trial:
         self._found.said += len(report.containers)
         if report.heartbeat is not None:
             self._found.said_in_heartbeats += len(report.containers)
-            self._registry.count_usage(self._name, slot_of(report.at, now), report.heartbeat.usage)
+            key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
+            for _ in self._registry.add_usage(key, report.heartbeat.usage):
+                pass
             self._counted = len(self._samples[0][0])
 
     def _compare(self, now: float) -> None:
         """Hold what the collector knows against the last full window."""
         [node] = self._registry.nodes(now)
-        held = {name: reported.what.used for name, reported in node.run.containers.items()}
+        held = {name: reported.value.used for name, reported in node.run.containers.items()}
         for name, means, allowed in zip(self._ids, self._means, self._allowed, strict=True):
             for resource, mean, capacity in zip(RESOURCES, means, allowed, strict=True):
                 points = _points(held[name].of(resource), mean, capacity)

@@ -21,7 +21,7 @@ from collector.control.loop import acting
 from collector.core.parts import Core
 from collector.core.snapshots import SnapshotCache
 from collector.history.factory import open_history
-from collector.live.board import LiveTables
+from collector.live.live_tables import LiveTables
 from collector.live.registry import Registry
 from collector.main import make_app
 from collector.snapshot.tables import Snapshot

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.snapshot.assembly import ServiceFacts, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.columns import ServiceFacts, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
 from wire.resources import RESOURCES, Quantities
@@ -39,7 +39,7 @@ def as_new(snapshot: Snapshot) -> Snapshot:
     """The same, as when it has just been taken: of what moves, nothing was worked out yet."""
     return replace(
         snapshot,
-        nodes=replace(snapshot.nodes).knowing(snapshot.nodes),
+        nodes=replace(snapshot.nodes).reuse_cached(snapshot.nodes),
         tasks=replace(snapshot.tasks),
         services=replace(snapshot.services),
     )
@@ -54,7 +54,7 @@ def _service(generator: np.random.Generator, number: int) -> ServiceFacts:
     share = generator.uniform(0.2, 1.0)
     return ServiceFacts(
         name=service_name(number),
-        known=number % 5 != 0,
+        profiled=number % 5 != 0,
         dominant=int(generator.integers(len(RESOURCES))),
         confidence=0.9,
         envelope=Quantities(1.5 * share, round(share * 2**32), 4e6 * share, 6e6 * share),
@@ -108,7 +108,7 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
         ),
         on=on,
         accepts=generator.random(count) >= _PART_CLOSED,
-        heard_seconds_ago=generator.uniform(0, 30, count),
+        report_age_seconds=generator.uniform(0, 30, count),
         generation=np.full(count, Generation.ANY, dtype=np.int8),
         failures=generator.poisson(0.2, count).astype(np.int32),
         bottleneck=ratio > _BOTTLENECK_RATIO,
@@ -120,10 +120,10 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
         ),
         tasks=np.bincount(tasks.node, minlength=count).astype(np.int32),
         allocated=sum_by_node(tasks.node, tasks.allocated, count),
-        reserved=sum_by_node(tasks.node, tasks.envelope, count),
+        envelope_sum=sum_by_node(tasks.node, tasks.envelope, count),
         mean=mean,
         variance=sum_by_node(tasks.node, tasks.variance, count),
-        strictest_class=strictest_by_node(tasks, count),
+        strictest_class=strictest_by_node(tasks.node, tasks.task_class, count),
     )
 
 

@@ -18,9 +18,9 @@ from collector.policies.genpack.packing import pack
 from collector.policies.genpack.policy import rebalance
 from collector.policies.interface import Request
 from collector.policies.table import POLICIES
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Generation
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError
 from wire.resources import RESOURCES, Quantities
 
@@ -148,7 +148,7 @@ def one_by_one(policy_name: str, needs: Floats, capacity: Floats) -> Rows:
     taken, tasks = np.zeros_like(capacity), np.zeros(len(capacity), dtype=np.int32)
     targets = np.full(len(needs), NOWHERE, dtype=np.intp)
     for turn, need in enumerate(needs):
-        nodes = replace(snapshot.nodes, allocated=taken, reserved=taken, tasks=tasks)
+        nodes = replace(snapshot.nodes, allocated=taken, envelope_sum=taken, tasks=tasks)
         wants = _quantities(need)
         request = Request(demand=wants, reserve=wants, known=True)
         best = policy.place(replace(snapshot, nodes=nodes, turn=turn), request, settings).best

@@ -69,7 +69,7 @@ async def _remember(core: Core) -> None:
     for received in stored.reports:
         core.registry.apply(received.report, received.received_at)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
-    core.registry.tidy(core.clock())
+    core.registry.drop_old(core.clock())
 
 
 def make_app(api: Api, tokens: TokenFile | None = None) -> web.Application:

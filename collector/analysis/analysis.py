@@ -15,12 +15,12 @@ from collector.analysis.availability import Availability, availability
 from collector.analysis.bottlenecks import Bottleneck
 from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of, whole_of
 from collector.analysis.envelopes import Statistic
-from collector.analysis.groups import Group, group, score
+from collector.analysis.groups import Group, group
 from collector.analysis.histograms import Floats
 from collector.analysis.running import PooledUsage
 from collector.analysis.usage import NOT_MEASURED, quantities
 from collector.config import AnalysisConfig
-from collector.snapshot.assembly import Four, ServiceFacts, assemble
+from collector.snapshot.columns import Four, ServiceFacts
 from collector.snapshot.tables import NOWHERE, Codes, Snapshot
 from wire.resources import RESOURCES, Quantities
 
@@ -36,8 +36,8 @@ class ServiceProfile:
     containers: int
     """Those that run now."""
     nodes: int
-    known: bool
-    """Its need was learnt from enough samples, now or earlier."""
+    profiled: bool
+    """Whether its need was learnt from enough samples, now or earlier."""
     watched_seconds: float
     statistics: Floats
     """Per resource and `Statistic`."""
@@ -54,7 +54,7 @@ class ServiceProfile:
         lead = self.dominant
         return ServiceFacts(
             name=self.name,
-            known=self.known,
+            profiled=self.profiled,
             dominant=NOWHERE if lead is None else RESOURCES.index(lead.resource),
             confidence=0.0 if lead is None else lead.confidence,
             envelope=self.quantities(Statistic.ENVELOPE),
@@ -66,55 +66,29 @@ class ServiceProfile:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Analysis:
-    """What one pass found."""
+    """The result of one pass over a snapshot."""
 
-    snapshot: Snapshot
-    """What it was made from; the columns below have a row for each of its tasks."""
-    services: Mapping[str, ServiceProfile]
-    """By name, those too that do not run now."""
-    groups: tuple[Group, ...]
-    """The classes of containers."""
-    group_of: Codes
-    """The number of each container's class; `NOWHERE` without one."""
-    scores: Floats
-    """How large each container is, for the order within its class."""
-    availability: Availability
+    at: float = 0.0
+    """The time of the snapshot; 0 before the first pass."""
+    services: Mapping[str, ServiceProfile] = field(default_factory=lambda: MappingProxyType({}))
+    """By name, including those that do not run now."""
+    groups: tuple[Group, ...] = ()
+    task_ids: tuple[str, ...] = ()
+    """The containers of the snapshot, in its order."""
+    group_of: Codes = field(default_factory=lambda: np.empty(0, np.int8))
+    """The number of each container's group; `NOWHERE` without one."""
+    changed_groups: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    """The new group of each container whose group changed, by its node and its id there."""
+    availability: Availability = field(default_factory=Availability)
     seconds: float = 0.0
-    """How long the pass took."""
-
-    @property
-    def at(self) -> float:
-        return self.snapshot.at
-
-    def regrouped(self) -> dict[tuple[str, str], int]:
-        """The number of the class of each container that is in another now, by its node and its id there."""
-        nodes, tasks = self.snapshot.nodes.names, self.snapshot.tasks
-        rows = np.flatnonzero((self.group_of != tasks.group) & (tasks.node != NOWHERE))
-        found = zip(rows.tolist(), tasks.node[rows].tolist(), self.group_of[rows].tolist(), strict=True)
-        return {
-            # Where two nodes claim one id, a snapshot puts the node before it.
-            (nodes[node], tasks.ids[row].removeprefix(f"{nodes[node]}/")): number
-            for row, node, number in found
-        }
-
-
-def _of_nothing() -> Analysis:
-    nothing = assemble(())
-    return Analysis(
-        snapshot=nothing,
-        services=MappingProxyType({}),
-        groups=(),
-        group_of=np.empty(0, np.int8),
-        scores=np.empty(0),
-        availability=availability(nothing),
-    )
+    """Duration of the pass."""
 
 
 @dataclass(slots=True)
 class LatestAnalysis:
     """What is understood by now: each is replaced as a whole, and never changed."""
 
-    latest: Analysis = field(default_factory=_of_nothing)
+    latest: Analysis = field(default_factory=Analysis)
     bottlenecks: tuple[Bottleneck, ...] = ()
     """What only the centre sees; nodes' own alerts are the registry's."""
 
@@ -126,20 +100,31 @@ def analyse(
     services = {each.name: each for each in _services(snapshot, running, before.services, settings)}
     tasks = snapshot.tasks
     known = np.array(
-        [name in services and services[name].known for name in snapshot.services.names], np.bool_
+        [name in services and services[name].profiled for name in snapshot.services.names], np.bool_
     )
     learnt = tasks.samples > 0
     guessed = ~learnt & (tasks.service != NOWHERE)
     guessed[guessed] = known[tasks.service[guessed]]
     grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)
     return Analysis(
-        snapshot=snapshot,
+        at=snapshot.at,
         services=MappingProxyType(services),
         groups=grouping.groups,
+        task_ids=tasks.ids,
         group_of=grouping.of,
-        scores=score(tasks.envelope),
+        changed_groups=MappingProxyType(_changed_groups(snapshot, grouping.of)),
         availability=availability(snapshot),
     )
+
+
+def _changed_groups(snapshot: Snapshot, group_of: Codes) -> dict[tuple[str, str], int]:
+    nodes, tasks = snapshot.nodes.names, snapshot.tasks
+    rows = np.flatnonzero((group_of != tasks.group) & (tasks.node != NOWHERE))
+    changed = zip(rows.tolist(), tasks.node[rows].tolist(), group_of[rows].tolist(), strict=True)
+    # Where two nodes report one id, a snapshot puts the node before it.
+    return {
+        (nodes[node], tasks.ids[row].removeprefix(f"{nodes[node]}/")): number for row, node, number in changed
+    }
 
 
 def _services(
@@ -153,16 +138,16 @@ def _services(
     for name in sorted(running):
         learnt, earlier = running[name], before.get(name)
         statistics, watched_seconds = learnt.statistics, learnt.watched_seconds
-        known = watched_seconds >= settings.profile_seconds
-        if not known and earlier is not None and earlier.known:
+        profiled = watched_seconds >= settings.profile_seconds
+        if not profiled and earlier is not None and earlier.profiled:
             # Its containers are new: what those before them taught holds until these have been watched.
-            known, statistics, watched_seconds = True, earlier.statistics, earlier.watched_seconds
+            profiled, statistics, watched_seconds = True, earlier.statistics, earlier.watched_seconds
         yield ServiceProfile(
             name=name,
             image=learnt.image,
             containers=learnt.containers,
             nodes=learnt.nodes,
-            known=known,
+            profiled=profiled,
             watched_seconds=watched_seconds,
             statistics=statistics,
             dominant=dominant(
@@ -175,7 +160,7 @@ def _services(
         )
     oldest = at - settings.forget_services_after_days * _DAY_SECONDS
     for name, earlier in before.items():
-        if name not in running and earlier.known and earlier.seen_at >= oldest:
+        if name not in running and earlier.profiled and earlier.seen_at >= oldest:
             yield replace(earlier, containers=0, nodes=0)
 
 
@@ -223,9 +208,7 @@ def lesson(service: ServiceProfile) -> bytes:
 
 def learnt_before(lessons: Mapping[str, bytes]) -> Analysis:
     """What is understood before anything was heard: the services that were known."""
-    return replace(
-        _of_nothing(), services=MappingProxyType({each.name: each for each in _recalled(lessons.items())})
-    )
+    return Analysis(services=MappingProxyType({each.name: each for each in _recalled(lessons.items())}))
 
 
 def _recalled(lessons: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProfile]:
@@ -239,7 +222,7 @@ def _recalled(lessons: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProfile]:
             image=known.image,
             containers=0,
             nodes=0,
-            known=True,
+            profiled=True,
             watched_seconds=known.watched_seconds,
             statistics=statistics,
             dominant=Dominant(

@@ -1,52 +1,57 @@
-"""What there is left, node by node and resource by resource: the cartography that GenPack packs by."""
+"""Free resources per node and resource: the map that GenPack packs by."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from collector.analysis.histograms import Floats
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot
+from wire.resources import RESOURCES
+
+
+def _no_rows() -> Floats:
+    return np.empty((0, len(RESOURCES)))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Availability:
-    """One row per node of a snapshot, one column per resource; NaN is not known."""
+    """One row per node of a snapshot, one column per resource; NaN is unknown."""
 
-    names: tuple[str, ...]
-    capacity: Floats
-    used: Floats
-    allocated: Floats
-    """What was promised to its containers."""
-    reserved: Floats
-    """What their envelopes add up to."""
-    free: Floats
-    """What envelopes leave of the capacity; never below nothing."""
-    score: Floats
-    """How much is free in all: 0 is full, 2 is empty. GenPack fills the least available first."""
-    order: Rows
-    """The rows from the least available on; of equals, the first by name."""
+    names: tuple[str, ...] = ()
+    capacity: Floats = field(default_factory=_no_rows)
+    used: Floats = field(default_factory=_no_rows)
+    allocated: Floats = field(default_factory=_no_rows)
+    """The resources promised to its containers."""
+    envelope_sum: Floats = field(default_factory=_no_rows)
+    """The sum of the envelopes of its containers."""
+    free: Floats = field(default_factory=_no_rows)
+    """The capacity less `envelope_sum`, at least 0."""
+    score: Floats = field(default_factory=lambda: np.empty(0))
+    """Free resources in one number: 0 is full, 2 is empty. GenPack fills the least available node first."""
+    order: Rows = field(default_factory=lambda: np.empty(0, np.intp))
+    """The rows from the least available on; ties by name."""
 
 
 def availability(snapshot: Snapshot) -> Availability:
-    """The map of a cluster at one moment."""
+    """The free resources of a cluster at one moment."""
     nodes = snapshot.nodes
-    free = np.clip(nodes.capacity - nodes.reserved, 0.0, None)
-    found = node_score(free, nodes.capacity)
+    free = np.clip(nodes.capacity - nodes.envelope_sum, 0.0, None)
+    score = node_score(free, nodes.capacity)
     return Availability(
         names=nodes.names,
         capacity=nodes.capacity,
         used=nodes.used,
         allocated=nodes.allocated,
-        reserved=nodes.reserved,
+        envelope_sum=nodes.envelope_sum,
         free=free,
-        score=found,
-        order=np.argsort(found, kind="stable"),
+        score=score,
+        order=np.argsort(score, kind="stable"),
     )
 
 
 def node_score(free: Floats, capacity: Floats) -> Floats:
-    """The length of the free shares; a resource whose capacity is not known adds nothing."""
+    """The Euclidean length of the free ratios; a resource of unknown capacity adds 0."""
     known = capacity > 0
     ratios = np.divide(free, capacity, out=np.zeros_like(free), where=known)
     length: Floats = np.sqrt(np.square(ratios).sum(axis=1))

@@ -102,7 +102,7 @@ def _quiet(snapshot: Snapshot) -> Iterator[Finding]:
             subject=nodes.names[row],
             evidence=(
                 f"{nodes.names[row]} is {state}: nothing was heard of it for "
-                f"{nodes.heard_seconds_ago[row]:.0f} s, and it ran {nodes.tasks[row]} containers"
+                f"{nodes.report_age_seconds[row]:.0f} s, and it ran {nodes.tasks[row]} containers"
             ),
         )
 

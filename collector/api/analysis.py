@@ -180,7 +180,7 @@ async def availability(core: Core, query: AvailabilityQuery) -> Cartography:
             capacity=quantities(found.capacity[row]),
             used=quantities(found.used[row]),
             allocated=quantities(found.allocated[row]),
-            reserved=quantities(found.reserved[row]),
+            reserved=quantities(found.envelope_sum[row]),
             free=quantities(found.free[row]),
             score=float(found.score[row]),
         )

@@ -88,7 +88,7 @@ def added_up(core: Core) -> ClusterSummary:
     now, latest = core.clock(), core.analysis.latest
     known = list(core.registry.nodes(now))
     heard = [each.run for each in known if each.liveness is not Liveness.DOWN]
-    states = [picture.state.what for picture in heard if picture.state is not None]
+    states = [picture.state.value for picture in heard if picture.state is not None]
     powers = [state.power for state in states if state.power is not None]
     counted = Counter(each.liveness for each in known)
     alerts = Counter(each.kind for each in cluster_alerts(core, AlertState.OPEN))

@@ -103,7 +103,7 @@ class ContainerHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
 def container_answer(entry: NodeEntry, container_id: str) -> Container:
     """One of a node's containers. `group` and `mean` are not filled in."""
     reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
-    container = reported.what
+    container = reported.value
     return Container(
         node=entry.name,
         node_state=entry.liveness.label,
@@ -155,7 +155,7 @@ def seen(core: Core, query: Paged, asked: Asked) -> Iterator[Seen]:
     after = BY_NODE.after(query)
     is_labelled = None if asked.label is None else has_label(asked.label)
     for known, ids in _places(core, asked, after[0] if after else ""):
-        there = [known.run.containers[each].what for each in ids]
+        there = [known.run.containers[each].value for each in ids]
         found = there if is_labelled is None else [each for each in there if is_labelled(each.labels)]
         for container in sorted(found, key=lambda each: (each.name, each.id)):
             yield known, container
@@ -198,7 +198,7 @@ def _asked_for(core: Core, query: ContainersQuery) -> Iterable[Seen]:
 
 
 def _group_of(understanding: Analysis, container: Container) -> str | None:
-    ids = understanding.snapshot.tasks.ids
+    ids = understanding.task_ids
     # Where two nodes claim one id, a snapshot puts the node before it.
     for name in (container.id, f"{container.node}/{container.id}"):
         row = bisect_left(ids, name)
@@ -216,7 +216,7 @@ async def _with_more(core: Core, listed: list[Container], window_seconds: float)
     """The same, with what it takes longer to know."""
     now = core.clock()
     nodes = dict.fromkeys(each.node for each in listed)
-    standings = [each for node in nodes for each in core.registry.standings(now, node=node)]
+    standings = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
     means = await core.history.container_means(window_seconds, standings)
     latest = core.analysis.latest
     return [

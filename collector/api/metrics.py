@@ -283,7 +283,7 @@ class _FromApi(Collector):
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
         yield from metric_families(_STORE_METRICS, [now.history.outbox] if now.history.outbox else [])
         yield from metric_families(_TROUBLE_METRICS, core.outages.parts.items())
-        yield from metric_families(_NODE_METRICS, core.registry.count(core.clock()).items())
+        yield from metric_families(_NODE_METRICS, core.registry.node_count(core.clock()).items())
         yield from metric_families(_ALERT_METRICS, core.registry.alert_count().items())
         yield from metric_families(
             _REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in ReportOutcome]

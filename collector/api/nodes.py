@@ -13,9 +13,9 @@ from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.history.interface import Mean, Series, SubjectKind
-from collector.live.changes import HostRecord
-from collector.live.lists import CLASSES
+from collector.live.live_tables import CLASSES
 from collector.live.registry import NodeEntry, Registry
+from collector.live.updates import NodeRecord
 from collector.snapshot.tables import Generation, Region
 from collector.web.routes import NO_HISTORY, NO_NODE, Route, get
 from wire.messages import Gap, NodePower, NodeState, Pressure
@@ -174,10 +174,10 @@ def list_nodes(registry: Registry, now: float, *, node: str | None = None) -> li
     ]
 
 
-def _node_answer(entry: NodeEntry, record: HostRecord, now: float) -> Node:
+def _node_answer(entry: NodeEntry, record: NodeRecord, now: float) -> Node:
     run = entry.run
-    state = _NOT_REPORTED if run.state is None else run.state.what
-    heartbeat = None if run.heartbeat is None else run.heartbeat.what
+    state = _NOT_REPORTED if run.state is None else run.state.value
+    heartbeat = None if run.heartbeat is None else run.heartbeat.value
     return Node(
         name=entry.name,
         state=entry.liveness.label,
@@ -210,7 +210,7 @@ def _node_answer(entry: NodeEntry, record: HostRecord, now: float) -> Node:
     )
 
 
-def _placement_answer(record: HostRecord) -> NodePlacement:
+def _placement_answer(record: NodeRecord) -> NodePlacement:
     return NodePlacement(
         region=_REGIONS[record.region],
         task_class=record.task_class,
@@ -236,7 +236,7 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
         found, after = _by_name.page((node for _, node in _listed(core, names, query)), query)
     else:
         among = set(_names(core, query))
-        names = [name for name in core.registry.tables.hosts(Region) if name in among]
+        names = [name for name in core.registry.tables.nodes_by_region() if name in among]
         placed, after = _as_registered.page(_listed(core, names, query), query)
         found = [node for _, node in placed]
     return NodePage(await _with_means(core, found, query.window_seconds), after)
@@ -256,8 +256,10 @@ def _listed_names(core: Core, query: NodesQuery) -> Iterable[str]:
     if query.state is not None:
         return [each.name for each in registry.nodes(core.clock()) if each.liveness.label == query.state]
     if query.region is not None or query.task_class is not None:
-        regions = Region if query.region is None else (Region[query.region],)
-        return registry.tables.hosts(regions, CLASSES if query.task_class is None else (query.task_class,))
+        regions = tuple(Region) if query.region is None else (Region[query.region],)
+        return registry.tables.nodes_by_region(
+            regions, CLASSES if query.task_class is None else (query.task_class,)
+        )
     return registry.names()
 
 
@@ -281,7 +283,7 @@ async def one_node(core: Core, query: NodeQuery) -> Node:
 
 async def _with_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:
     now = core.clock()
-    standings = [each for node in found for each in core.registry.standings(now, node=node.name)]
+    standings = [each for node in found for each in core.registry.window_ends(now, node=node.name)]
     means = await core.history.node_means(window_seconds, standings)
     return [msgspec.structs.replace(node, mean=means.get(node.name)) for node in found]
 

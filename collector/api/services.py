@@ -88,7 +88,7 @@ class ServicesQuery(Paged, frozen=True, kw_only=True):
         lead = service.dominant
         return (
             self.running in (None, service.containers > 0)
-            and self.known in (None, service.known)
+            and self.known in (None, service.profiled)
             and (self.dominant is None or (lead is not None and lead.resource is self.dominant))
         )
 
@@ -137,7 +137,7 @@ def _watts(core: Core, names: Collection[str]) -> dict[str, float]:
     for node, ids in core.registry.tables.find(services=names).items():
         for known in core.registry.nodes(core.clock(), node=node):
             for each in ids:
-                container = known.run.containers[each].what
+                container = known.run.containers[each].value
                 if container.power is not None:
                     sums[container.service or ""] += container.power.watts
     return sums
@@ -150,7 +150,7 @@ def _listed(service: ServiceProfile, watts: float | None) -> KnownService:
         containers=service.containers,
         nodes=service.nodes,
         watts=watts,
-        known=service.known,
+        known=service.profiled,
         watched_seconds=service.watched_seconds,
         seen_at=service.seen_at,
         dominant=None if service.dominant is None else _dominant(service.dominant),

@@ -90,7 +90,7 @@ def is_fresh(step: Step, given: GuardContext) -> Says:
             return f"nothing is known of {name}"
         if not nodes.on[row] and isinstance(step.action, PowerOn):
             continue
-        ago = float(nodes.heard_seconds_ago[row])
+        ago = float(nodes.report_age_seconds[row])
         if nodes.liveness[row] == Liveness.DOWN or ago > given.settings.stale_seconds:
             return f"{name} was last heard of {ago:.0f} s ago"
     return None

@@ -7,10 +7,10 @@ from math import isnan
 from collector.control.guards import ACT_LABEL, ALLOWED, NEVER
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
-from collector.live.changes import Allocation, Host
+from collector.live.updates import Allocation, NodeStatus
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.stability import POWER_LABEL
-from collector.snapshot.assembly import Four, four
+from collector.snapshot.columns import Four, four
 from wire.resources import Quantities
 
 
@@ -76,11 +76,11 @@ def allocations(view: OrchestratorState, deeds: CompletedActions, *, opt_in: boo
             )
 
 
-def hosts(view: OrchestratorState, deeds: CompletedActions) -> Iterator[Host]:
+def hosts(view: OrchestratorState, deeds: CompletedActions) -> Iterator[NodeStatus]:
     """Which nodes are open, and which were switched off: those are closed for nobody who wakes them."""
     for node in view.nodes:
         is_off = node.name in deeds.off
-        yield Host(
+        yield NodeStatus(
             node=node.name,
             on=not is_off,
             accepts=(is_off or node.accepts) and node.labels.get(ACT_LABEL) != NEVER,

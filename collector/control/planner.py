@@ -39,7 +39,7 @@ class Planner:
     async def answer_alerts(self, chosen: PolicyChoice) -> Decision | None:
         """Decide what to do about the bottlenecks that are open; None if there is nothing new to say."""
         snapshot = await self._situation.snapshot()
-        if not snapshot.nodes.short.any():
+        if not snapshot.nodes.has_bottleneck.any():
             self._said.pop(Trigger.ALERT, None)
             return None
         return await self.decide(Trigger.ALERT, chosen, snapshot)

@@ -127,7 +127,7 @@ class Situation:
         board, deeds = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
         board.put_allocations(allocations(self.view, deeds, opt_in=self.settings.opt_in))
         for host in hosts(self.view, deeds):
-            board.put_host(host)
+            board.put_status(host)
 
     async def snapshot(self) -> Snapshot:
         """The cluster now, with what was hinted or made room for and is not there yet."""
@@ -163,5 +163,5 @@ class Situation:
             return None
         for node in self.core.registry.nodes(self.core.clock(), node=action.node):
             if action.task in node.run.containers:
-                return node.run.containers[action.task].what.limit
+                return node.run.containers[action.task].value.limit
         return None

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from collector.live.board import LiveTables
+from collector.live.live_tables import LiveTables
 from collector.snapshot.tables import Snapshot
 
 _PATIENCE_SECONDS = 0.003

@@ -140,7 +140,7 @@ class Puller:
         look = StoreReading(now - settings.settle_seconds, settings.interval_seconds)
         found = await self._source.query(nodes_query(), look.at)
         # Who reports here is known better than by any store.
-        direct = {standing.node for standing in core.registry.standings(now) if standing.boot != PULLED}
+        direct = {standing.node for standing in core.registry.window_ends(now) if standing.boot != PULLED}
         seen = {
             node: each for node, each in parse_nodes(found, settings.node_label).items() if node not in direct
         }
@@ -202,7 +202,7 @@ class Puller:
 
     def _behind(self, look: StoreReading, seen: Mapping[str, NodeTimestamps]) -> Spans:
         """The next span of each node of which something is still unread."""
-        known = {standing.node for standing in self._core.registry.standings(look.at)}
+        known = {standing.node for standing in self._core.registry.window_ends(look.at)}
         spans = {}
         for node in seen:
             after, until = self._marks[node].counted_until, self._marks[node].visible_until

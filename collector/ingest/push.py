@@ -71,7 +71,7 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
 
 async def _count_usage(core: Core, word: UsageKey, usage: Sequence[ContainerUsage]) -> None:
     """Add up the histograms of a heartbeat, in bites that nobody else has to wait for."""
-    for _ in core.registry.hear_usage(word, usage):
+    for _ in core.registry.add_usage(word, usage):
         await asyncio.sleep(0)
 
 

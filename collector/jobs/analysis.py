@@ -91,7 +91,7 @@ class AnalysisJob:
 
     def _due(self) -> tuple[bool, Collection[str]]:
         """Whether to begin anew, which heals whatever may have been missed, and which nodes to look at."""
-        now, stirred = self._core.clock(), self._core.registry.stirred()
+        now, stirred = self._core.clock(), self._core.registry.take_changed_nodes()
         if self._running is None or not 0 <= now - self._began_anew_at < self._settings.full_pass_seconds:
             self._began_anew_at = now
             return True, self._core.registry.names()
@@ -100,7 +100,7 @@ class AnalysisJob:
     async def _gather(self, nodes: Collection[str]) -> dict[str, list[ObservedContainer]]:
         watched: dict[str, list[ObservedContainer]] = {}
         for number, name in enumerate(nodes, 1):
-            watched[name] = self._core.registry.watched(name)
+            watched[name] = self._core.registry.observed_containers(name)
             if number % _NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return watched
@@ -117,7 +117,7 @@ class AnalysisJob:
             running.put(node, watched)
         found = analyse(snapshot, running.learn(snapshot.at), before, self._settings)
         board.put_services([each.facts() for each in found.services.values()])
-        board.put_groups(found.regrouped())
+        board.put_groups(found.changed_groups)
         self._running = running
         return found
 
@@ -130,7 +130,7 @@ class AnalysisJob:
         due = {
             name: each
             for name, each in services.items()
-            if each.known and each.containers and now - before.get(name, -inf) >= _RELEARN_SECONDS
+            if each.profiled and each.containers and now - before.get(name, -inf) >= _RELEARN_SECONDS
         }
         entries = await self._beside(_lessons, due) | dict.fromkeys(forgotten)
         if await self._remember(_SERVICES, entries):

@@ -22,18 +22,18 @@ async def retention(core: Core) -> AsyncIterator[None]:
 
     async def drop_old() -> None:
         now = core.clock()
-        for old, new in core.registry.tidy(now).items():
+        for old, new in core.registry.drop_old(now).items():
             log.info("node %s was renamed to %s: it runs the same containers", old, new)
         await core.history.apply_retention(now)
 
     async def compact_usage() -> None:
         """Replace the usage of many reports in the history by its sum."""
-        words, sums = core.registry.sums_due(_COMPACT_AT_ONCE)
+        words, sums = core.registry.compact_usage(_COMPACT_AT_ONCE)
         if words:
             try:
                 await core.history.store_usage(words, sums)
             except HistoryUnavailable:
-                core.registry.put_back(words)
+                core.registry.requeue_usage(words)
                 raise
 
     async with in_background(

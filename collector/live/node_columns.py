@@ -1,4 +1,4 @@
-"""Hosts in columns."""
+"""Nodes in columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ import numpy as np
 
 from collector.common.liveness import Liveness, liveness_column
 from collector.config import CollectorConfig
-from collector.live.changes import Change, Host
 from collector.live.table import Table
 from collector.live.task_columns import amounts, blank_resources
 from collector.live.traits import NodeTraits, node_traits
 from collector.live.trend import Trend
+from collector.live.updates import NodeStatus, NodeUpdate
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
 from collector.snapshot.tables import Codes, Flags, Generation
 from wire.messages import PowerCurve
@@ -21,18 +21,18 @@ from wire.resources import RESOURCES
 
 @dataclass(slots=True)
 class NodeColumns:
-    """One row per host."""
+    """One row per node."""
 
     capacity: Floats
     used: Floats
-    heard_at: Floats
+    last_report_at: Floats
     """By the collector's clock."""
     beacon_seconds: Floats
     on: Flags
     accepts: Flags
     generation: Codes
     failures: Floats
-    """Tasks that died, as many as they counted for at `failed_at`."""
+    """Tasks that died, as weighted at `failed_at`."""
     failed_at: Floats
     bottleneck: Flags
     idle_watts: Floats
@@ -46,7 +46,7 @@ def _blank() -> NodeColumns:
     return NodeColumns(
         capacity=blank_resources(),
         used=blank_resources(),
-        heard_at=np.zeros(1),
+        last_report_at=np.zeros(1),
         beacon_seconds=np.zeros(1),
         on=np.ones(1, dtype=np.bool_),
         accepts=np.ones(1, dtype=np.bool_),
@@ -62,8 +62,8 @@ def _blank() -> NodeColumns:
 
 
 @dataclass(slots=True)
-class _Known:
-    """What of a host is not a number."""
+class _Node:
+    """The properties of a node that are not in columns."""
 
     row: int
     curve: PowerCurve | None = None
@@ -71,61 +71,57 @@ class _Known:
 
 
 class NodeTable:
-    """Every host, by its name."""
+    """Every node, by its name."""
 
     def __init__(self, config: CollectorConfig) -> None:
         self._rules = config.nodes
-        self._patience = config.liveness
+        self._limits = config.liveness
         self._half_life_seconds = config.placement.failure_half_life_hours * 3600
-        self._known: dict[str, _Known] = {}
-        self._hosts: dict[str, Host] = {}
+        self._nodes: dict[str, _Node] = {}
+        self._statuses: dict[str, NodeStatus] = {}
         self.table = Table(_blank())
         self.trend = Trend()
         self.version = 0
-        """Grows when a label changes."""
+        """Incremented when a label changes."""
 
     def row(self, node: str) -> int | None:
-        """Where a host stands."""
-        known = self._known.get(node)
-        return None if known is None else known.row
+        """The row of a node."""
+        entry = self._nodes.get(node)
+        return None if entry is None else entry.row
 
     def labels(self, node: str) -> Mapping[str, str]:
-        """Those of a host that is there."""
-        return self._known[node].traits.labels
+        """The labels of an existing node."""
+        return self._nodes[node].traits.labels
 
-    def take(self, change: Change) -> int:
-        """Take in what a report says of its host; gives its row."""
-        self.advance(change.heard_at)
-        known = self._known.get(change.node) or self._enter(change.node)
-        row, columns = known.row, self.table.columns
-        columns.heard_at[row] = change.heard_at
-        columns.beacon_seconds[row] = change.beacon_seconds
-        if change.is_new_run:
+    def apply(self, update: NodeUpdate) -> int:
+        """Apply the changes of a report; returns the row of its node."""
+        self.advance(update.last_report_at)
+        entry = self._nodes.get(update.node) or self._add(update.node)
+        row, columns = entry.row, self.table.columns
+        columns.last_report_at[row] = update.last_report_at
+        columns.beacon_seconds[row] = update.beacon_seconds
+        if update.is_new_run:
             columns.used[row] = columns.capacity[row] = np.nan
-            self._put_curve(known, None)
-        if change.state is not None:
-            columns.used[row] = amounts(change.state.used)
-            columns.capacity[row] = amounts(change.state.capacity)
-        if change.tells_use:
-            self.trend.put(row, self._ratios(row), change.heard_at)
-        if change.curve is not None and change.curve is not known.curve:
-            if change.curve != known.curve:
-                self._put_curve(known, change.curve)
-            # The same one comes with every report until the next heartbeat: it is not compared again.
-            known.curve = change.curve
-        if change.bottleneck is not None:
-            columns.bottleneck[row] = change.bottleneck
-        if change.failures:
-            columns.failures[row] = change.failures + self.left_failures(row, change.heard_at)
-            columns.failed_at[row] = change.heard_at
+            self._put_curve(entry, None)
+        if update.state is not None:
+            columns.used[row] = amounts(update.state.used)
+            columns.capacity[row] = amounts(update.state.capacity)
+        if update.state is not None or update.is_new_run:
+            self.trend.put(row, self._ratios(row), update.last_report_at)
+        if update.curve is not None and update.curve is not entry.curve:
+            if update.curve != entry.curve:
+                self._put_curve(entry, update.curve)
+            # The same object comes with every report until the next heartbeat: it is not compared again.
+            entry.curve = update.curve
+        if update.bottleneck is not None:
+            columns.bottleneck[row] = update.bottleneck
+        if update.failures:
+            columns.failures[row] = update.failures + self.failures(row, update.last_report_at)
+            columns.failed_at[row] = update.last_report_at
         return row
 
-    def use_ratio(self, row: int) -> float:
-        """How busy a host is, by the busier of its CPU and memory; what is not known counts as nothing."""
-        return max(ratio or 0.0 for ratio in self._ratios(row)[:2])
-
     def overbooking(self, row: int, allocated: Floats) -> float:
-        """The most promised of CPU and memory, by what there is; unknown is nothing."""
+        """The higher of the promised CPU and memory, as a ratio of the capacity; unknown counts as 0."""
         capacity = self.table.columns.capacity[row, :2].tolist()
         pairs = zip(allocated[:2].tolist(), capacity, strict=True)
         return max(
@@ -133,34 +129,34 @@ class NodeTable:
         )
 
     def advance(self, now: float) -> None:
-        """Close the slots of the trend that are over; what a node said holds until it counts as down."""
+        """Close the trend slots that ended. The last state of a node holds until the node is down."""
         if self.trend.is_over(now):
             columns = self.table.columns
-            liveness = liveness_column(self._patience, now - columns.heard_at, columns.beacon_seconds)
-            self.trend.advance(now, np.where(liveness == Liveness.DOWN, columns.heard_at, now))
+            liveness = liveness_column(self._limits, now - columns.last_report_at, columns.beacon_seconds)
+            self.trend.advance(now, np.where(liveness == Liveness.DOWN, columns.last_report_at, now))
 
-    def put_host(self, host: Host) -> None:
-        """Believe what an orchestrator knows of a host, now and when it is heard of."""
-        self._hosts[host.node] = host
-        if known := self._known.get(host.node):
-            self._describe(host.node, known)
+    def put_status(self, status: NodeStatus) -> None:
+        """Set the status of a node; for a node without reports, it applies from the first one on."""
+        self._statuses[status.node] = status
+        if entry := self._nodes.get(status.node):
+            self._describe(status.node, entry)
 
     def drop(self, node: str) -> int | None:
-        """Let a host go; gives the row that was its."""
-        known = self._known.pop(node, None)
-        if known is None:
+        """Remove a node; returns the row that it had."""
+        entry = self._nodes.pop(node, None)
+        if entry is None:
             return None
-        self.trend.forget(known.row)
-        self.table.leave(known.row)
-        return known.row
+        self.trend.clear(entry.row)
+        self.table.remove(entry.row)
+        return entry.row
 
-    def failures(self, columns: NodeColumns, now: float) -> Floats:
-        """How many deaths each host stands for now."""
+    def failures_column(self, columns: NodeColumns, now: float) -> Floats:
+        """The failures of each row, older ones weighted less."""
         age_seconds = np.maximum(0.0, now - columns.failed_at)
         return columns.failures * np.exp2(-age_seconds / self._half_life_seconds)
 
-    def left_failures(self, row: int, now: float) -> float:
-        """How many deaths one host stands for now."""
+    def failures(self, row: int, now: float) -> float:
+        """The failures of one node, older ones weighted less."""
         columns = self.table.columns
         age_seconds = max(0.0, now - float(columns.failed_at[row]))
         return float(columns.failures[row] * 2.0 ** (-age_seconds / self._half_life_seconds))
@@ -173,24 +169,23 @@ class NodeTable:
             used / capacity if 0 <= used < inf and 0 < capacity < inf else None for used, capacity in pairs
         ]
 
-    def _enter(self, node: str) -> _Known:
-        known = self._known[node] = _Known(self.table.enter(node))
-        self._describe(node, known)
-        return known
+    def _add(self, node: str) -> _Node:
+        entry = self._nodes[node] = _Node(self.table.add(node))
+        self._describe(node, entry)
+        return entry
 
-    def _describe(self, node: str, known: _Known) -> None:
-        host = self._hosts.get(node)
-        told = dict(host.labels or ()) if host is not None else {}
-        known.traits = node_traits(node, self._rules, told)
+    def _describe(self, node: str, entry: _Node) -> None:
+        status = self._statuses.get(node) or NodeStatus(node=node)
+        entry.traits = node_traits(node, self._rules, dict(status.labels or ()))
         columns = self.table.columns
-        columns.generation[known.row] = known.traits.generation
-        columns.accepts[known.row] = known.traits.accepts and (host is None or host.accepts is not False)
-        columns.on[known.row] = host is None or host.on is not False
+        columns.generation[entry.row] = entry.traits.generation
+        columns.accepts[entry.row] = entry.traits.accepts and status.accepts is not False
+        columns.on[entry.row] = status.on is not False
         self.version += 1
 
-    def _put_curve(self, known: _Known, curve: PowerCurve | None) -> None:
-        known.curve = curve
-        made, columns, row = PowerCurves.of([curve]), self.table.columns, known.row
+    def _put_curve(self, entry: _Node, curve: PowerCurve | None) -> None:
+        entry.curve = curve
+        made, columns, row = PowerCurves.of([curve]), self.table.columns, entry.row
         columns.idle_watts[row] = made.idle_watts[0]
         columns.cpu_watts[row] = made.cpu_watts[0]
         columns.full_watts[row] = made.full_watts[0]

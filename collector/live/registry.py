@@ -1,20 +1,19 @@
-"""Who is there now: the last words of every node, in memory.
+"""The registry: the last reported state of every node, in memory.
 
-Pure: no clock, no I/O. Reports may come twice, late and in any order. Within one run of an agent they are
-put together by `run`; of two runs the later one counts, by the times that the node gave them. Clocks
-may lie, so a run that has missed its beacons yields to any other: a node that comes back with its clock reset
-is not shut out.
+Pure: no clock, no I/O. Reports may come twice, late and in any order. `AgentRun` merges the reports of one
+run of an agent. Of two runs the later one wins, by the node's own time stamps. Clocks may be wrong, so a run
+that missed its beacons yields to any other: a node that comes back with its clock reset is not shut out.
 
-A new run starts with an empty run: what an earlier one said of the node's containers is not believed,
-since nobody watched them in between. The first word of a run is a heartbeat, so this lasts for a moment;
-should that word be lost, the node is listed as not complete until the next. Usage outlives the runs: it is
-about the containers, and adds up whoever counted it.
+A new run starts empty: containers that an earlier run reported may have ended unnoticed. The first report of
+a run is a heartbeat, so this lasts for a moment; if that report is lost, the node is incomplete until the
+next one. Usage outlives the runs, as it belongs to the containers.
 
-A machine that was given another name is known by its containers, whose ids no other machine has: once the
-old name is down and most of its containers are told of under a new one, the old is dropped, and what was
-learnt under it goes on. Without containers it is a stranger, and the old name goes after a long silence.
+A machine that was renamed is recognised by its containers, whose ids no other machine has: once the old name
+is down and a new one reports most of its containers, the old name is removed and its usage goes to the new
+one. A machine without containers counts as new, and its old name is removed after
+`liveness.forget_after_hours`.
 
-What changes is written on the `board` at once, in columns, for those that decide.
+Every change goes to the live tables at once, for the policies.
 """
 
 from collections import defaultdict
@@ -24,41 +23,34 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import ObservedContainer, UsageRing, UsageWeights, add, count, settle, slot_at
+from collector.analysis.usage import ObservedContainer, UsageRing, UsageWeights, slot_at
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd
-from collector.live.board import LiveTables
-from collector.live.changes import Change, Flags
+from collector.live.live_tables import LiveTables
+from collector.live.updates import Flags, NodeUpdate
+from collector.live.usage_tracker import UsageTracker
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
-from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
+from wire.messages import ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
 
-_NOTHING_COUNTED = UsageRing()
+_NO_USAGE = UsageRing()
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
-_BITE = 60
-"""Containers: a node's usual number, as most of the cost is in starting, not in how many there are."""
-_MOST_WORDS = 2
-"""Words on usage that may wait to be replaced by their sum; to add them up takes time at a restart."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of one node."""
+    """One node."""
 
     run: AgentRun
-    first_heard_at: float
-    heard_at: float
-    """When any report of this node last came in."""
+    usage: UsageTracker
+    first_report_at: float
+    last_report_at: float
+    """Of any run, by the collector's clock."""
     beacon_seconds: float = 0.0
-    """As the last heartbeat of any run said."""
+    """From the last heartbeat of any run."""
     alerts: NodeAlerts = field(default_factory=NodeAlerts)
-    usage: dict[str, UsageRing] = field(default_factory=dict)
-    words: list[UsageKey] = field(default_factory=list)
-    """Those that are in `usage` and not in the sums that the history holds."""
-    counting: int = 0
-    """Words that are in `usage` in part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ class NodeEntry:
 
     def usage_of(self, container: str) -> UsageRing:
         """The usage of one of its containers, by id; empty before its first histogram arrives."""
-        return self.usage.get(container, _NOTHING_COUNTED)
+        return self.usage.get(container, _NO_USAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,137 +85,126 @@ class Registry:
     def __init__(self, config: CollectorConfig) -> None:
         self._limits = config.liveness
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
-        self._reckoning = UsageWeights.of(config.envelopes)
+        self._weights = UsageWeights.of(config.envelopes)
         self._entries: dict[str, _Entry] = {}
-        self._stirred: set[str] = set()
+        self._changed: set[str] = set()
         self.tables = LiveTables(config)
 
     def apply(self, report: Report, received_at: float) -> bool:
-        """Take in a report that is new; says whether it is ahead of one of its run that has not come yet.
+        """Apply a new report; returns whether an earlier one of its run is still missing.
 
-        The usage in its heartbeat is left to `count_usage`, as it may be much.
+        The usage in its heartbeat is left to `add_usage`, as it may be much.
         """
         entry = self._entries.get(report.node)
         if entry is None:
-            entry = _Entry(AgentRun(report.boot, received_at), received_at, received_at)
+            run = AgentRun(report.boot, received_at)
+            entry = _Entry(run, UsageTracker(self._weights), received_at, received_at)
             self._entries[report.node] = entry
-        entry.heard_at = max(entry.heard_at, received_at)
+        entry.last_report_at = max(entry.last_report_at, received_at)
         for alert in report.alerts:
-            entry.alerts.take(ReportedAlert(report.node, report.boot, report.sequence, alert))
+            entry.alerts.add(ReportedAlert(report.node, report.boot, report.sequence, alert))
         failures = sum(event.kind in _FAILURES for event in report.events)
         before = entry.run
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
-                self._write(entry, _change(report.node, entry, failures=failures))
+                self._write(entry, _update(report.node, entry, failures=failures))
                 return False
             entry.run = AgentRun(report.boot, received_at)
         run = entry.run
         merged = run.merge(report, received_at)
         if run.heartbeat is not None:
-            entry.beacon_seconds = run.heartbeat.what.beacon_seconds
+            entry.beacon_seconds = run.heartbeat.value.beacon_seconds
         is_new_run = run is not before
         gone = (
             [name for name in before.containers if name not in run.containers] if is_new_run else merged.gone
         )
-        change = Change(
+        update = NodeUpdate(
             node=report.node,
-            heard_at=entry.heard_at,
+            last_report_at=entry.last_report_at,
             beacon_seconds=entry.beacon_seconds,
             state=merged.state,
             containers=merged.containers,
             gone=gone,
-            curve=None if run.heartbeat is None else run.heartbeat.what.power_curve,
-            bottleneck=_open(entry) if report.alerts or report.heartbeat or is_new_run else None,
+            curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
+            bottleneck=_bottleneck(entry) if report.alerts or report.heartbeat or is_new_run else None,
             failures=failures,
             is_new_run=is_new_run,
         )
-        self._write(entry, change)
-        return merged.ahead
+        self._write(entry, update)
+        return merged.is_ahead
 
-    def _write(self, entry: _Entry, change: Change) -> None:
-        """Put on the board what changed, and what is known already of containers that are new there."""
-        new = self.tables.take(change)
-        if new or change.gone:
-            self._stirred.add(change.node)
-        if new:
-            self._put_envelopes(change.node, [name for name in new if name in entry.usage], entry.usage)
+    def _write(self, entry: _Entry, update: NodeUpdate) -> None:
+        """Update the live tables, with the usage of new containers where an earlier run reported it."""
+        new = self.tables.apply(update)
+        if new or update.gone:
+            self._changed.add(update.node)
+        self._put_envelopes(update.node, [name for name in new if name in entry.usage.rings])
 
-    def count_usage(self, node: str, slot: int, usage: Sequence[ContainerUsage]) -> None:
-        """Add up what containers of a node that is already here used."""
-        rings = self._entries[node].usage
-        self._stirred.add(node)
-        self._put_envelopes(node, count(rings, slot, usage, self._reckoning), rings)
-
-    def hear_usage(self, word: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
-        """Add up what a heartbeat said, in bites that others can have their turn between."""
-        entry = self._entries[word.node]
-        entry.counting += 1
-        for start in range(0, len(usage), _BITE):
-            self.count_usage(word.node, word.slot, usage[start : start + _BITE])
+    def add_usage(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
+        """Add the usage of a heartbeat, and pause after every few containers."""
+        for names in self._entries[key.node].usage.add_heartbeat(key, usage):
+            self._changed.add(key.node)
+            self._put_envelopes(key.node, names)
             yield
-        # If this broke off, the history goes by the words themselves.
-        entry.counting -= 1
-        entry.words.append(word)
 
-    def sums_due(self, at_most: int) -> tuple[list[UsageKey], list[UsageTotal]]:
-        """What some nodes' usage adds up to, where that stands for many words, and which these are."""
-        words: list[UsageKey] = []
-        sums: list[UsageTotal] = []
+    def compact_usage(self, most_nodes: int) -> tuple[list[UsageKey], list[UsageTotal]]:
+        """The heartbeats of some nodes whose usage the history can replace by totals, and these totals."""
+        keys: list[UsageKey] = []
+        totals: list[UsageTotal] = []
         for name, entry in self._entries.items():
-            if len(entry.words) < _MOST_WORDS or entry.counting:
+            if not entry.usage.can_compact:
                 continue
-            for slot in {word.slot for word in entry.words}:
-                held = {key: ring.slots[slot] for key, ring in entry.usage.items() if slot in ring.slots}
-                sums.append(UsageTotal(name, slot, held))
-            words += entry.words
-            entry.words = []
-            at_most -= 1
-            if not at_most:
+            of_node, total = entry.usage.compact(name)
+            keys += of_node
+            totals += total
+            most_nodes -= 1
+            if not most_nodes:
                 break
-        return words, sums
+        return keys, totals
 
-    def put_back(self, words: Iterable[UsageKey]) -> None:
-        """These are still to be added up."""
-        for word in words:
-            if entry := self._entries.get(word.node):
-                entry.words.append(word)
+    def requeue_usage(self, keys: Iterable[UsageKey]) -> None:
+        """The history could not replace these heartbeats: `compact_usage` returns them again."""
+        for key in keys:
+            if entry := self._entries.get(key.node):
+                entry.usage.requeue(key)
 
     def restore(
         self,
         alerts: Iterable[ReportedAlert],
-        usage: Iterable[UsageTotal],
-        words: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]] = (),
+        totals: Iterable[UsageTotal],
+        heartbeats: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]] = (),
     ) -> None:
-        """Know again what the nodes that are already here said before."""
+        """Restore the alerts and the usage of existing nodes from the history."""
         self._restore_alerts(alerts)
-        for used in usage:
-            if entry := self._entries.get(used.node):
-                for container, packed in used.packed.items():
-                    entry.usage.setdefault(container, UsageRing()).slots[used.slot] = packed
-        together: defaultdict[tuple[str, int], list[ContainerUsage]] = defaultdict(list)
-        for word, told in words:
-            if entry := self._entries.get(word.node):
-                together[word.node, word.slot] += told
-                entry.words.append(word)
-        for (node, slot), told in together.items():
-            add(self._entries[node].usage, slot, told)
+        for total in totals:
+            if entry := self._entries.get(total.node):
+                entry.usage.restore_total(total)
+        by_slot: defaultdict[tuple[str, int], tuple[list[UsageKey], list[ContainerUsage]]]
+        by_slot = defaultdict(lambda: ([], []))
+        for key, usage in heartbeats:
+            if key.node in self._entries:
+                by_slot[key.node, key.slot][0].append(key)
+                by_slot[key.node, key.slot][1].extend(usage)
+        for (node, slot), (keys, usages) in by_slot.items():
+            self._entries[node].usage.restore_heartbeats(slot, keys, usages)
         for node, entry in self._entries.items():
-            settle(list(entry.usage.values()), self._reckoning)
-            self._put_envelopes(node, list(entry.usage), entry.usage)
+            entry.usage.settle()
+            self._put_envelopes(node, list(entry.usage.rings))
 
     def _restore_alerts(self, alerts: Iterable[ReportedAlert]) -> None:
-        alarmed = set()
-        for said in alerts:
-            if entry := self._entries.get(said.node):
-                entry.alerts.take(said)
-                alarmed.add(said.node)
-        for node in alarmed:
+        nodes = set()
+        for each in alerts:
+            if entry := self._entries.get(each.node):
+                entry.alerts.add(each)
+                nodes.add(each.node)
+        for node in nodes:
             entry = self._entries[node]
-            self._write(entry, _change(node, entry, bottleneck=_open(entry)))
+            self._write(entry, _update(node, entry, bottleneck=_bottleneck(entry)))
 
-    def _put_envelopes(self, node: str, containers: Sequence[str], rings: Mapping[str, UsageRing]) -> None:
+    def _put_envelopes(self, node: str, containers: Sequence[str]) -> None:
         if not containers:
             return
+        rings = self._entries[node].usage.rings
         found = np.stack([rings[name].statistics for name in containers])
         variance = found[:, :, Statistic.VARIANCE]
         self.tables.put_envelopes(
@@ -241,86 +222,99 @@ class Registry:
 
     def nodes(self, now: float, *, node: str | None = None, since: str = "") -> Iterator[NodeEntry]:
         """Nodes by name: all, those from a name on, or one."""
-        for name, entry in _by_name(self._asked(node), since):
-            yield NodeEntry(name, self._liveness(entry, now), entry.heard_at, entry.run, entry.usage)
+        for name, entry in _by_name(self._select(node), since):
+            yield NodeEntry(
+                name, self._liveness(entry, now), entry.last_report_at, entry.run, entry.usage.rings
+            )
 
-    def stirred(self) -> set[str]:
-        """The nodes of which `watched` tells something else than when this was last asked.
+    def take_changed_nodes(self) -> set[str]:
+        """The nodes for which `observed_containers` changed since the last call.
 
-        Containers came or went, or more is known of their use; should one be of another service, which is
-        rare, that is seen when it next tells what it used.
+        Containers started or ended, or have new samples. A container that changes its service, which is rare,
+        counts from its next samples on.
         """
-        stirred, self._stirred = self._stirred, set()
-        return stirred
+        changed, self._changed = self._changed, set()
+        return changed
 
-    def watched(self, node: str) -> list[ObservedContainer]:
-        """The containers of services that run on a node, and what they used."""
+    def observed_containers(self, node: str) -> list[ObservedContainer]:
+        """The running containers of a node that belong to a service, with their usage."""
         entry = self._entries.get(node)
         if entry is None:
             return []
         heartbeat = entry.run.heartbeat
-        sample_seconds = 0.0 if heartbeat is None else heartbeat.what.sample_seconds
-        return [
-            _watched(node, said.what, sample_seconds or 1.0, entry.usage.get(name, _NOTHING_COUNTED))
-            for name, said in entry.run.containers.items()
-            if said.what.service
-        ]
+        sample_seconds = (0.0 if heartbeat is None else heartbeat.value.sample_seconds) or 1.0
+        observed = []
+        for name, reported in entry.run.containers.items():
+            state, ring = reported.value, entry.usage.rings.get(name, _NO_USAGE)
+            if state.service:
+                observed.append(
+                    ObservedContainer(
+                        node,
+                        state.service,
+                        state.image or "",
+                        sample_seconds,
+                        dict(ring.slots),
+                        ring.statistics,
+                        ring.samples,
+                    )
+                )
+        return observed
 
     def _replaces(self, report: Report, received_at: float, entry: _Entry) -> bool:
         current = entry.run
-        if liveness_of(self._limits, received_at - current.heard_at, entry.beacon_seconds) is not Liveness.UP:
+        if (
+            liveness_of(self._limits, received_at - current.last_report_at, entry.beacon_seconds)
+            is not Liveness.UP
+        ):
             return True
-        # Two runs at the very same time: any order will do, as long as it is always the same.
+        # Runs with the same time stamp need some fixed order.
         return (report.at, report.boot) > (current.newest.at, current.boot)
 
-    def tidy(self, now: float) -> dict[str, str]:
-        """Drop the nodes not heard of for too long, or renamed, and the usage of containers long gone.
+    def drop_old(self, now: float) -> dict[str, str]:
+        """Remove nodes without reports for too long, renamed nodes, and the usage of containers long gone.
 
-        Gives the new names of those that were renamed, by their old ones.
+        Returns the new names of renamed nodes, by their old ones.
         """
         for name, entry in list(self._entries.items()):
-            # One that was switched off is silent on purpose: it waits to be woken.
-            if now - entry.heard_at > self._forget_after_seconds and not self.tables.is_off(name):
-                self._forget(name)
+            # A node that was switched off sends no reports, and may be switched on again.
+            if now - entry.last_report_at > self._forget_after_seconds and not self.tables.is_off(name):
+                self._remove(name)
         renamed = self._renamed(now)
         for old, new in renamed.items():
-            heir, legacy = self._entries[new], self._entries[old].usage
-            inherited = legacy.keys() - heir.usage.keys()
-            heir.usage |= {name: legacy[name] for name in inherited}
-            self._stirred.add(new)
-            self._put_envelopes(new, list(inherited), legacy)
-            self._forget(old)
+            inherited = self._entries[new].usage.inherit(self._entries[old].usage)
+            self._changed.add(new)
+            self._put_envelopes(new, inherited)
+            self._remove(old)
         slot = slot_at(now)
         for entry in self._entries.values():
-            for name in entry.usage.keys() - entry.run.containers.keys():
-                if entry.usage[name].newest < slot:
-                    del entry.usage[name]
+            entry.usage.drop_ended(entry.run.containers.keys(), slot)
         return renamed
 
-    def _forget(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         del self._entries[name]
-        self._stirred.add(name)
-        self.tables.forget(name)
+        self._changed.add(name)
+        self.tables.remove(name)
 
     def _renamed(self, now: float) -> dict[str, str]:
-        """The nodes that go on under another name, with that name."""
+        """The new names of renamed nodes, by their old ones."""
         renamed = {}
         for name, entry in self._entries.items():
             if not entry.run.containers or self._liveness(entry, now) is not Liveness.DOWN:
                 continue
-            for rival, shared in self.tables.rivals(name).items():
-                heir = self._entries[rival]
+            for new_name, shared in self.tables.nodes_sharing_containers(name).items():
+                new = self._entries[new_name]
                 is_later = (
-                    heir.first_heard_at > entry.heard_at and self._liveness(heir, now) is not Liveness.DOWN
+                    new.first_report_at > entry.last_report_at
+                    and self._liveness(new, now) is not Liveness.DOWN
                 )
                 if is_later and 2 * shared > len(entry.run.containers):
-                    renamed[name] = rival
+                    renamed[name] = new_name
         return renamed
 
     def power_curve(self, node: str) -> PowerCurve | None:
-        """How a node that is here answers to load, as its last heartbeat said; None if it did not."""
+        """The power curve from the last heartbeat of an existing node; None if it has none."""
         heartbeat = self._entries[node].run.heartbeat
-        return None if heartbeat is None else heartbeat.what.power_curve
+        return None if heartbeat is None else heartbeat.value.power_curve
 
     def alerts(self, now: float, *, state: AlertState | None = None) -> list[AlertEntry]:
         """Alerts in one state, or all, in no particular order."""
@@ -333,15 +327,15 @@ class Registry:
         ]
         return [alert for alert in found if state in (None, alert.state)]
 
-    def standings(self, now: float, *, node: str | None = None) -> list[WindowEnd]:
-        """Where the nodes that are not down stand; all, or one."""
+    def window_ends(self, now: float, *, node: str | None = None) -> list[WindowEnd]:
+        """The run and the time of the last report of each node that is not down; all nodes, or one."""
         return [
             WindowEnd(name, entry.run.boot, entry.run.newest.at)
-            for name, entry in self._asked(node)
+            for name, entry in self._select(node)
             if self._liveness(entry, now) is not Liveness.DOWN
         ]
 
-    def count(self, now: float) -> dict[Liveness, int]:
+    def node_count(self, now: float) -> dict[Liveness, int]:
         """How many nodes are up, suspect and down."""
         found = [self._liveness(entry, now) for entry in self._entries.values()]
         return {liveness: found.count(liveness) for liveness in Liveness}
@@ -358,35 +352,21 @@ class Registry:
         ]
         return {AlertState.OPEN: are_open.count(True), AlertState.CLOSED: are_open.count(False)}
 
-    def _asked(self, node: str | None) -> Iterator[tuple[str, _Entry]]:
+    def _select(self, node: str | None) -> Iterator[tuple[str, _Entry]]:
         if node is None:
             yield from self._entries.items()
         elif entry := self._entries.get(node):
             yield node, entry
 
     def _liveness(self, entry: _Entry, now: float) -> Liveness:
-        return liveness_of(self._limits, now - entry.heard_at, entry.beacon_seconds)
+        return liveness_of(self._limits, now - entry.last_report_at, entry.beacon_seconds)
 
 
-def _watched(
-    node: str, container: ContainerState, sample_seconds: float, ring: UsageRing
-) -> ObservedContainer:
-    return ObservedContainer(
-        node,
-        container.service or "",
-        container.image or "",
-        sample_seconds,
-        dict(ring.slots),
-        ring.statistics,
-        ring.samples,
-    )
-
-
-def _change(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failures: int = 0) -> Change:
-    """A change that leaves the run of a node as it is."""
-    return Change(
+def _update(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failures: int = 0) -> NodeUpdate:
+    """An update that does not touch the run of a node."""
+    return NodeUpdate(
         node=node,
-        heard_at=entry.heard_at,
+        last_report_at=entry.last_report_at,
         beacon_seconds=entry.beacon_seconds,
         bottleneck=bottleneck,
         failures=failures,
@@ -397,8 +377,8 @@ def _by_name(entries: Iterable[tuple[str, _Entry]], since: str) -> list[tuple[st
     return sorted((each for each in entries if each[0] >= since), key=lambda each: each[0])
 
 
-def _open(entry: _Entry) -> Flags:
-    """Which resources the node is short of."""
-    short = entry.alerts.open_resources(entry.run.boot, entry.run.complete_until)
-    cpu, memory, disk, network = (resource in short for resource in RESOURCES)
+def _bottleneck(entry: _Entry) -> Flags:
+    """Whether an alert is open, per resource."""
+    resources = entry.alerts.open_resources(entry.run.boot, entry.run.complete_until)
+    cpu, memory, disk, network = (resource in resources for resource in RESOURCES)
     return cpu, memory, disk, network

@@ -1,4 +1,4 @@
-"""From the board's columns to a snapshot: copied while writers wait, put together while they go on."""
+"""From the live columns to a snapshot: copied while writers wait, assembled while they go on."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,22 +11,16 @@ from collector.config import CollectorConfig
 from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
-from collector.snapshot.assembly import (
-    ServiceFacts,
-    best_guess,
-    service_table,
-    strictest_by_node,
-    sum_by_node,
-)
+from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class _NodeWords:
-    """What of the nodes is not a number: the same until a node comes, goes or is labelled anew."""
+class _NodeNames:
+    """Names, labels and domains: unchanged until a node is added, removed or relabelled."""
 
     names: tuple[str, ...]
     labels: tuple[Mapping[str, str], ...]
@@ -35,8 +29,8 @@ class _NodeWords:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """The services that tasks name, as the board has them."""
+class _RunningServices:
+    """The services of the live tasks, and the live table of these."""
 
     version: int
     names: tuple[str, ...]
@@ -46,196 +40,196 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """All that was learnt of services."""
+    """The facts about all services."""
 
     version: int
     by_name: Mapping[str, ServiceFacts]
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
-    """All that a snapshot is made of, at one moment."""
+class _Copy:
+    """Everything that a snapshot is made of, at one moment."""
 
     nodes: NodeColumns
-    node_words: _NodeWords
+    node_names: _NodeNames
     failures: Floats
     history: Floats
     tasks: TaskColumns
     task_ids: tuple[str, ...]
     node_places: Rows
-    """Where each row of the board's nodes stands in the snapshot."""
-    named: _Named
+    """The row in the snapshot of each live row of nodes."""
+    running: _RunningServices
     facts: _Facts
 
 
 @dataclass(frozen=True, slots=True)
 class _ServiceTable:
-    """The services, and where each row of those that the board's tasks name stands among them."""
+    """The services of a snapshot, and the row there of each live row of services."""
 
     services: Services
     places: Rows
 
     @classmethod
-    def of(cls, named: _Named, facts: Mapping[str, ServiceFacts]) -> "_ServiceTable":
-        names = sorted({*named.names, *facts})
+    def of(cls, running: _RunningServices, facts: Mapping[str, ServiceFacts]) -> "_ServiceTable":
+        names = sorted({*running.names, *facts})
         place = {name: place for place, name in enumerate(names)}
-        places = np.full(named.size, NOWHERE, dtype=np.intp)
-        places[named.order] = [place[name] for name in named.names]
+        places = np.full(running.size, NOWHERE, dtype=np.intp)
+        places[running.order] = [place[name] for name in running.names]
         table = service_table([facts.get(name) or ServiceFacts(name=name) for name in names])
         return cls(table, places)
 
 
-class _Kept(Generic[Made]):
-    """Something that is made anew only when what it is made from has changed."""
+class _Cached(Generic[Value]):
+    """A value that is computed again only when its key changes."""
 
     def __init__(self) -> None:
-        self._of: tuple[Hashable, ...] | None = None
-        self._made: list[Made] = []
+        self._key: tuple[Hashable, ...] | None = None
+        self._value: list[Value] = []
 
-    def get(self, of: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
-        if self._of != of:
-            self._made = [make()]
-            self._of = of
-        return self._made[0]
+    def get(self, key: tuple[Hashable, ...], compute: Callable[[], Value]) -> Value:
+        if self._key != key:
+            self._value = [compute()]
+            self._key = key
+        return self._value[0]
 
 
 class SnapshotBuilder:
-    """Makes snapshots, and keeps what does not change from one to the next."""
+    """Builds snapshots, and reuses the parts that did not change since the last one."""
 
     def __init__(self, config: CollectorConfig) -> None:
         self._liveness = config.liveness
         self._domain_label = config.placement.domain_label
         self._facts = _Facts(0, {})
-        self._node_words: _Kept[_NodeWords] = _Kept()
-        self._task_ids: _Kept[tuple[str, ...]] = _Kept()
-        self._named: _Kept[_Named] = _Kept()
-        self._services: _Kept[_ServiceTable] = _Kept()
-        self._history: _Kept[Floats] = _Kept()
+        self._node_names: _Cached[_NodeNames] = _Cached()
+        self._task_ids: _Cached[tuple[str, ...]] = _Cached()
+        self._running: _Cached[_RunningServices] = _Cached()
+        self._services: _Cached[_ServiceTable] = _Cached()
+        self._history: _Cached[Floats] = _Cached()
         self._last_nodes: Nodes | None = None
 
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
-        """All that is known of services, in place of what was."""
+        """Replace the facts about all services."""
         self._facts = _Facts(self._facts.version + 1, {each.name: each for each in services})
 
-    def copy(self, nodes: NodeTable, tasks: TaskTable, now: float) -> _Copied:
-        """Everything that writers may change the moment after."""
+    def copy(self, nodes: NodeTable, tasks: TaskTable, now: float) -> _Copy:
+        """Copy everything that writers may change a moment later."""
         nodes.advance(now)
         node_order, task_order = nodes.table.order(), tasks.table.order()
         node_columns = gather(nodes.table.columns, node_order)
-        return _Copied(
+        return _Copy(
             nodes=node_columns,
-            node_words=self._node_words.get(
-                (nodes.table.version, nodes.version), lambda: self._words(nodes, node_order)
+            node_names=self._node_names.get(
+                (nodes.table.version, nodes.version), lambda: self._names(nodes, node_order)
             ),
-            failures=nodes.failures(node_columns, now),
+            failures=nodes.failures_column(node_columns, now),
             history=self._history.get(
                 (nodes.table.version, nodes.trend.closed), lambda: nodes.trend.ratios(node_order)
             ),
             tasks=gather(tasks.table.columns, task_order),
             task_ids=self._task_ids.get((tasks.table.version,), lambda: tasks.table.names(task_order)),
             node_places=places(node_order, nodes.table.size),
-            named=self._named.get((tasks.services.version,), lambda: _named(tasks.services)),
+            running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
             facts=self._facts,
         )
 
-    def snapshot(self, copied: _Copied, now: float) -> Snapshot:
-        """The tables, and what the tasks come to on each node."""
-        named, facts = copied.named, copied.facts
+    def snapshot(self, copy: _Copy, now: float) -> Snapshot:
+        """Assemble the tables, with the sums over the tasks of each node."""
+        running, facts = copy.running, copy.facts
         services = self._services.get(
-            (named.version, facts.version), lambda: _ServiceTable.of(named, facts.by_name)
+            (running.version, facts.version), lambda: _ServiceTable.of(running, facts.by_name)
         )
-        tasks = self._tasks(copied, services, now)
-        nodes = self._nodes(copied, tasks, now)
-        # Nodes seldom come, go or change their labels: what was made of those goes on.
-        self._last_nodes = nodes if self._last_nodes is None else nodes.knowing(self._last_nodes)
+        tasks = self._tasks(copy, services, now)
+        nodes = self._nodes(copy, tasks, now)
+        # Names and labels seldom change: what was derived from them is reused.
+        self._last_nodes = nodes if self._last_nodes is None else nodes.reuse_cached(self._last_nodes)
         return Snapshot(
             at=now,
             nodes=nodes,
             tasks=tasks,
             services=services.services,
-            domain_names=copied.node_words.domain_names,
+            domain_names=copy.node_names.domain_names,
         )
 
-    def _words(self, nodes: NodeTable, order: Rows) -> _NodeWords:
+    def _names(self, nodes: NodeTable, order: Rows) -> _NodeNames:
         names = nodes.table.names(order)
         labels = tuple(nodes.labels(name) for name in names)
         domains = [each.get(self._domain_label) for each in labels]
         domain_names = tuple(sorted({domain for domain in domains if domain is not None}))
         number = {domain: place for place, domain in enumerate(domain_names)}
-        told = [NOWHERE if domain is None else number[domain] for domain in domains]
-        return _NodeWords(names, labels, np.array(told, dtype=np.int32), domain_names)
+        codes = [NOWHERE if domain is None else number[domain] for domain in domains]
+        return _NodeNames(names, labels, np.array(codes, dtype=np.int32), domain_names)
 
-    def _tasks(self, copied: _Copied, named: _ServiceTable, now: float) -> Tasks:
-        told = copied.tasks
-        seen_seconds = np.maximum(0.0, now - told.seen_at)
-        # A container that nobody knows the start of is as old as our knowing it.
+    def _tasks(self, copy: _Copy, table: _ServiceTable, now: float) -> Tasks:
+        columns = copy.tasks
+        reported_seconds = np.maximum(0.0, now - columns.first_report_at)
+        # The age of a container whose start is unknown counts from its first report.
         age_seconds = np.where(
-            np.isnan(told.started_at), seen_seconds, np.maximum(0.0, now - told.started_at)
+            np.isnan(columns.started_at), reported_seconds, np.maximum(0.0, now - columns.started_at)
         )
-        services, service = named.services, _row(told.service, named.places)
-        # Until a container has samples of its own, what is known of its service stands in for them.
-        starts_known = (service != NOWHERE) & (told.samples == 0)
-        starts_known[starts_known] = services.known[service[starts_known]]
-        for column, known in (
-            (told.envelope, services.envelope),
-            (told.mean, services.mean),
-            (told.variance, services.variance),
+        services, service = table.services, _row(columns.service, table.places)
+        # A container without samples gets the profile of its service.
+        profiled = (service != NOWHERE) & (columns.samples == 0)
+        profiled[profiled] = services.profiled[service[profiled]]
+        for column, profile in (
+            (columns.envelope, services.envelope),
+            (columns.mean, services.mean),
+            (columns.variance, services.variance),
         ):
-            column[starts_known] = known[service[starts_known]]
+            column[profiled] = profile[service[profiled]]
         return Tasks(
-            ids=copied.task_ids,
-            names=tuple(told.label.tolist()),
-            node=_row(told.node, copied.node_places),
+            ids=copy.task_ids,
+            names=tuple(columns.name.tolist()),
+            node=_row(columns.node, copy.node_places),
             service=service,
-            used=told.used,
-            mean=best_guess(told.mean, told.used, told.requested),
-            variance=told.variance,
-            envelope=best_guess(told.envelope, told.used, told.requested),
-            samples=told.samples,
-            requested=told.requested,
-            allocated=told.allocated,
-            task_class=told.task_class,
-            kind=told.kind,
-            group=told.group,
+            used=columns.used,
+            mean=best_guess(columns.mean, columns.used, columns.requested),
+            variance=columns.variance,
+            envelope=best_guess(columns.envelope, columns.used, columns.requested),
+            samples=columns.samples,
+            requested=columns.requested,
+            allocated=columns.allocated,
+            task_class=columns.task_class,
+            kind=columns.kind,
+            group=columns.group,
             age_seconds=age_seconds,
-            settled_seconds=np.maximum(age_seconds, seen_seconds),
-            came_from=_row(told.came_from, copied.node_places),
-            movable=told.movable,
+            settled_seconds=np.maximum(age_seconds, reported_seconds),
+            came_from=_row(columns.came_from, copy.node_places),
+            movable=columns.movable,
         )
 
-    def _nodes(self, copied: _Copied, tasks: Tasks, now: float) -> Nodes:
-        told, words = copied.nodes, copied.node_words
-        count = len(words.names)
-        heard_seconds_ago = np.maximum(0.0, now - told.heard_at)
+    def _nodes(self, copy: _Copy, tasks: Tasks, now: float) -> Nodes:
+        columns, names = copy.nodes, copy.node_names
+        count = len(names.names)
+        report_age_seconds = np.maximum(0.0, now - columns.last_report_at)
         return Nodes(
-            names=words.names,
-            capacity=told.capacity,
-            used=told.used,
-            liveness=liveness_column(self._liveness, heard_seconds_ago, told.beacon_seconds),
-            on=told.on,
-            accepts=told.accepts,
-            heard_seconds_ago=heard_seconds_ago,
-            generation=told.generation,
-            failures=np.rint(copied.failures).astype(np.int32),
-            bottleneck=told.bottleneck,
-            domain=words.domain,
-            history=copied.history,
-            power=PowerCurves(told.idle_watts, told.cpu_watts, told.full_watts, told.error_ratio),
-            labels=words.labels,
+            names=names.names,
+            capacity=columns.capacity,
+            used=columns.used,
+            liveness=liveness_column(self._liveness, report_age_seconds, columns.beacon_seconds),
+            on=columns.on,
+            accepts=columns.accepts,
+            report_age_seconds=report_age_seconds,
+            generation=columns.generation,
+            failures=np.rint(copy.failures).astype(np.int32),
+            bottleneck=columns.bottleneck,
+            domain=names.domain,
+            history=copy.history,
+            power=PowerCurves(columns.idle_watts, columns.cpu_watts, columns.full_watts, columns.error_ratio),
+            labels=names.labels,
             tasks=np.bincount(tasks.node, minlength=count).astype(np.int32),
             allocated=sum_by_node(tasks.node, tasks.allocated, count),
-            reserved=sum_by_node(tasks.node, tasks.envelope, count),
+            envelope_sum=sum_by_node(tasks.node, tasks.envelope, count),
             mean=sum_by_node(tasks.node, tasks.mean, count),
             variance=sum_by_node(tasks.node, tasks.variance, count),
-            strictest_class=strictest_by_node(tasks, count),
+            strictest_class=strictest_by_node(tasks.node, tasks.task_class, count),
         )
 
 
-def _named(table: Table[Any]) -> _Named:
+def _running_services(table: Table[Any]) -> _RunningServices:
     order = table.order()
-    return _Named(table.version, table.names(order), order, table.size)
+    return _RunningServices(table.version, table.names(order), order, table.size)
 
 
 def _row(rows: Rows, found: Rows) -> Rows:
-    """Rows of a table as rows of the snapshot; what is nowhere stays so."""
+    """Rows of a live table as rows of the snapshot; `NOWHERE` stays."""
     return np.where(rows == NOWHERE, NOWHERE, found[rows])

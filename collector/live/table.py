@@ -1,7 +1,7 @@
-"""Tables that grow: columns of numpy, rows that are used again, and the order of their names.
+"""Tables that grow: numpy columns, reused rows, and the rows sorted by name.
 
-A table's columns are a dataclass of arrays. One of a single row, the *blank*, says how an unused row looks;
-everything else follows from it.
+The columns of a table are a dataclass of arrays. The *blank*, an instance with a single row, defines the
+types of the columns and the values of an unused row.
 """
 
 from bisect import bisect_left
@@ -24,7 +24,7 @@ _FIRST_SIZE = 64
 
 
 class Table(Generic[Columns]):
-    """Columns with a name for each row that is in use. Not for several threads at once."""
+    """Columns, and a name for each row in use. Not thread-safe."""
 
     def __init__(self, blank: Columns) -> None:
         self._blank = blank
@@ -34,12 +34,12 @@ class Table(Generic[Columns]):
         self._names: NDArray[Any] = np.full(0, None, dtype=np.object_)
         self.size = 0
         self.version = 0
-        """Grows whenever a row comes, goes or is renamed."""
+        """Incremented when a row is added, removed or renamed."""
         self.columns = blank
         self._grow(_FIRST_SIZE)
 
-    def enter(self, name: str) -> int:
-        """A blank row for a name that is not there yet."""
+    def add(self, name: str) -> int:
+        """A blank row for a new name."""
         if not self._free:
             self._grow(2 * self.size)
         row = self._free.pop()
@@ -47,13 +47,13 @@ class Table(Generic[Columns]):
         return row
 
     def rename(self, row: int, name: str) -> None:
-        """Let a row stand where another name belongs."""
+        """Give a row another name."""
         self._names[row] = name
         self._touched.add(row)
         self.version += 1
 
-    def leave(self, row: int) -> None:
-        """Give a row back, blank."""
+    def remove(self, row: int) -> None:
+        """Blank a row, and free it for reuse."""
         for name, column in _arrays(self.columns):
             column[row] = getattr(self._blank, name)[0]
         self._names[row] = None
@@ -62,22 +62,21 @@ class Table(Generic[Columns]):
         self.version += 1
 
     def order(self) -> Rows:
-        """The rows in use by name.
+        """The rows in use, sorted by name.
 
-        Costs what came and went, and one pass of numpy over the rest.
+        Only rows that changed are sorted; the others keep their order.
         """
         if self._touched:
             names = self._names
-            left = self._order[~np.isin(self._order, list(self._touched))]
+            kept = self._order[~np.isin(self._order, list(self._touched))]
             new = sorted((name, row) for row in self._touched if (name := names[row]) is not None)
-            # Looking for a place among none takes no time, but doing so for everyone at first would.
-            places = [bisect_left(left, name, key=names.__getitem__) for name, _ in new] if left.size else 0
-            self._order = np.insert(left, places, [row for _, row in new])
+            places = [bisect_left(kept, name, key=names.__getitem__) for name, _ in new] if kept.size else 0
+            self._order = np.insert(kept, places, [row for _, row in new])
             self._touched.clear()
         return self._order
 
     def names(self, rows: Rows) -> tuple[str, ...]:
-        """What rows in use are called."""
+        """The names of rows in use."""
         return tuple(self._names[rows].tolist())
 
     def _grow(self, size: int) -> None:
@@ -88,7 +87,7 @@ class Table(Generic[Columns]):
 
 
 def grown(columns: Columns, blank: Columns, size: int, new_size: int) -> Columns:
-    """The same first rows, and blank ones after them."""
+    """The first `size` rows, followed by blank ones."""
     more = {
         name: np.concatenate([column[:size], np.repeat(getattr(blank, name), new_size - size, axis=0)])
         for name, column in _arrays(columns)
@@ -97,12 +96,12 @@ def grown(columns: Columns, blank: Columns, size: int, new_size: int) -> Columns
 
 
 def gather(columns: Columns, rows: Rows) -> Columns:
-    """A copy of some rows, in this order."""
+    """A copy of these rows, in this order."""
     return type(columns)(**{name: column.take(rows, axis=0) for name, column in _arrays(columns)})
 
 
 def places(order: Rows, size: int) -> Rows:
-    """Where each of a table's rows stands in an order; -1 where it does not."""
+    """The place of each row of a table in an order; -1 for rows that are not in it."""
     found = np.full(size, -1, dtype=np.intp)
     found[order] = np.arange(order.size)
     return found

@@ -1,4 +1,4 @@
-"""Containers in columns."""
+"""Tasks (containers) in columns."""
 
 import math
 from collections import Counter
@@ -17,9 +17,9 @@ from wire.messages import ContainerState
 from wire.resources import RESOURCES, Quantities
 
 Amounts = tuple[float | None, int | None, float | None, float | None]
-"""A row as it is told: numpy makes NaN of None."""
+"""A row as reported: numpy turns None into NaN."""
 _MOST_BYTES = 2**63 - 1
-"""Strangers may promise as much as they like; sums stop where the wire's own numbers do."""
+"""Reported limits may be absurd: a sum is capped at the largest number of a message."""
 
 
 def amounts(quantities: Quantities) -> Amounts:
@@ -32,10 +32,10 @@ def amounts(quantities: Quantities) -> Amounts:
     )
 
 
-def promise(limit: Quantities, capacity: Sequence[float]) -> Amounts:
-    """What limits promise; one that leaves a container all that its node has promises nothing.
+def limits_below(limit: Quantities, capacity: Sequence[float]) -> Amounts:
+    """The limits that are below the capacity of the node; None for the others, and NaN is unknown.
 
-    A container without limits of its own is told with those of its node. NaN is not known.
+    Agents report the capacity of the node as the limit of a container without limits.
     """
     cpu, memory, disk, network = amounts(limit)
     cores, memory_bytes, disk_rate, network_rate = capacity
@@ -53,12 +53,6 @@ def quantities(row: Floats) -> Quantities:
     return Quantities(cpu, None if memory is None else min(round(memory), _MOST_BYTES), disk, network)
 
 
-def _share(part: float, whole: float) -> float:
-    """A part of a whole; nothing where either is not known."""
-    ratio = part / whole if whole > 0 else 0.0
-    return ratio if ratio > 0 else 0.0
-
-
 def blank_resources(value: float = np.nan) -> Floats:
     """One row of a column of resources."""
     return np.full((1, len(RESOURCES)), value)
@@ -66,7 +60,7 @@ def blank_resources(value: float = np.nan) -> Floats:
 
 @dataclass(slots=True)
 class TaskColumns:
-    """One row per container; rows of other tables where something else is meant."""
+    """One row per task; `node`, `service` and `came_from` are rows of other tables."""
 
     node: Rows
     service: Rows
@@ -78,18 +72,18 @@ class TaskColumns:
     samples: NDArray[np.int64]
     requested: Floats
     allocated: Floats
-    is_promised: Flags
-    """Whether an orchestrator said what it promised; else it is what the node sees as limits."""
+    is_orchestrated: Flags
+    """Whether `allocated` comes from an orchestrator; otherwise from the limits that its node reports."""
     task_class: Codes
     kind: Codes
     group: Codes
     started_at: Floats
-    """NaN where its node does not know."""
-    seen_at: Floats
-    """When it was first heard of, by the collector's clock."""
+    """NaN if its node does not report it."""
+    first_report_at: Floats
+    """By the collector's clock."""
     movable: Flags
-    label: NDArray[Any]
-    """The name that its runtime gave it."""
+    name: NDArray[Any]
+    """As given by its runtime."""
 
 
 def _blank() -> TaskColumns:
@@ -104,44 +98,46 @@ def _blank() -> TaskColumns:
         samples=np.zeros(1, dtype=np.int64),
         requested=blank_resources(),
         allocated=blank_resources(),
-        is_promised=np.zeros(1, dtype=np.bool_),
+        is_orchestrated=np.zeros(1, dtype=np.bool_),
         task_class=np.ones(1, dtype=np.int8),
         kind=np.full(1, TaskKind.SERVICE, dtype=np.int8),
         group=np.full(1, NOWHERE, dtype=np.int8),
         started_at=np.full(1, np.nan),
-        seen_at=np.full(1, np.nan),
+        first_report_at=np.full(1, np.nan),
         movable=np.ones(1, dtype=np.bool_),
-        label=np.full(1, "", dtype=np.object_),
+        name=np.full(1, "", dtype=np.object_),
     )
 
 
-class _Named:
-    """The services that containers name: a row for each while any of them does."""
+class _ServiceRows:
+    """A row for each service that a running container names."""
 
     def __init__(self) -> None:
-        self.table = Table(_Count(np.zeros(1, dtype=np.int64)))
         self._rows: dict[str, int] = {}
+        self.table = Table(_Count(np.zeros(1, dtype=np.int64)))
 
-    def take(self, name: str | None) -> int:
+    def acquire(self, name: str | None) -> int:
+        """The row of a service, for one more container."""
         if name is None:
             return NOWHERE
         row = self._rows.get(name)
         if row is None:
-            row = self._rows[name] = self.table.enter(name)
+            row = self._rows[name] = self.table.add(name)
         self.table.columns.tasks[row] += 1
         return row
 
     def rows(self, names: Iterable[str]) -> list[int]:
         return [row for name in names if (row := self._rows.get(name)) is not None]
 
-    def give_back(self, name: str | None) -> None:
+    def release(self, name: str | None) -> None:
+        """A container of a service ended; with the last one, the row is freed."""
         if name is None:
             return
         row = self._rows[name]
         self.table.columns.tasks[row] -= 1
         if not self.table.columns.tasks[row]:
             del self._rows[name]
-            self.table.leave(row)
+            self.table.remove(row)
 
 
 @dataclass(slots=True)
@@ -150,51 +146,51 @@ class _Count:
 
 
 @dataclass(slots=True)
-class _Told:
-    """Whose row it is, what was last told of it, and what its limits promise there."""
+class _Task:
+    """The node of a row, its last reported state, and its limits there."""
 
     node: str
     state: ContainerState
-    promise: Amounts
+    limits: Amounts
 
 
 class TaskTable:
-    """Every container that runs, by its node and its id there."""
+    """Every running task, by its node and its id there."""
 
     def __init__(self, default_class: int) -> None:
         self._default_class = default_class
         self._rows: dict[str, dict[str, int]] = {}
-        self._told: dict[int, _Told] = {}
-        self._sole: dict[str, int] = {}
-        self._disputed: dict[str, set[int]] = {}
-        """Ids that more than one node claims, against all custom: there, both are called node/id."""
-        self._named = _Named()
+        self._reported: dict[int, _Task] = {}
+        self._unique: dict[str, int] = {}
+        self._shared: dict[str, set[int]] = {}
+        """Ids that several nodes report, which is unusual: these rows are named node/id."""
+        self._services = _ServiceRows()
         self.table = Table(_blank())
 
     @property
     def services(self) -> Table[_Count]:
-        return self._named.table
+        return self._services.table
 
     def row(self, node: str, container: str) -> int | None:
-        """Where a container stands."""
+        """The row of a container."""
         return self._rows.get(node, {}).get(container)
 
     def find(
         self, services: Collection[str] | None, name: str | None, group: int | None
     ) -> dict[str, list[str]]:
-        """Ids by node of those that are all of this; columns are looked through, and not containers."""
+        """Ids by node of the containers that match all of these; None is any."""
         columns = self.table.columns
         matching: Flags = columns.node != NOWHERE
         if services is not None:
-            matching &= np.isin(columns.service, self._named.rows(services))
+            matching &= np.isin(columns.service, self._services.rows(services))
         if name is not None:
-            matching &= columns.label == name
+            matching &= columns.name == name
         if group is not None:
             matching &= columns.group == group
         found: dict[str, list[str]] = {}
         for row in np.flatnonzero(matching).tolist():
-            told = self._told[row]
-            found.setdefault(told.node, []).append(told.state.id)
+            task = self._reported[row]
+            found.setdefault(task.node, []).append(task.state.id)
         return found
 
     def put(
@@ -204,108 +200,102 @@ class TaskTable:
         capacity: Sequence[float],
         containers: Sequence[ContainerState],
         at: float,
-    ) -> tuple[list[int], list[str]]:
-        """Take in what a node said of containers; gives their rows, and the ids of those that are new."""
+    ) -> list[str]:
+        """Store the reported states of containers; returns the ids of new ones."""
         of_node = self._rows.setdefault(node, {})
         rows, new = [], []
         for state in containers:
             row = of_node.get(state.id)
             if row is None:
                 new.append(state.id)
-                row = of_node[state.id] = self._enter(node, node_row, state.id, at)
-            self._describe(row, node, state, promise(state.limit, capacity))
+                row = of_node[state.id] = self._add(node, node_row, state.id, at)
+            self._describe(row, node, state, limits_below(state.limit, capacity))
             rows.append(row)
         self.table.columns.used[rows] = np.array([amounts(state.used) for state in containers], dtype=float)
-        return rows, new
+        return new
 
-    def drop(self, node: str, containers: Iterable[str]) -> list[int]:
-        """Let containers go; gives the rows that were theirs."""
+    def drop(self, node: str, containers: Iterable[str]) -> None:
+        """Remove containers of a node."""
         of_node = self._rows.get(node, {})
-        dropped = []
         for container in containers:
             row = of_node.pop(container, None)
             if row is not None:
-                self._leave(row, container)
-                dropped.append(row)
-        return dropped
+                self._remove(row, container)
 
-    def drop_node(self, node: str) -> list[int]:
-        """Let all containers of a node go."""
-        dropped = self.drop(node, list(self._rows.get(node, ())))
+    def drop_node(self, node: str) -> None:
+        """Remove all containers of a node."""
+        self.drop(node, list(self._rows.get(node, ())))
         self._rows.pop(node, None)
-        return dropped
 
-    def use_ratios(self, rows: Sequence[int]) -> list[float]:
-        """How much of their promises tasks use, by the busier of CPU and memory; unknown is nothing."""
-        columns = self.table.columns
-        # A report tells of a few containers: plain Python is faster here than numpy.
-        pairs = zip(columns.used[rows].tolist(), columns.allocated[rows].tolist(), strict=True)
-        return [max(_share(used[0], promised[0]), _share(used[1], promised[1])) for used, promised in pairs]
+    def strictest_class(self, node: str) -> int | None:
+        """The lowest SLA class among the tasks of a node; None without tasks."""
+        rows = list(self._rows.get(node, {}).values())
+        return int(self.table.columns.task_class[rows].min()) if rows else None
 
     def allocated(self, node: str) -> Floats:
-        """What the tasks of a node were promised in all; NaN where none was promised anything."""
+        """The sum of what the tasks of a node were promised; NaN where none was promised anything."""
         promised = self.table.columns.allocated[list(self._rows.get(node, {}).values())]
         return np.where(np.isnan(promised).all(axis=0), np.nan, np.nansum(promised, axis=0))
 
-    def hold(self, row: int, *, stays: bool, everywhere: bool) -> None:
-        """Say that a container must stay where it is, or is one of many alike, or that its labels decide."""
-        traits = task_traits(self._told[row].state.labels, self._default_class)
+    def constrain(self, row: int, *, stays: bool, everywhere: bool) -> None:
+        """Set whether an orchestrator pins a task to its node, or runs it everywhere; else labels decide."""
+        traits = task_traits(self._reported[row].state.labels, self._default_class)
         self.table.columns.movable[row] = not stays and traits.movable
         self.table.columns.kind[row] = TaskKind.DAEMON if everywhere else traits.kind
 
-    def rivals(self, node: str) -> Counter[str]:
-        """The nodes that claim the same containers as this one, and how many."""
-        disputed = self._rows.get(node, {}).keys() & self._disputed.keys() if self._disputed else ()
-        claims = (self._told[row].node for container in disputed for row in self._disputed[container])
-        return Counter(other for other in claims if other != node)
+    def nodes_sharing_containers(self, node: str) -> Counter[str]:
+        """The other nodes that report containers of this one, and how many they share."""
+        shared = self._rows.get(node, {}).keys() & self._shared.keys() if self._shared else ()
+        nodes = (self._reported[row].node for container in shared for row in self._shared[container])
+        return Counter(other for other in nodes if other != node)
 
-    def _enter(self, node: str, node_row: int, container: str, at: float) -> int:
-        sole = self._sole.get(container)
-        if sole is None and container not in self._disputed:
-            row = self.table.enter(container)
-            self._sole[container] = row
+    def _add(self, node: str, node_row: int, container: str, at: float) -> int:
+        unique = self._unique.get(container)
+        if unique is None and container not in self._shared:
+            row = self.table.add(container)
+            self._unique[container] = row
         else:
-            row = self.table.enter(f"{node}/{container}")
-            self._disputed.setdefault(container, set()).add(row)
-            if sole is not None:
-                del self._sole[container]
-                self._disputed[container].add(sole)
-                self.table.rename(sole, f"{self._told[sole].node}/{container}")
+            row = self.table.add(f"{node}/{container}")
+            self._shared.setdefault(container, set()).add(row)
+            if unique is not None:
+                del self._unique[container]
+                self._shared[container].add(unique)
+                self.table.rename(unique, f"{self._reported[unique].node}/{container}")
         self.table.columns.node[row] = node_row
-        self.table.columns.seen_at[row] = at
+        self.table.columns.first_report_at[row] = at
         return row
 
-    def _leave(self, row: int, container: str) -> None:
-        rivals = self._disputed.get(container)
-        if rivals is None:
-            del self._sole[container]
+    def _remove(self, row: int, container: str) -> None:
+        sharing = self._shared.get(container)
+        if sharing is None:
+            del self._unique[container]
         else:
-            rivals.remove(row)
-            if len(rivals) == 1:
-                del self._disputed[container]
-                (self._sole[container],) = rivals
-                self.table.rename(self._sole[container], container)
-        self._named.give_back(self._told.pop(row).state.service)
-        self.table.leave(row)
+            sharing.remove(row)
+            if len(sharing) == 1:
+                del self._shared[container]
+                (self._unique[container],) = sharing
+                self.table.rename(self._unique[container], container)
+        self._services.release(self._reported.pop(row).state.service)
+        self.table.remove(row)
 
-    def _describe(self, row: int, node: str, state: ContainerState, promised: Amounts) -> None:
-        """Write what seldom changes, where it did."""
-        columns, told = self.table.columns, self._told.get(row)
-        before = None if told is None else told.state
-        if (told is None or promised != told.promise) and not columns.is_promised[row]:
-            columns.requested[row] = columns.allocated[row] = promised
+    def _describe(self, row: int, node: str, state: ContainerState, limits: Amounts) -> None:
+        """Write the columns that seldom change, where they did."""
+        columns, task = self.table.columns, self._reported.get(row)
+        before = None if task is None else task.state
+        if (task is None or limits != task.limits) and not columns.is_orchestrated[row]:
+            columns.requested[row] = columns.allocated[row] = limits
         if before is None or state.labels != before.labels:
             traits = task_traits(state.labels, self._default_class)
             columns.task_class[row], columns.kind[row], columns.movable[row] = traits
         if before is None or state.started_at != before.started_at:
             columns.started_at[row] = np.nan if state.started_at is None else state.started_at
         if before is None or state.service != before.service:
-            columns.service[row] = self._named.take(state.service)
+            columns.service[row] = self._services.acquire(state.service)
             if before is not None:
-                self._named.give_back(before.service)
+                self._services.release(before.service)
         if before is None or state.name != before.name:
-            columns.label[row] = state.name
-        if told is None:
-            self._told[row] = _Told(node, state, promised)
+            columns.name[row] = state.name
+        if task is None:
+            self._reported[row] = _Task(node, state, limits)
         else:
-            told.state, told.promise = state, promised
+            task.state, task.limits = state, limits

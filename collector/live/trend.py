@@ -1,8 +1,7 @@
-"""How much the nodes used over the last hours: for thresholds that adapt to what is usual.
+"""Use of the nodes over the last hours, for thresholds that adapt to the usual load.
 
-A node says only what moved, so what it last said holds until it says something else, or falls silent. Over
-each slot that makes a mean, weighted by time; the slots are the same for all nodes, so that closing one is a
-single operation of numpy.
+A node reports changes only, so a state holds until the next one, or until the node is down. Each slot gets
+the mean over time. All nodes have the same slots, so that numpy closes one for all of them at once.
 """
 
 from collections.abc import Sequence
@@ -25,14 +24,15 @@ class _Columns:
     """One row per node."""
 
     ratio: Floats
-    """What holds now; 0 where it is not known."""
+    """The present ratio of use; 0 where unknown."""
     is_known: Floats
-    """1 where it is, else 0."""
+    """1 where `ratio` is known, else 0."""
     since: Floats
-    """Up to when `weighed` and `seconds` are counted."""
+    """The time up to which `weighed` and `seconds` are counted."""
     weighed: Floats
-    """In the slot that lasts, ratios times the seconds for which they held."""
+    """In the present slot: ratios times the seconds for which they held."""
     seconds: Floats
+    """In the present slot: seconds with a known ratio."""
     ring: Floats
 
 
@@ -42,16 +42,16 @@ def _blank() -> _Columns:
 
 
 class Trend:
-    """One ring of slots per node, by the node's row."""
+    """One ring of slots per node, by the row of the node."""
 
     def __init__(self) -> None:
         self._columns = grown(_blank(), _blank(), 0, 1)
         self._slot = _NOT_YET
         self.closed = 0
-        """Grows with every slot that ends."""
+        """Number of slots that ended."""
 
     def put(self, row: int, ratios: Sequence[float | None], at: float) -> None:
-        """From now on, a node uses these shares of its capacities; None is not known."""
+        """Set the ratios that a node uses from now on; None is unknown."""
         self._make_room(row)
         columns = self._columns
         held = at - columns.since[row]
@@ -62,37 +62,37 @@ class Trend:
         columns.is_known[row] = [ratio is not None for ratio in ratios]
         columns.ratio[row] = [ratio or 0.0 for ratio in ratios]
 
-    def forget(self, row: int) -> None:
-        """The row is someone else's from now on."""
+    def clear(self, row: int) -> None:
+        """Clear a row, which another node may get next."""
         self._make_room(row)
         columns = self._columns
         columns.ratio[row] = columns.is_known[row] = columns.weighed[row] = columns.seconds[row] = 0.0
         columns.ring[row] = np.nan
 
     def is_over(self, now: float) -> bool:
-        """Whether there is a slot to close."""
+        """Whether the present slot ended."""
         return now // SLOT_SECONDS > self._slot
 
-    def advance(self, now: float, heard_until: Floats) -> None:
-        """Close the slots that are over; what a node said is not held beyond `heard_until`, per row."""
+    def advance(self, now: float, valid_until: Floats) -> None:
+        """Close the slots that ended; the state of each row holds until `valid_until`."""
         slot = int(now // SLOT_SECONDS)
-        # After a long sleep nothing but the last slots is left of the ring.
+        # After a long pause, only the last slots fit into the ring.
         first = slot if self._slot == _NOT_YET else max(self._slot, slot - SLOTS)
         for ending in range(first, slot):
-            self._close((ending + 1) * SLOT_SECONDS, heard_until)
+            self._close((ending + 1) * SLOT_SECONDS, valid_until)
         self._slot = max(slot, self._slot)
 
     def ratios(self, rows: Rows) -> Floats:
-        """One plane per row, from the oldest slot to the newest."""
+        """The ring of each row, from the oldest slot to the newest."""
         self._make_room(int(rows.max(initial=0)))
-        turned = (np.arange(SLOTS) + self.closed) % SLOTS
-        return self._columns.ring[np.ix_(rows, turned)]
+        slots = (np.arange(SLOTS) + self.closed) % SLOTS
+        return self._columns.ring[np.ix_(rows, slots)]
 
-    def _close(self, end: float, heard_until: Floats) -> None:
-        self._make_room(heard_until.size - 1)
+    def _close(self, end: float, valid_until: Floats) -> None:
+        self._make_room(valid_until.size - 1)
         columns = self._columns
         until = np.full(columns.since.size, end)
-        until[: heard_until.size] = np.minimum(end, heard_until)
+        until[: valid_until.size] = np.minimum(end, valid_until)
         held = np.maximum(0.0, until - columns.since)[:, np.newaxis]
         columns.weighed += columns.ratio * held
         columns.seconds += columns.is_known * held

@@ -46,7 +46,7 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None
     """Null where it is beyond all numbers: then the node comes last."""
     state: LivenessLabel
-    heard_seconds_ago: float | None
+    report_age_seconds: float | None
     """Null for a node that is off."""
     predicted_ratio: Ratios
     """What is used of it once the request is there too; a resource that is not known is left out."""

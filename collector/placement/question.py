@@ -15,7 +15,7 @@ from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
 from collector.policies.interface import Constraint, Operator, Request
 from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
-from collector.snapshot.assembly import Four
+from collector.snapshot.columns import Four
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 from wire.errors import UserError
@@ -146,7 +146,7 @@ def make_out(
 
     `services` are the names that it may be known by, the best first.
     """
-    known = snapshot.services.known
+    known = snapshot.services.profiled
     named = [row for name in services if (row := snapshot.services.index.get(name)) is not None]
     row = next((row for row in named if known[row]), None)
     basis = Basis.SERVICE

@@ -20,7 +20,7 @@ from collector.placement.answers import (
 from collector.policies.filters import why
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.scoring import share
-from collector.snapshot.assembly import best_guess, four, square
+from collector.snapshot.columns import best_guess, four, square
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
 
@@ -62,7 +62,7 @@ def doubtful(snapshot: Snapshot) -> Flags:
         return nodes.on & (np.not_equal(nodes.liveness, Liveness.UP) | untold)
 
     # Something sent to a node does not tell what else it uses.
-    return snapshot.once("doubtful", find)
+    return snapshot.cached("doubtful", find)
 
 
 def hint(  # noqa: PLR0913 - what was asked, and what came of it
@@ -141,7 +141,7 @@ def _ranked(
     snapshot: Snapshot, request: Request, ranking: Ranking, rows: Rows, assumed: Assumed
 ) -> tuple[RankedNode, ...]:
     nodes, predicted = snapshot.nodes, predict(snapshot, request, rows)
-    sent = (snapshot.sent[0][:, None] == rows).sum(axis=0).tolist()
+    sent = (snapshot.pending[0][:, None] == rows).sum(axis=0).tolist()
     in_doubt = doubtful(snapshot)[rows].tolist()
     used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
     found = []
@@ -153,7 +153,7 @@ def _ranked(
                 node=nodes.names[row],
                 score=score if isfinite(score) else None,
                 state=Liveness(nodes.liveness[row]).label,
-                heard_seconds_ago=float(nodes.heard_seconds_ago[row]) if nodes.on[row] else None,
+                report_age_seconds=float(nodes.report_age_seconds[row]) if nodes.on[row] else None,
                 predicted_ratio=ratios_of(used_ratios[place]),
                 added_watts=added if known else None,
                 error_watts=abs(added) * float(nodes.power.error_ratio[row]) if known else None,
@@ -175,7 +175,7 @@ def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool) -> Iter
     if sent:
         yield f"counted with {sent} that {'was' if sent == 1 else 'were'} sent there and not seen yet"
     if in_doubt and snapshot.nodes.liveness[row] != Liveness.UP:
-        ago = f"{snapshot.nodes.heard_seconds_ago[row]:.0f} s"
+        ago = f"{snapshot.nodes.report_age_seconds[row]:.0f} s"
         yield f"it comes after all that are heard of: its last word is {ago} old"
     elif in_doubt:
         yield "it comes after all that tell their use: it has not said how busy it is"

@@ -15,8 +15,8 @@ from math import inf
 import numpy as np
 
 from collector.policies.interface import Request
-from collector.snapshot.assembly import best_guess, four
-from collector.snapshot.pending import PendingTask, with_sent
+from collector.snapshot.columns import best_guess, four
+from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags, Snapshot
 from wire.errors import UserError
@@ -108,10 +108,10 @@ class Reservations:
             self._base, self._folded = snapshot, None
         if self._folded is None:
             all_of_them = [each.sent for each in self._placements.values()]
-            self._folded = with_sent(snapshot, all_of_them, self.turn)
+            self._folded = with_pending(snapshot, all_of_them, self.turn)
         elif self._new:
             # The usual case is one more on the same picture, however many there are.
-            self._folded = with_sent(self._folded, self._new, self.turn)
+            self._folded = with_pending(self._folded, self._new, self.turn)
         self._new = []
         return self._folded
 

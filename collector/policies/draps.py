@@ -34,7 +34,7 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     left = free_of_load(snapshot)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     # What has a bottleneck would be relieved of something next: nothing is sent there first.
-    refused[(refused == Rejection.NOT) & nodes.short] = Rejection.BOTTLENECK
+    refused[(refused == Rejection.NOT) & nodes.has_bottleneck] = Rejection.BOTTLENECK
     refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
     refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
     free = share(left, nodes.capacity)
@@ -173,7 +173,7 @@ class _Healing:
         if service == NOWHERE:
             return _Choice(running, resource, "that may be given more")
         by = resource
-        if self._snapshot.services.known[service] and self._snapshot.services.dominant[service] != NOWHERE:
+        if self._snapshot.services.profiled[service] and self._snapshot.services.dominant[service] != NOWHERE:
             by = int(self._snapshot.services.dominant[service])
         of_service = self._home[self._snapshot.tasks_of(service)]
         has = np.bincount(of_service[of_service != NOWHERE], minlength=running.size) > 0
@@ -193,7 +193,7 @@ class _Healing:
         fits &= ~(promised < np.nan_to_num(tasks.allocated[task], nan=0.0)).any(axis=1)
         before = share(self._load[node], nodes.capacity[node])[resource]
         helps = ~(known[:, resource] >= before)
-        candidates = choice.nodes & fits & helps & ~nodes.short
+        candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck
         if self.moves.barred[task] != NOWHERE:
             candidates[self.moves.barred[task]] = False
         if not candidates.any():
@@ -219,7 +219,7 @@ def _dominant(snapshot: Snapshot, request: Request) -> int:
     if request.dominant is not None:
         return RESOURCES.index(request.dominant)
     row = NOWHERE if request.service is None else snapshot.services.index.get(request.service, NOWHERE)
-    if row == NOWHERE or not snapshot.services.known[row]:
+    if row == NOWHERE or not snapshot.services.profiled[row]:
         return NOWHERE
     return int(snapshot.services.dominant[row])
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from collector.common.liveness import Liveness
 from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Rejection, Request
-from collector.snapshot.assembly import four
+from collector.snapshot.columns import four
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
 from wire.resources import Quantities
@@ -23,7 +23,7 @@ def eligible(
     With `wake`, a node that is off is as good as one that is on, and is not expected to be heard of.
     """
     key = "eligible", stale_seconds, wake
-    refused = snapshot.once(key, lambda: _whoever_asks(snapshot.nodes, stale_seconds, wake=wake)).copy()
+    refused = snapshot.cached(key, lambda: _whoever_asks(snapshot.nodes, stale_seconds, wake=wake)).copy()
     for name in request.exclude:
         row = snapshot.nodes.index.get(name, NOWHERE)
         if row != NOWHERE and refused[row] == Rejection.NOT:
@@ -44,7 +44,7 @@ def _whoever_asks(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
         _refuse(refused, ~nodes.on, Rejection.OFF)
     _refuse(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Rejection.DOWN)
     _refuse(refused, ~nodes.accepts, Rejection.CLOSED)
-    _refuse(refused, nodes.on & (nodes.heard_seconds_ago > stale_seconds), Rejection.STALE)
+    _refuse(refused, nodes.on & (nodes.report_age_seconds > stale_seconds), Rejection.STALE)
     unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
     _refuse(refused, unknown, Rejection.UNKNOWN_CAPACITY)
     return refused
@@ -64,7 +64,7 @@ def without_room(refused: Codes, free: Floats, wanted: Quantities) -> Codes:
 
 def free_of_reserved(snapshot: Snapshot) -> Floats:
     """What envelopes leave of each node; NaN where the capacity is not known."""
-    return snapshot.nodes.capacity - snapshot.nodes.reserved
+    return snapshot.nodes.capacity - snapshot.nodes.envelope_sum
 
 
 def free_of_allocated(snapshot: Snapshot) -> Floats:
@@ -78,11 +78,6 @@ def free_of_load(snapshot: Snapshot) -> Floats:
     A task that was sent to a node lately is no part of the node's use before it was heard of there.
     """
     return snapshot.nodes.capacity - np.fmax(snapshot.nodes.used, snapshot.nodes.mean)
-
-
-def free_of_used(snapshot: Snapshot) -> Floats:
-    """What is not used now."""
-    return snapshot.nodes.capacity - snapshot.nodes.used
 
 
 def _refuse(refused: Codes, where: Flags, why: Rejection) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.assembly import sum_by_node
+from collector.snapshot.columns import sum_by_node
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags, Snapshot, Tasks
 from wire.resources import RESOURCES, Quantities, Resource
@@ -83,8 +83,8 @@ def known_sums(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]
     Takes the sums that the snapshot has, and corrects them for those few tasks.
     """
     expected = snapshot.nodes.mean.copy(order="F")
-    expected[:, MEMORY] = snapshot.nodes.reserved[:, MEMORY]
-    less, strays = snapshot.once(("not known", unknown_ratio), lambda: _not_known(snapshot, unknown_ratio))
+    expected[:, MEMORY] = snapshot.nodes.envelope_sum[:, MEMORY]
+    less, strays = snapshot.cached(("not known", unknown_ratio), lambda: _not_known(snapshot, unknown_ratio))
     expected -= less
     return np.maximum(expected, 0.0, out=expected), snapshot.nodes.variance + strays
 

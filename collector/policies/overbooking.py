@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from collector.policies.interface import LAXEST_CLASS, Request
-from collector.snapshot.assembly import four, sum_by_node
+from collector.snapshot.columns import four, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Codes, Flags, Region, Snapshot, Tasks
 from wire.resources import Quantities
@@ -59,7 +59,7 @@ def cut_tasks(snapshot: Snapshot) -> Rows:
         less = tasks.allocated[:, :PROMISED] < tasks.requested[:, :PROMISED]
         return np.flatnonzero((less[:, 0] | less[:, 1]) & (tasks.node != NOWHERE))
 
-    return snapshot.once("cut tasks", find)
+    return snapshot.cached("cut tasks", find)
 
 
 def lenders(snapshot: Snapshot) -> Flags:
@@ -69,7 +69,7 @@ def lenders(snapshot: Snapshot) -> Flags:
     """
     nodes = snapshot.nodes
     used = nodes.used[:, :PROMISED].copy(order="F")
-    used[:, 0] -= snapshot.once("borrowed", lambda: _borrowed(snapshot))
+    used[:, 0] -= snapshot.cached("borrowed", lambda: _borrowed(snapshot))
     suffers: Flags = nodes.region == Region.EED
     return suffers & (used <= DEGRADED_RATIO * nodes.capacity[:, :PROMISED]).all(axis=1)
 

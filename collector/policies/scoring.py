@@ -6,7 +6,7 @@ import numpy as np
 
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Request
-from collector.snapshot.assembly import four
+from collector.snapshot.columns import four
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Snapshot
 from wire.resources import RESOURCES, Quantities

@@ -20,7 +20,7 @@ _MEMORY = RESOURCES.index(Resource.MEMORY)
 def heard(snapshot: Snapshot, stability: Stability) -> Flags:
     """The nodes that are on and of which enough is known to decide: the others are left alone."""
     nodes = snapshot.nodes
-    fresh = np.less_equal(nodes.heard_seconds_ago, stability.stale_seconds)
+    fresh = np.less_equal(nodes.report_age_seconds, stability.stale_seconds)
     return nodes.on & fresh & np.equal(nodes.liveness, Liveness.UP)
 
 

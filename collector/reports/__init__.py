@@ -1,1 +1,1 @@
-"""What the reports of one node add up to: the agent's run and its alerts. Pure."""
+"""The reports of one node, merged: the run of its agent, and its alerts. Pure."""

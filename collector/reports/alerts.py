@@ -1,10 +1,9 @@
-"""The bottlenecks that one node told of: which are open, and which were of late.
+"""The alerts that one node reported: which are open, and which were closed recently.
 
-`(resource, opened_at)` names an alert of one run of the agent; of what was said about it, the word with the
-highest sequence counts. An agent has at most one alert open per resource, tells of it again with every
-heartbeat, and knows nothing of those before its own run. So one that was followed by another, that a
-heartbeat does not tell of, or whose run has ended, is closed, though the word that should have said so was
-lost. Then nobody knows when it was: its `closed_at` stays empty.
+`(resource, opened_at)` identifies an alert of one run of the agent; the report with the highest sequence
+number counts. An agent has at most one open alert per resource, repeats it with every heartbeat, and does not
+know the alerts of earlier runs. So an alert is closed if another one followed, if a heartbeat leaves it out,
+or if its run ended, even when the report that closed it was lost. Its `closed_at` is then unknown.
 """
 
 from collections import defaultdict
@@ -16,11 +15,11 @@ from wire.messages import Alert
 from wire.resources import Resource
 
 KEPT = 20
-"""Alerts that are remembered per resource of a node."""
+"""Alerts that are kept per resource of a node."""
 
 
 class AlertState(StrEnum):
-    """Whether a bottleneck lasts."""
+    """Whether an alert is open."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -28,7 +27,7 @@ class AlertState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReportedAlert:
-    """The last word about an alert."""
+    """The newest report of an alert."""
 
     node: str
     boot: str
@@ -38,33 +37,33 @@ class ReportedAlert:
 
 @dataclass(slots=True)
 class NodeAlerts:
-    """Those of one node."""
+    """The alerts of one node."""
 
     _by_resource: dict[Resource, dict[tuple[float, str], ReportedAlert]] = field(
         default_factory=lambda: defaultdict(dict)
     )
 
-    def take(self, said: ReportedAlert) -> None:
-        """Take in what was said about an alert; late and repeated words change nothing."""
-        known = self._by_resource[said.alert.resource]
-        key = (said.alert.opened_at, said.boot)
-        if key not in known or said.sequence > known[key].sequence:
-            known[key] = said
-        if len(known) > KEPT:
-            del known[min(known)]
+    def add(self, reported: ReportedAlert) -> None:
+        """Add a report of an alert; late and repeated ones change nothing."""
+        alerts = self._by_resource[reported.alert.resource]
+        key = (reported.alert.opened_at, reported.boot)
+        if key not in alerts or reported.sequence > alerts[key].sequence:
+            alerts[key] = reported
+        if len(alerts) > KEPT:
+            del alerts[min(alerts)]
 
     def listed(self, boot: str, complete_until: int = 0) -> Iterator[tuple[ReportedAlert, bool]]:
-        """Every alert, and whether it is open, where `boot` is the run that counts.
+        """Every alert, and whether it is open; `boot` is the present run.
 
-        A heartbeat tells of every open one: what was last said before that of `complete_until` is over.
+        A heartbeat repeats every open alert: one last reported before `complete_until` is closed.
         """
-        for known in self._by_resource.values():
-            latest = max((key for key, said in known.items() if said.boot == boot), default=None)
-            for key, said in known.items():
-                lasts = said.alert.closed_at is None and said.sequence >= complete_until
-                yield said, key == latest and lasts
+        for alerts in self._by_resource.values():
+            latest = max((key for key, each in alerts.items() if each.boot == boot), default=None)
+            for key, each in alerts.items():
+                is_open = each.alert.closed_at is None and each.sequence >= complete_until
+                yield each, key == latest and is_open
 
     def open_resources(self, boot: str, complete_until: int = 0) -> frozenset[Resource]:
-        """What the node is short of now, where `boot` is the run that counts."""
+        """The resources with an open alert; `boot` is the present run."""
         listed = self.listed(boot, complete_until)
-        return frozenset(said.alert.resource for said, is_open in listed if is_open)
+        return frozenset(each.alert.resource for each, is_open in listed if is_open)

@@ -1,9 +1,9 @@
-"""What one run of a node's agent has said, put together: the same in whatever order its reports come.
+"""The state of one node, merged from the reports of one run of its agent.
 
-Reports are sparse, so each part stands for itself, and of each part the word with the highest sequence
-counts: of the node's state, and of every container, be it that it runs or that it is gone. A heartbeat
-tells of all containers at once: one that is not in it, and of which nothing newer was said, is not there.
-What was lost on the way is thereby healed by the next heartbeat, and what comes late harms nothing.
+A report carries only what changed. The report with the highest sequence number counts: for the state of the
+node, and for each container, whether it runs or is gone. A heartbeat lists all containers: one that it leaves
+out, and that no newer report mentions, is gone. So the next heartbeat repairs what was lost on the way, late
+reports do no harm, and the order in which reports arrive does not matter.
 """
 
 from collections.abc import Sequence
@@ -19,49 +19,49 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, slots=True)
 class Reported(Generic[Part]):
-    """A part of a report: what was said, with which sequence, and when by the node's clock."""
+    """A part of a report, with its sequence number and its time by the node's clock."""
 
     sequence: int
     at: float
-    what: Part
+    value: Part
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a report changed in a picture."""
+    """What a report changed."""
 
-    ahead: bool
-    """It is ahead of one that has not come yet."""
+    is_ahead: bool
+    """Whether an earlier report of the run is still missing."""
     state: NodeState | None
-    """The state it brought, where that is the newest."""
+    """Its state, if that is the newest."""
     containers: Sequence[ContainerState]
-    """Of what it said of containers, the last words on them."""
+    """Those of its containers for which it is the newest report."""
     gone: Sequence[str]
-    """Ids of those that were there before it and are not any more."""
+    """Ids of the containers that ended."""
 
 
 @dataclass(slots=True)
 class AgentRun:
-    """A node as one run of its agent describes it."""
+    """A node, as one run of its agent reports it."""
 
     boot: str
-    heard_at: float
-    """When a report of this run last came in, by the collector's clock."""
+    last_report_at: float
+    """By the collector's clock."""
     newest: Reported[None] = field(default=Reported(0, 0.0, None))
-    """The last word, whatever it was about."""
+    """The newest report of any kind."""
     state: Reported[NodeState] | None = None
     heartbeat: Reported[Heartbeat] | None = None
     containers: dict[str, Reported[ContainerState]] = field(default_factory=dict)
-    """Those that run, by id."""
+    """The running containers, by id."""
     _gone: dict[str, int] = field(default_factory=dict)
-    """The sequence that said so, since the last heartbeat: a late word must not bring one back."""
-    _heard: set[int] = field(default_factory=set)
-    """The sequences after the last heartbeat's that have come."""
+    """The sequence of the report, since the last heartbeat: a late report must not bring a container back."""
+    _received: set[int] = field(default_factory=set)
+    """The sequences after that of the last heartbeat."""
 
     def merge(self, report: Report, received_at: float) -> Merged:
-        """Take in a report of this run; says what it changed."""
-        ahead = bool(self.newest.sequence) and report.sequence > self.newest.sequence + 1
-        self.heard_at = max(self.heard_at, received_at)
+        """Merge a report of this run; returns what it changed."""
+        is_ahead = bool(self.newest.sequence) and report.sequence > self.newest.sequence + 1
+        self.last_report_at = max(self.last_report_at, received_at)
         if report.sequence > self.newest.sequence:
             self.newest = Reported(report.sequence, report.at, None)
         state = None
@@ -69,56 +69,58 @@ class AgentRun:
             self.state = Reported(report.sequence, report.at, report.state)
             state = report.state
         if report.sequence <= self.complete_until:
-            return Merged(ahead, state, (), ())
+            return Merged(is_ahead, state, (), ())
         before = self.containers
         if report.heartbeat is not None:
-            # Usage is added up elsewhere; kept here, it would outweigh all the rest.
+            # Usage is stored elsewhere, and is larger than all the rest.
             brief = msgspec.structs.replace(report.heartbeat, usage=())
-            self._begin_anew(Reported(report.sequence, report.at, brief))
+            self._start_from(Reported(report.sequence, report.at, brief))
             containers, _ = self._merge_containers(report)
-            return Merged(ahead, state, containers, [name for name in before if name not in self.containers])
-        self._heard.add(report.sequence)
+            return Merged(
+                is_ahead, state, containers, [name for name in before if name not in self.containers]
+            )
+        self._received.add(report.sequence)
         containers, gone = self._merge_containers(report)
-        return Merged(ahead, state, containers, gone)
+        return Merged(is_ahead, state, containers, gone)
 
     @property
     def complete_until(self) -> int:
-        """The sequence of the last heartbeat: an earlier word about containers tells nothing any more."""
+        """The sequence of the last heartbeat: earlier reports no longer count for containers."""
         return 0 if self.heartbeat is None else self.heartbeat.sequence
 
-    def _begin_anew(self, heartbeat: Reported[Heartbeat]) -> None:
+    def _start_from(self, heartbeat: Reported[Heartbeat]) -> None:
         self.heartbeat = heartbeat
-        self._heard = {sequence for sequence in self._heard if sequence > heartbeat.sequence}
+        self._received = {sequence for sequence in self._received if sequence > heartbeat.sequence}
         self._gone = {
             name: sequence for name, sequence in self._gone.items() if sequence > heartbeat.sequence
         }
         self.containers = {
-            name: said for name, said in self.containers.items() if said.sequence > heartbeat.sequence
+            name: each for name, each in self.containers.items() if each.sequence > heartbeat.sequence
         }
 
     def _merge_containers(self, report: Report) -> tuple[list[ContainerState], list[str]]:
-        """Take in the last words on containers; gives those that told something, and those that went."""
-        gone, told = [], []
+        """Merge the containers of a report; returns those that changed, and the ids of those that ended."""
+        gone, changed = [], []
         for name in report.gone:
-            if report.sequence >= self._last_word_on(name):
+            if report.sequence >= self._newest_sequence(name):
                 if self.containers.pop(name, None) is not None:
                     gone.append(name)
                 self._gone[name] = report.sequence
-        # One that is both gone and there was started anew between two looks.
+        # A container that is both gone and running was restarted between two samples.
         for container in report.containers:
-            if report.sequence >= self._last_word_on(container.id):
+            if report.sequence >= self._newest_sequence(container.id):
                 self._gone.pop(container.id, None)
                 self.containers[container.id] = Reported(report.sequence, report.at, container)
-                told.append(container)
-        return told, [name for name in gone if name not in self.containers]
+                changed.append(container)
+        return changed, [name for name in gone if name not in self.containers]
 
-    def _last_word_on(self, name: str) -> int:
-        said = self.containers.get(name)
-        return self._gone.get(name, 0) if said is None else said.sequence
+    def _newest_sequence(self, name: str) -> int:
+        reported = self.containers.get(name)
+        return self._gone.get(name, 0) if reported is None else reported.sequence
 
     @property
     def is_complete(self) -> bool:
-        """Whether a heartbeat has come, and every report since."""
+        """Whether a heartbeat and every report since have arrived."""
         return self.heartbeat is not None and self.newest.sequence == self.heartbeat.sequence + len(
-            self._heard
+            self._received
         )

@@ -1,7 +1,6 @@
-"""The whole cluster at one moment, in columns: what every decision is made from.
+"""The whole cluster at one moment, in columns: the input of every decision.
 
-In: the registry (live) or a simulation (replay), by `assemble` or straight from arrays. Out: a `Snapshot`
-that nobody changes any more, so that a policy may read it in any thread while reports keep coming in.
-Rows are nodes and tasks (containers) in the order of their names and ids, so that nothing depends on the
-order in which things were heard of. Columns of resources have four places, in the order of `RESOURCES`.
+`collector.live` builds a `Snapshot` from reports, `replay` from a simulation. A snapshot never changes, so a
+policy may read it in any thread while reports keep coming in. Rows are nodes, tasks (containers) and
+services, sorted by name or id. Columns of resources have four places, in the order of `RESOURCES`.
 """

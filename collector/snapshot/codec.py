@@ -1,7 +1,6 @@
-"""A snapshot as bytes, and back: what a decision was made from, so that it can be made again.
+"""A snapshot as bytes, and back: the journal stores it with a decision, so that the decision can be replayed.
 
-All of it is kept, column by column, as it is in memory: a policy may look at any of it, and columns of equal
-numbers compress well.
+Every column is stored as it is in memory, since a policy may read any of them.
 """
 
 from dataclasses import fields
@@ -20,33 +19,33 @@ _LEVEL = 3
 
 
 def pack(snapshot: Snapshot) -> bytes:
-    """All of a snapshot, compressed."""
-    kept = {
+    """A whole snapshot, compressed."""
+    columns = {
         "at": snapshot.at,
         "turn": snapshot.turn,
         "seed": snapshot.seed,
         "domain_names": snapshot.domain_names,
-        "sent": [_column(rows) for rows in snapshot.sent],
+        "pending": [_column(rows) for rows in snapshot.pending],
         "nodes": _table(snapshot.nodes),
         "tasks": _table(snapshot.tasks),
         "services": _table(snapshot.services),
     }
-    return zstandard.compress(msgspec.msgpack.encode(kept), _LEVEL)
+    return zstandard.compress(msgspec.msgpack.encode(columns), _LEVEL)
 
 
 def unpack(packed: bytes) -> Snapshot:
-    """The same snapshot."""
-    kept = msgspec.msgpack.decode(zstandard.decompress(packed))
-    nodes, sent = kept["sent"]
+    """The snapshot that `pack` made these bytes of."""
+    columns = msgspec.msgpack.decode(zstandard.decompress(packed))
+    nodes, services = columns["pending"]
     return Snapshot(
-        at=kept["at"],
-        nodes=_restored(Nodes, kept["nodes"]),
-        tasks=_restored(Tasks, kept["tasks"]),
-        services=_restored(Services, kept["services"]),
-        turn=kept["turn"],
-        seed=kept["seed"],
-        domain_names=tuple(kept["domain_names"]),
-        sent=(_array(nodes), _array(sent)),
+        at=columns["at"],
+        nodes=_restored(Nodes, columns["nodes"]),
+        tasks=_restored(Tasks, columns["tasks"]),
+        services=_restored(Services, columns["services"]),
+        turn=columns["turn"],
+        seed=columns["seed"],
+        domain_names=tuple(columns["domain_names"]),
+        pending=(_array(nodes), _array(services)),
     )
 
 
@@ -54,7 +53,7 @@ def _table(table: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of col
     return {field.name: _value(getattr(table, field.name)) for field in fields(table)}
 
 
-def _value(value: Any) -> Any:  # noqa: ANN401 - a column of whatever type
+def _value(value: Any) -> Any:  # noqa: ANN401 - a column of any type
     match value:
         case np.ndarray():
             return _column(value)
@@ -72,13 +71,13 @@ def _column(column: "np.ndarray[Any, Any]") -> dict[str, Any]:
     }
 
 
-def _array(kept: dict[str, Any]) -> "np.ndarray[Any, Any]":
-    return np.frombuffer(kept["data"], dtype=kept["dtype"]).reshape(kept["shape"])
+def _array(packed: dict[str, Any]) -> "np.ndarray[Any, Any]":
+    return np.frombuffer(packed["data"], dtype=packed["dtype"]).reshape(packed["shape"])
 
 
-def _restored(table: type[Table], kept: dict[str, Any]) -> Table:
+def _restored(table: type[Table], packed: dict[str, Any]) -> Table:
     columns: dict[str, Any] = {}
-    for name, value in kept.items():
+    for name, value in packed.items():
         if name == "power":
             columns[name] = _restored(PowerCurves, value)
         elif isinstance(value, dict):

@@ -1,18 +1,18 @@
-"""A snapshot with tasks on their way: they count on their nodes before any of them is seen there."""
+"""Pending tasks: placed on a node, not reported by it yet, and counted in its sums."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from collector.snapshot.assembly import Four, ServiceFacts, service_table
+from collector.snapshot.columns import Four, ServiceFacts, service_table
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Services, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingTask:
-    """A task that was sent to a node and is not seen there yet. NaN is not known, and counts as nothing."""
+    """A task that was placed on a node which has not reported it yet. NaN is unknown and counts as 0."""
 
     node: str
     service: str | None
@@ -23,60 +23,60 @@ class PendingTask:
     task_class: int
 
 
-def with_sent(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) -> Snapshot:
-    """The same cluster with these counted too, on top of what was sent before.
+def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) -> Snapshot:
+    """The same cluster with these counted too, in addition to earlier ones.
 
-    Those sent to a node that is not there are left out.
+    Tasks of a node that is not in the snapshot are left out.
     """
-    there = [each for each in tasks if each.node in snapshot.nodes.index]
-    if not there and turn == snapshot.turn:
+    placed = [each for each in tasks if each.node in snapshot.nodes.index]
+    if not placed and turn == snapshot.turn:
         return snapshot
-    nodes, services = snapshot.nodes, _with_services(snapshot.services, there)
-    rows = np.array([nodes.index[each.node] for each in there], dtype=np.intp)
-    of = [NOWHERE if each.service is None else services.index[each.service] for each in there]
-    allocated, envelope, mean, variance = _amounts(there)
+    nodes, services = snapshot.nodes, _with_services(snapshot.services, placed)
+    rows = np.array([nodes.index[each.node] for each in placed], dtype=np.intp)
+    service_rows = [NOWHERE if each.service is None else services.index[each.service] for each in placed]
+    allocated, envelope, mean, variance = _amounts(placed)
     strictest = nodes.strictest_class.copy()
     strictest[strictest == 0] = np.iinfo(np.int8).max
-    np.minimum.at(strictest, rows, np.array([each.task_class for each in there], dtype=np.int8))
+    np.minimum.at(strictest, rows, np.array([each.task_class for each in placed], dtype=np.int8))
     strictest[strictest == np.iinfo(np.int8).max] = 0
-    return snapshot.with_sent(
-        nodes.with_more(
-            # What a node uses does not show them either: without this, one that is busy with other things
-            # would look as if it had room for them for nothing.
+    return snapshot.with_pending(
+        nodes.with_columns(
+            # The measured use does not include them: without this, a node that is busy with other tasks
+            # would seem to run them for no extra energy.
             used=_plus(nodes.used, rows, mean),
             tasks=nodes.tasks + np.bincount(rows, minlength=len(nodes.names)).astype(np.int32),
             allocated=_plus(nodes.allocated, rows, allocated),
-            reserved=_plus(nodes.reserved, rows, envelope),
+            envelope_sum=_plus(nodes.envelope_sum, rows, envelope),
             mean=_plus(nodes.mean, rows, mean),
             variance=_plus(nodes.variance, rows, variance),
             strictest_class=strictest,
         ),
         services,
         (
-            np.concatenate((snapshot.sent[0], rows)),
-            np.concatenate((snapshot.sent[1], np.array(of, dtype=np.intp))),
+            np.concatenate((snapshot.pending[0], rows)),
+            np.concatenate((snapshot.pending[1], np.array(service_rows, dtype=np.intp))),
         ),
         turn,
     )
 
 
 def _amounts(tasks: Sequence[PendingTask]) -> Floats:
-    """What is promised, reckoned, expected and strays: a table each, of a row per task."""
-    told = [(each.allocated, each.envelope, each.mean, each.variance) for each in tasks]
-    tables = np.array(told, dtype=np.float64).reshape(-1, 4, 4).swapaxes(0, 1)
+    """Four tables of one row per task: allocated, envelope, mean and variance."""
+    rows = [(each.allocated, each.envelope, each.mean, each.variance) for each in tasks]
+    tables = np.array(rows, dtype=np.float64).reshape(-1, 4, 4).swapaxes(0, 1)
     return np.where(np.isnan(tables), 0.0, tables)
 
 
 def _plus(column: Floats, rows: Rows, amounts: Floats) -> Floats:
     column = column.copy(order="F")
-    # A resource at a time: of one dimension, numpy adds many times as fast as of two.
-    for of_all, more in zip(column.T, amounts.T, strict=True):
-        np.add.at(of_all, rows, more)
+    # One resource at a time: numpy adds many times as fast in one dimension as in two.
+    for of_nodes, more in zip(column.T, amounts.T, strict=True):
+        np.add.at(of_nodes, rows, more)
     return column
 
 
 def _with_services(services: Services, tasks: Sequence[PendingTask]) -> Services:
-    """The services, after them those that nothing is known of but that a task of theirs was sent."""
+    """The services, followed by those that only pending tasks name."""
     new = sorted({each.service for each in tasks if each.service} - services.index.keys())
     if not new:
         return services
@@ -87,7 +87,7 @@ def _with_services(services: Services, tasks: Sequence[PendingTask]) -> Services
 
     return Services(
         names=services.names + more.names,
-        known=both(services.known, more.known),
+        profiled=both(services.profiled, more.profiled),
         dominant=both(services.dominant, more.dominant),
         confidence=both(services.confidence, more.confidence),
         envelope=both(services.envelope, more.envelope),

@@ -1,4 +1,4 @@
-"""What all nodes draw, as one array operation: each node's own power curve, on one common grid."""
+"""The power curves of all nodes on one grid: one array operation estimates the power of every node."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ _CPU, _FIRST_OTHER = 0, 1
 GRID: Floats = np.unique(
     np.concatenate([[0.0, 0.0002, 0.001, 0.003, 0.007, 0.015, 0.03, 0.06], np.arange(21) / 20])
 )
-"""CPU ratios at which curves are held: those that agents tell, and none further apart than a twentieth."""
+"""CPU ratios at which curves are stored: those that agents report, and steps of at most a twentieth."""
 _CELLS = 5000
 """Every point of the grid is a whole number of these."""
 _BELOW: Rows = np.clip(
     np.searchsorted(GRID, (np.arange(_CELLS + 1) + 0.5) / _CELLS, side="right") - 1, 0, GRID.size - 2
 )
-"""The point of the grid below each cell: looked up, it is had at a tenth of what a search costs."""
+"""The grid point below each cell: a lookup costs a tenth of a search."""
 _STEPS: Floats = np.diff(GRID)
 
 
 def picked(columns: Floats, rows: Rows) -> Floats:
-    """Some rows of columns that stand one after the other, which goes for the outcome too.
+    """Some rows of a column-major array, column-major as well.
 
-    An index alone would bring numpy to hop from row to row, which takes four times as long.
+    A plain index would make numpy jump from row to row, which takes four times as long.
     """
     return columns.T.take(rows, axis=1).T
 
@@ -40,20 +40,20 @@ class PowerCurves:
     """One curve per node."""
 
     idle_watts: Floats
-    """NaN for a node that has told no curve: its watts are not known."""
+    """NaN for a node without a curve: its power is unknown."""
     cpu_watts: Floats
-    """What CPU load adds at each point of `GRID`; one row per node."""
+    """Power that CPU load adds at each point of `GRID`; one row per node."""
     full_watts: Floats
-    """What full use of memory, disk and network adds; three columns."""
+    """Power that full use of memory, disk and network adds; three columns."""
     error_ratio: Floats
 
     def __post_init__(self) -> None:
-        # As the columns of nodes, which it is multiplied with.
+        # Column-major, like the columns of nodes that it is multiplied with.
         object.__setattr__(self, "full_watts", np.asfortranarray(self.full_watts))
 
     @classmethod
     def of(cls, curves: Sequence[PowerCurve | None]) -> "PowerCurves":
-        """The curves that nodes told, or None where one did not."""
+        """From the curves that nodes reported; None for a node without one."""
         idle = np.full(len(curves), np.nan)
         cpu = np.full((len(curves), GRID.size), np.nan)
         full = np.zeros((len(curves), len(RESOURCES) - _FIRST_OTHER))
@@ -74,21 +74,21 @@ class PowerCurves:
 
     @cached_property
     def _starts(self) -> Rows:
-        """Where each curve begins in all of them, one after the other."""
+        """Where each curve begins in `_flat`."""
         return np.arange(self.idle_watts.size, dtype=np.intp) * GRID.size
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def has_curve(self) -> NDArray[np.bool_]:
         """Which nodes have a curve."""
         return ~np.isnan(self.idle_watts)
 
     def watts(self, ratios: Floats, rows: Rows | None = None) -> Floats:
-        """What nodes draw when they use these shares of their capacities; NaN without a curve.
+        """Power of nodes that use these ratios of their capacities; NaN without a curve.
 
-        `rows` says which node each row of `ratios` is; without it, there is one for every node. A share that
-        is not known counts as nothing, one above the whole as the whole.
+        `rows` names the node of each row of `ratios`; without it, there is one row per node. An unknown ratio
+        counts as 0, and one above 1 as 1.
         """
-        # Of two numbers these take the one that is known, at a third of what looking for NaN first costs.
+        # `fmax` and `fmin` ignore NaN, at a third of the cost of replacing it first.
         shares = np.fmax(ratios, 0.0)
         np.fmin(shares, 1.0, out=shares)
         cpu = shares[:, _CPU]

@@ -1,4 +1,4 @@
-"""The tables of a snapshot."""
+"""The tables of a snapshot: nodes, tasks (containers) and services, one array per column."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,23 +17,23 @@ Codes = NDArray[np.int8]
 T = TypeVar("T")
 
 NOWHERE = -1
-"""In a column of rows: none. Of a task's node: it waits for one."""
+"""In a column of row numbers: none. A task whose node is `NOWHERE` waits for one."""
 _NO_ROWS: Rows = np.empty(0, dtype=np.intp)
 
 
 class Region(IntEnum):
-    """How well a node's energy is used, by its most used resource."""
+    """Energy efficiency of a node, by the higher of its CPU and memory utilisation."""
 
     LEE = 0
     """Low energy efficiency: below half."""
     DEE = 1
     """Desired energy efficiency."""
     EED = 2
-    """Energy efficiency degradation: above 85 %, where work suffers."""
+    """Energy efficiency degradation: above 85 %, where containers slow each other down."""
 
 
 class Generation(IntEnum):
-    """What sort of containers a node is kept for."""
+    """The GenPack generation of containers that a node is reserved for."""
 
     ANY = 0
     NURSERY = 1
@@ -42,76 +42,76 @@ class Generation(IntEnum):
 
 
 class TaskKind(IntEnum):
-    """How long a task means to run."""
+    """How long a task is expected to run."""
 
     SERVICE = 0
     JOB = 1
     DAEMON = 2
-    """As long as its node does: one runs on every node, comes with it and goes with it."""
+    """As long as its node: one instance runs on every node."""
 
 
-_MADE_OF = (
+_DERIVED = (
     ("names", "index"),
     ("labels", "_label_columns"),
     ("history", "deviation"),
-    ("bottleneck", "short"),
+    ("bottleneck", "has_bottleneck"),
 )
-_OF_RESOURCES = ("capacity", "used", "bottleneck", "allocated", "reserved", "mean", "variance")
+"""Columns, and the cached property that depends on that column alone."""
+_RESOURCE_COLUMNS = ("capacity", "used", "bottleneck", "allocated", "envelope_sum", "mean", "variance")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Nodes:
-    """Hosts, by name. Ratios are of `capacity`; NaN is not known."""
+    """Nodes, by name. Ratios are of `capacity`; NaN is unknown."""
 
     names: tuple[str, ...]
     capacity: Floats
     used: Floats
-    """The mean over the last window that the node told of."""
+    """The mean over the last window that the node reported."""
     liveness: Codes
     on: Flags
-    """Has power; one that is off can be switched on."""
+    """Whether it has power; a node that is off can be switched on."""
     accepts: Flags
-    """May be given tasks: neither drained, nor paused, nor opted out."""
-    heard_seconds_ago: Floats
+    """Whether it takes new tasks: it is not drained, paused or opted out."""
+    report_age_seconds: Floats
     generation: Codes
     failures: NDArray[np.int32]
-    """Tasks that died on it of late."""
+    """Tasks that died on it; older failures count less."""
     bottleneck: Flags
-    """Per resource: has an open alert."""
+    """Per resource: whether an alert is open."""
     domain: NDArray[np.int32]
-    """What it would fail together with, as a number; `NOWHERE` where nobody told."""
+    """Its failure domain, as a place in `Snapshot.domain_names`; `NOWHERE` if it has none."""
     history: Floats
-    """Ratios used of late: one plane per node, its rows from the oldest to the newest, NaN before those."""
+    """Past ratios of use: one plane per node, from the oldest slot to the newest; NaN where unknown."""
     power: PowerCurves
     labels: tuple[Mapping[str, str], ...]
-    # What the tasks come to; made by `assemble`.
+    # Sums over the tasks of each node.
     tasks: NDArray[np.int32]
     allocated: Floats
-    """What its tasks were promised."""
-    reserved: Floats
-    """What its tasks' envelopes add up to, with tasks that were sent there and are not seen yet."""
+    """The resources promised to its tasks."""
+    envelope_sum: Floats
+    """The sum of its tasks' envelopes, pending tasks included."""
     mean: Floats
     variance: Floats
-    """Sums over its tasks, as if they moved independently of each other."""
+    """Added up as if the tasks were independent of each other."""
     strictest_class: Codes
-    """The lowest class among its tasks; 0 without any."""
+    """The lowest SLA class among its tasks; 0 without tasks."""
 
     def __post_init__(self) -> None:
-        # One resource of all nodes after the other: policies go along the nodes, which is several times as
-        # fast as hopping over the other three resources.
-        for name in _OF_RESOURCES:
+        # Column-major: policies read one resource of all nodes, which is several times as fast this way.
+        for name in _RESOURCE_COLUMNS:
             object.__setattr__(self, name, np.asfortranarray(getattr(self, name)))
 
-    def with_more(self, **columns: Any) -> "Nodes":  # noqa: ANN401 - columns of several types
-        """The same nodes, told to carry more."""
-        return replace(self, **columns).knowing(self)
+    def with_columns(self, **columns: Any) -> "Nodes":  # noqa: ANN401 - columns of several types
+        """The same nodes with some columns replaced."""
+        return replace(self, **columns).reuse_cached(self)
 
-    def knowing(self, other: "Nodes") -> "Nodes":
-        """These nodes, with what was made already of names, labels and past, where they are the same."""
-        for of, made in _MADE_OF:
-            if made in other.__dict__ and getattr(self, of) is getattr(other, of):
-                # Values that are made once stand beside the fields, where a frozen class does not guard them.
-                self.__dict__[made] = other.__dict__[made]
+    def reuse_cached(self, other: "Nodes") -> "Nodes":
+        """Take over the cached properties of `other` whose column is the same object here."""
+        for column, derived in _DERIVED:
+            if derived in other.__dict__ and getattr(self, column) is getattr(other, column):
+                # A cached property is stored in `__dict__`, which a frozen dataclass does not guard.
+                self.__dict__[derived] = other.__dict__[derived]
         return self
 
     @cached_property
@@ -126,8 +126,7 @@ class Nodes:
     def labelled(self, label: str, value: str) -> Flags:
         """Which nodes carry a label with this value. The label `node` is the node's own name.
 
-        A label is made into a column of numbers when it is first asked for: there may be many labels, and
-        few are ever asked for.
+        A label becomes a column of numbers on first use: of many labels, few are ever needed.
         """
         if label == "node":
             matches = np.zeros(len(self.names), dtype=np.bool_)
@@ -135,23 +134,19 @@ class Nodes:
                 matches[self.index[value]] = True
             return matches
         if label not in self._label_columns:
-            told = [labels.get(label) for labels in self.labels]
+            values = [labels.get(label) for labels in self.labels]
             numbers = {
-                each: number for number, each in enumerate({each for each in told if each is not None})
+                each: number for number, each in enumerate({each for each in values if each is not None})
             }
-            column = [NOWHERE if each is None else numbers[each] for each in told]
+            column = [NOWHERE if value is None else numbers[value] for value in values]
             self._label_columns[label] = numbers, np.array(column, dtype=np.int32)
-        number_of, numbers_told = self._label_columns[label]
-        # No number is that of a value that no node carries.
-        return np.equal(numbers_told, number_of.get(value, NOWHERE - 1))
+        number_of, column_of = self._label_columns[label]
+        # A value that no node carries has a number that no node has.
+        return np.equal(column_of, number_of.get(value, NOWHERE - 1))
 
     @cached_property
     def used_ratio(self) -> Floats:
         return _ratio(self.used, self.capacity)
-
-    @cached_property
-    def reserved_ratio(self) -> Floats:
-        return _ratio(self.reserved, self.capacity)
 
     @cached_property
     def allocated_ratio(self) -> Floats:
@@ -159,7 +154,7 @@ class Nodes:
 
     @cached_property
     def deviation(self) -> Floats:
-        """How much the shares that were used of late varied; 0 where nothing is known."""
+        """The standard deviation of `history`; 0 where it is empty."""
         known = ~np.isnan(self.history)
         past, count = np.where(known, self.history, 0.0), np.maximum(known.sum(axis=1), 1)
         mean = past.sum(axis=1) / count
@@ -169,20 +164,20 @@ class Nodes:
         return deviation
 
     @cached_property
-    def short(self) -> Flags:
-        """Has an open alert of any resource."""
-        short: Flags = np.any(self.bottleneck, axis=1)
-        return short
+    def has_bottleneck(self) -> Flags:
+        """Whether an alert is open for any resource."""
+        flags: Flags = np.any(self.bottleneck, axis=1)
+        return flags
 
     @cached_property
     def utilisation(self) -> Floats:
-        """The most used of CPU and memory, as Energy4Cloud has it."""
-        return _most(_ratio(self.used[:, :2], self.capacity[:, :2]))
+        """The higher of CPU and memory use, as Energy4Cloud defines it; unknown counts as 0."""
+        return highest_ratio(self.used, self.capacity)
 
     @cached_property
     def overbooking(self) -> Floats:
-        """The most promised of CPU and memory, by what there is."""
-        return _most(_ratio(self.allocated[:, :2], self.capacity[:, :2]))
+        """The higher of the promised CPU and memory, as a ratio of the capacity."""
+        return highest_ratio(self.allocated, self.capacity)
 
     @cached_property
     def region(self) -> Codes:
@@ -190,7 +185,7 @@ class Nodes:
 
     @cached_property
     def watts(self) -> Floats:
-        """What each draws as it is used now; 0 without power, NaN without a curve."""
+        """Estimated power at the present use; 0 for a node that is off, NaN without a power curve."""
         return np.where(self.on, self.power.watts(self.used_ratio), 0.0)
 
 
@@ -207,25 +202,25 @@ class Tasks:
     mean: Floats
     variance: Floats
     envelope: Floats
-    """What it is reckoned to need: a percentile per resource; never NaN, a guess where `samples` is 0."""
+    """Its expected need: a percentile per resource; never NaN, a guess where `samples` is 0."""
     samples: NDArray[np.int64]
     requested: Floats
-    """What it was promised at first; NaN where nothing was."""
+    """The resources promised at its start; NaN where none were."""
     allocated: Floats
-    """What it is promised now, after cuts."""
+    """The resources promised now, after cuts."""
     task_class: Codes
-    """1 (nothing may be taken from it) to 4."""
+    """Its SLA class: 1 (never cut) to 4."""
     kind: Codes
     group: Codes
-    """The class that its envelope falls into, as a number; `NOWHERE` before it is known."""
+    """The number of its k-means group; `NOWHERE` without one."""
     age_seconds: Floats
     settled_seconds: Floats
-    """Since it came to its node."""
+    """Time on its present node."""
     came_from: Rows
-    """Where it was moved away from last; `NOWHERE` if it was not."""
+    """The node it was last moved from; `NOWHERE` if it was never moved."""
     movable: Flags
     history: Floats = field(default_factory=lambda: np.empty((0, 0, len(RESOURCES))))
-    """What it used of late, as `Nodes.history` but in amounts; without rows where nobody keeps that."""
+    """Past use, as `Nodes.history` but in amounts; without rows where it is not recorded."""
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -235,21 +230,20 @@ class Tasks:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Services:
-    """What containers are instances of, by name."""
+    """Services, by name; the numbers are of one instance."""
 
     names: tuple[str, ...]
-    known: Flags
-    """Its envelope was learnt from enough samples, now or earlier."""
+    profiled: Flags
+    """Whether its envelope was learnt from enough samples, now or earlier."""
     dominant: Codes
-    """The resource it takes the largest share of, as its place in `RESOURCES`; `NOWHERE` if not known."""
+    """Its dominant resource, as a place in `RESOURCES`; `NOWHERE` if unknown."""
     confidence: Floats
-    """Of that, 0-1."""
+    """Confidence in `dominant`, 0-1."""
     envelope: Floats
-    """Of one instance."""
     mean: Floats
     variance: Floats
     images: tuple[str, ...]
-    """Empty where nobody told."""
+    """Empty if unknown."""
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -258,8 +252,8 @@ class Services:
 
     @cached_property
     def by_image(self) -> Mapping[str, int]:
-        """The row of a known service that runs an image."""
-        return {image: row for row, image in enumerate(self.images) if image and self.known[row]}
+        """The row of a profiled service that runs an image."""
+        return {image: row for row, image in enumerate(self.images) if image and self.profiled[row]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -271,35 +265,36 @@ class Snapshot:
     tasks: Tasks
     services: Services
     turn: int = 0
-    """Placements decided so far: what takes turns, or chances, goes on from here."""
+    """Number of placements decided so far: round robin and random choices continue from here."""
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
-    sent: tuple[Rows, Rows] = field(default=(_NO_ROWS, _NO_ROWS))
-    """Nodes and services of tasks that were sent and are not seen yet: they have no row of their own."""
+    pending: tuple[Rows, Rows] = field(default=(_NO_ROWS, _NO_ROWS))
+    """Nodes and services of tasks that were placed but not reported yet: they have no row in `tasks`."""
 
-    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def with_sent(self, nodes: Nodes, services: Services, sent: tuple[Rows, Rows], turn: int) -> "Snapshot":
-        """The same cluster, with tasks on their way to its nodes; what was made of the others is kept."""
-        snapshot = replace(self, nodes=nodes, services=services, sent=sent, turn=turn)
-        # Sent or not, the tasks that are seen stand where they stood.
-        object.__setattr__(snapshot, "_made", self._made)
+    def with_pending(
+        self, nodes: Nodes, services: Services, pending: tuple[Rows, Rows], turn: int
+    ) -> "Snapshot":
+        """The same cluster with pending tasks; cached values stay, since none depends on those."""
+        snapshot = replace(self, nodes=nodes, services=services, pending=pending, turn=turn)
+        object.__setattr__(snapshot, "_cache", self._cache)
         return snapshot
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is worked out of the tasks, or of the nodes' state, curves and past, when first asked for.
+    def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """A value computed from the tasks, or from the nodes' state, power curves and history, on first use.
 
-        It holds for a snapshot that differs only in what was sent, so it must not be made of the nodes' use
-        nor of their sums.
+        Snapshots that differ in their pending tasks share it, so it must not depend on the nodes' use or
+        sums.
         """
-        if key not in self._made:
-            self._made[key] = make()
-        made: T = self._made[key]
-        return made
+        if key not in self._cache:
+            self._cache[key] = compute()
+        value: T = self._cache[key]
+        return value
 
     @property
     def _by_node(self) -> tuple[Rows, Rows]:
-        return self.once("tasks by node", self._sort_by_node)
+        return self.cached("tasks by node", self._sort_by_node)
 
     def _sort_by_node(self) -> tuple[Rows, Rows]:
         order = np.argsort(self.tasks.node, kind="stable")
@@ -319,7 +314,7 @@ class Snapshot:
     @property
     def _by_service(self) -> tuple[Rows, Rows]:
         key = "tasks by service", len(self.services.names)
-        return self.once(key, self._sort_by_service)
+        return self.cached(key, self._sort_by_service)
 
     def _sort_by_service(self) -> tuple[Rows, Rows]:
         order = np.argsort(self.tasks.service, kind="stable")
@@ -332,24 +327,26 @@ class Snapshot:
         return order[starts[service] : starts[service + 1]]
 
     def instances(self, service: int) -> NDArray[np.int64]:
-        """How many tasks of a service each node runs, or was sent."""
+        """How many tasks of a service each node has, pending ones included."""
         on = self.tasks.node[np.flatnonzero(self.tasks.service == service)]
-        nodes_sent, services_sent = self.sent
-        on = np.concatenate((on[on != NOWHERE], nodes_sent[services_sent == service]))
+        pending_nodes, pending_services = self.pending
+        on = np.concatenate((on[on != NOWHERE], pending_nodes[pending_services == service]))
         return np.bincount(on, minlength=len(self.nodes.names))
 
 
 DESIRED_RATIO, DEGRADED_RATIO = 0.5, 0.85
-"""Where the desired region begins, and where it ends."""
+"""Lower and upper bound of the region DEE."""
 
 
 def region_of(utilisation: Floats) -> Codes:
     """LEE below a half, DEE up to 85 %, EED above."""
-    # Each border that is passed is one region on.
+    # Each bound that is exceeded adds one to the code.
     return (utilisation >= DESIRED_RATIO).astype(np.int8) + (utilisation > DEGRADED_RATIO)
 
 
-def _most(ratios: Floats) -> Floats:
+def highest_ratio(part: Floats, capacity: Floats) -> Floats:
+    """The higher of the ratios of CPU and memory, per row; unknown counts as 0."""
+    ratios = _ratio(part[:, :2], capacity[:, :2])
     highest: Floats = np.nan_to_num(ratios, nan=0.0).max(axis=1, initial=0.0)
     return highest
 

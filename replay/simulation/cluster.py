@@ -6,7 +6,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.assembly import sum_by_node
+from collector.snapshot.columns import sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags
 from replay.setup.hosts import Hosts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.snapshot.assembly import four
+from collector.snapshot.columns import four
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE

@@ -7,7 +7,7 @@ import numpy as np
 
 from collector.common.liveness import Liveness
 from collector.policies.interface import Request
-from collector.snapshot.assembly import strictest_by_node, sum_by_node
+from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Nodes, Services, Snapshot, TaskKind, Tasks
 from replay.setup.scenario import Simulation
@@ -109,7 +109,7 @@ class Viewer:
         dominant, confidence = dominant_of(observer.service_mean, whole)
         services = Services(
             names=observer.service_names,
-            known=observer.service_known.copy(),
+            profiled=observer.service_known.copy(),
             dominant=np.where(observer.service_known, dominant, NOWHERE).astype(np.int8),
             confidence=np.where(observer.service_known, confidence, 0.0),
             envelope=observer.service_envelope.copy(),
@@ -139,7 +139,7 @@ class Viewer:
             liveness=np.where(seen_on, Liveness.UP, Liveness.DOWN).astype(np.int8),
             on=seen_on,
             accepts=np.ones(count, dtype=np.bool_),
-            heard_seconds_ago=np.where(seen_on, self._simulation.delay_seconds, np.inf),
+            report_age_seconds=np.where(seen_on, self._simulation.delay_seconds, np.inf),
             generation=hosts.generation,
             failures=cluster.failures.copy(),
             bottleneck=bottleneck & cluster.on[:, None],
@@ -149,10 +149,10 @@ class Viewer:
             labels=hosts.labels,
             tasks=np.bincount(tasks.node[tasks.node != NOWHERE], minlength=count).astype(np.int32),
             allocated=with_those_on_their_way(tasks.allocated),
-            reserved=with_those_on_their_way(tasks.envelope),
+            envelope_sum=with_those_on_their_way(tasks.envelope),
             mean=with_those_on_their_way(tasks.mean),
             variance=with_those_on_their_way(tasks.variance),
-            strictest_class=strictest_by_node(tasks, count),
+            strictest_class=strictest_by_node(tasks.node, tasks.task_class, count),
         )
 
     def request(self, row: int) -> Request:

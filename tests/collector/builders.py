@@ -110,7 +110,7 @@ def take_in(registry: Registry, report: Report, received_at: float) -> None:
     registry.apply(report, received_at)
     if report.heartbeat is not None:
         word = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
-        list(registry.hear_usage(word, report.heartbeat.usage))
+        list(registry.add_usage(word, report.heartbeat.usage))
 
 
 @dataclass

@@ -14,7 +14,7 @@ def list_containers(
         container_answer(entry, each)
         for entry in registry.nodes(now, node=node)
         for each, reported in entry.run.containers.items()
-        if name in (None, reported.what.name)
+        if name in (None, reported.value.name)
     ]
     return sorted(found, key=lambda each: (each.name, each.node, each.id))
 

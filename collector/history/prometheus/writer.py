@@ -74,7 +74,7 @@ class SampleWriter:
         at = report_time(report.at, received_at)
         cached = self._nodes.get(report.node)
         before = {} if cached is None else dict(cached.run.containers)
-        state_before = None if cached is None or cached.run.state is None else cached.run.state.what
+        state_before = None if cached is None or cached.run.state is None else cached.run.state.value
         cached = self._merge(report, received_at)
         run = cached.run
         node = _NodeEncoder(report.node, at)
@@ -82,16 +82,16 @@ class SampleWriter:
         if is_full:
             cached.repeated_at = at
         parts = list(_agent_samples(node, report, cached, is_full=is_full))
-        state = run.state.what if is_full and run.state is not None else report.state
+        state = run.state.value if is_full and run.state is not None else report.state
         if state is not None:
             parts += node.fields(NODE_FIELDS, {}, state_before, state)
             parts += (node.sample(GAP, {"what": gap.what, "why": gap.why}, 1.0) for gap in state.gaps)
-        containers = [each.what for each in run.containers.values()] if is_full else report.containers
+        containers = [each.value for each in run.containers.values()] if is_full else report.containers
         for container in containers:
             earlier = before.get(container.id)
-            parts += _container_samples(node, None if earlier is None else earlier.what, container)
+            parts += _container_samples(node, None if earlier is None else earlier.value, container)
         for name in before.keys() - run.containers.keys():
-            parts += _container_samples(node, before[name].what, None)
+            parts += _container_samples(node, before[name].value, None)
         if report.heartbeat is not None:
             period_seconds = report.heartbeat.sample_seconds
             names = {each.id: each.name for each in report.containers}
@@ -101,7 +101,7 @@ class SampleWriter:
 
     def expire(self, before: float) -> None:
         """Drop the nodes whose last report is older."""
-        self._nodes = {name: each for name, each in self._nodes.items() if each.run.heard_at >= before}
+        self._nodes = {name: each for name, each in self._nodes.items() if each.run.last_report_at >= before}
 
     def _merge(self, report: Report, received_at: float) -> _NodeCache:
         cached = self._nodes.get(report.node)
@@ -177,7 +177,7 @@ def _agent_samples(
     if is_full and cached.run.heartbeat is not None:
         # Rounded like the times of samples, so that the last sample is not after it.
         yield node.sample(COUNTED_UNTIL, {}, round(cached.counted_until, 3))
-        yield node.sample(BUILD_INFO, {"version": cached.run.heartbeat.what.agent_version}, 1.0)
+        yield node.sample(BUILD_INFO, {"version": cached.run.heartbeat.value.agent_version}, 1.0)
     if is_full or report.alerts:
         for resource in RESOURCES:
             yield node.sample(ALERT, {"resource": resource.value}, float(resource in cached.short_of))

@@ -22,7 +22,7 @@ from collector.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
 from collector.policies.scoring import share
 from collector.policies.stability import Moves, keeps_awake, may_sleep, move_joules
-from collector.snapshot.assembly import best_guess, four, sum_by_node
+from collector.snapshot.columns import best_guess, four, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES, Resource

@@ -164,11 +164,11 @@ class Search:
         """What all tasks of laxer classes together can give, per node."""
         rows = self._laxer()
         wanted_class = self._request.task_class
-        return self._snapshot.once(("cuttable", wanted_class), lambda: self._sum(rows, self._gives(rows)))
+        return self._snapshot.cached(("cuttable", wanted_class), lambda: self._sum(rows, self._gives(rows)))
 
     def _laxer(self) -> Rows:
         tasks, wanted_class = self._snapshot.tasks, self._request.task_class
-        return self._snapshot.once(
+        return self._snapshot.cached(
             ("laxer", wanted_class),
             lambda: np.flatnonzero((tasks.task_class > wanted_class) & (tasks.node != NOWHERE)),
         )
@@ -178,7 +178,7 @@ class Search:
         """The same of its own class too: on a node that is stricter than both, either can be cut."""
         rows = self._peers()
         wanted_class = self._request.task_class
-        return self._snapshot.once(("peers", wanted_class), lambda: self._sum(rows, self._gives(rows)))
+        return self._snapshot.cached(("peers", wanted_class), lambda: self._sum(rows, self._gives(rows)))
 
     def _peers(self) -> Rows:
         tasks, strictest = self._snapshot.tasks, self._snapshot.nodes.strictest_class
@@ -271,7 +271,7 @@ class Search:
             rows = self._may_be_killed(np.flatnonzero(self._snapshot.tasks.node != NOWHERE))
             return self._sum(rows, allocations(self._snapshot.tasks, rows))
 
-        return self._snapshot.once(("killable", self._request.task_class, self._request.kind), add_up)
+        return self._snapshot.cached(("killable", self._request.task_class, self._request.kind), add_up)
 
     def _kills(self, row: int, *, may_wait: bool) -> tuple[Action, ...] | None:
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes

@@ -47,7 +47,7 @@ def generations(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
     if (told != Generation.ANY).any():
         return np.where(told == Generation.ANY, Generation.YOUNG, told).astype(np.int8)
     key = "generations", settings.young_share, settings.old_share
-    return snapshot.once(key, lambda: _by_efficiency(snapshot, settings))
+    return snapshot.cached(key, lambda: _by_efficiency(snapshot, settings))
 
 
 def watts_per_core(snapshot: Snapshot) -> Floats:

@@ -28,7 +28,7 @@ class Phase:
         self._generation = generations(snapshot, settings)
         self._preference = watts_per_core(snapshot)
         self._rooms = {generation: self._room(generation) for generation in _PACKED}
-        self._reserved = snapshot.nodes.reserved.copy()
+        self._reserved = snapshot.nodes.envelope_sum.copy()
         self._tasks = snapshot.nodes.tasks.astype(np.int64)
         self._received = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
 
@@ -78,12 +78,12 @@ class Phase:
     def _room(self, generation: Generation) -> FreeCapacity:
         nodes = self._snapshot.nodes
         # Envelopes are percentiles: a node may have room by them, and a bottleneck all the same.
-        is_open = self.moves.may_receive & ~nodes.short
+        is_open = self.moves.may_receive & ~nodes.has_bottleneck
         rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
         return FreeCapacity(
             rows,
             nodes.capacity[rows],
-            nodes.reserved[rows],
+            nodes.envelope_sum[rows],
             fill=self._settings.fill_ratio,
             is_open=is_open[rows],
         )

@@ -8,7 +8,7 @@ from collector.policies.least_watts.cost import Costs, LeastWattsSettings, promi
 from collector.policies.least_watts.risk import Bounds, bounds, overload_risk
 from collector.policies.outlook import CPU, Forecast, forecast, needed, sway
 from collector.policies.stability import Moves, keeps_awake
-from collector.snapshot.assembly import best_guess, sum_by_node
+from collector.snapshot.columns import best_guess, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 

@@ -122,10 +122,12 @@ class Costs:
     def __init__(self, snapshot: Snapshot, spread: Floats) -> None:
         nodes = snapshot.nodes
         self._power, self._cores, self._spread = nodes.power, nodes.capacity[:, CPU], spread
-        self._per_unit = snapshot.once(
+        self._per_unit = snapshot.cached(
             "per unit", lambda: share(np.ones_like(nodes.capacity), nodes.capacity)
         )
-        self._idle_watts = snapshot.once("idle watts", lambda: np.nan_to_num(nodes.power.idle_watts, nan=0.0))
+        self._idle_watts = snapshot.cached(
+            "idle watts", lambda: np.nan_to_num(nodes.power.idle_watts, nan=0.0)
+        )
 
     def of(  # noqa: PLR0913, PLR0917 - what nodes carry and what a task brings, each a sum and its variance
         self,

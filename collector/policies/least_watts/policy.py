@@ -14,7 +14,7 @@ from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, LeastWatts
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
 from collector.policies.sorting import rising
-from collector.snapshot.assembly import best_guess, four, square
+from collector.snapshot.columns import best_guess, four, square
 from collector.snapshot.power_curves import Floats, Rows, picked
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES

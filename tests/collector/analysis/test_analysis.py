@@ -8,7 +8,7 @@ from collector.analysis.analysis import LatestAnalysis, ServiceProfile, analyse
 from collector.analysis.running import RunningServices
 from collector.analysis.usage import NOT_MEASURED, SLOTS, ObservedContainer, UsageRing, UsageWeights, count
 from collector.config import AnalysisConfig
-from collector.snapshot.assembly import assemble
+from tests.collector.snapshot.builders import assemble
 from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from collector.analysis.availability import availability, node_score
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 
@@ -24,7 +24,7 @@ def test_what_is_left_of_each_node_and_who_has_least() -> None:
         )
     )
     assert found.names == ("a", "b", "c")
-    assert found.reserved[0].tolist() == [6.0, 12_000, 1.5e6, 3e3]
+    assert found.envelope_sum[0].tolist() == [6.0, 12_000, 1.5e6, 3e3]
     assert found.allocated[0, :2].tolist() == [3.0, 6_000]
     assert found.used[0, :2].tolist() == [1.0, 2_000]
     # Disk is promised half as much again as there is: nothing is free, not less than nothing.

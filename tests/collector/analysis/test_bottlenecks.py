@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from collector.analysis.bottlenecks import BottleneckKind, BottleneckTracker, Finding, Patience, findings
 from collector.common.liveness import Liveness
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from tests.collector.speaking import patient
 from wire.resources import Quantities, Resource
 
@@ -23,7 +23,7 @@ def node(name: str, *, cpu: float = 0.0, liveness: Liveness = Liveness.UP, on: b
         used=Quantities(cpu, 0),
         liveness=liveness,
         on=on,
-        heard_seconds_ago=0.0 if liveness is Liveness.UP else 34.0,
+        report_age_seconds=0.0 if liveness is Liveness.UP else 34.0,
     )
 
 

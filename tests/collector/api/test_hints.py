@@ -10,7 +10,7 @@ from collector.config import CollectorConfig, PlacementConfig
 from collector.core.parts import Core
 from collector.main import running
 from collector.policies.table import POLICIES
-from collector.snapshot.assembly import ServiceFacts
+from collector.snapshot.columns import ServiceFacts
 from tests.collector.builders import (
     CURVE,
     HEARTBEAT,
@@ -134,7 +134,7 @@ async def test_what_is_stale_or_unknown_is_never_best(asker: Asker, policy: str)
 async def test_what_was_learnt_of_a_service_or_image_is_used_and_said(asker: Asker) -> None:
     facts = ServiceFacts(
         name="shop",
-        known=True,
+        profiled=True,
         dominant=RESOURCES.index(Resource.MEMORY),
         confidence=0.9,
         envelope=Quantities(2.0, 3_000_000_000, 10.0, 20.0),

@@ -12,7 +12,7 @@ from collector.control.records import Pause, Step, StepState
 from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.policies.actions import Move, PowerOff, PowerOn
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 NOW = 1_800_000_000.0
@@ -82,9 +82,9 @@ def test_where_all_is_well_nothing_is_refused() -> None:
             "window",
             "acting is forbidden now (mon-sun)",
         ),
-        ({"nodes": {"beta": {"heard_seconds_ago": 61.0}}}, "fresh", "beta was last heard of 61 s ago"),
+        ({"nodes": {"beta": {"report_age_seconds": 61.0}}}, "fresh", "beta was last heard of 61 s ago"),
         (
-            {"nodes": {"alpha": {"liveness": Liveness.DOWN, "heard_seconds_ago": 30.0}}},
+            {"nodes": {"alpha": {"liveness": Liveness.DOWN, "report_age_seconds": 30.0}}},
             "fresh",
             "alpha was last heard of 30 s ago",
         ),
@@ -188,7 +188,7 @@ def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> N
 
 
 def test_a_node_that_is_off_may_be_switched_on_though_it_is_not_heard_of() -> None:
-    given = circumstances(nodes={"gamma": {"on": False, "heard_seconds_ago": 9999.0}})
+    given = circumstances(nodes={"gamma": {"on": False, "report_age_seconds": 9999.0}})
     step = Step(action=PowerOn(node="gamma", reasons=("because",)))
     assert refusal(step, given) is None
 

@@ -6,7 +6,7 @@ import pytest
 from collector.control.orchestrator_state import CompletedActions, allocations, hosts
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.live.changes import Allocation
+from collector.live.updates import Allocation
 from collector.policies.actions import Action, Cut, Move, PowerOff, PowerOn
 from wire.resources import Quantities
 

@@ -10,9 +10,9 @@ from collector.control.records import Step
 from collector.control.verification import ActionStatus, load, new_containers, shown, standing
 from collector.drivers.interface import NodeView, OrchestratorState, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 _OLD, _NEW, _SIBLING = "id-old", "id-new", "id-sibling"

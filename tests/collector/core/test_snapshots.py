@@ -2,9 +2,9 @@ import threading
 from typing import cast
 
 from collector.core.snapshots import SnapshotCache
-from collector.live.board import LiveTables
-from collector.snapshot.assembly import assemble
+from collector.live.live_tables import LiveTables
 from collector.snapshot.tables import Snapshot
+from tests.collector.snapshot.builders import assemble
 
 
 class SlowBoard:

@@ -132,7 +132,7 @@ async def test_samples_weigh_by_their_own_time_whenever_they_are_read(
     for number in looks:
         await reading.look(border + number * 15 + 4)
     await reading.look(border + 240 * 15)
-    held = reading.core.registry._entries["alpha"].usage["id-of-web"].slots
+    held = reading.core.registry._entries["alpha"].usage.rings["id-of-web"].slots
     assert {slot: sum(sketches(packed)[0].bins.values()) for slot, packed in held.items()} == {
         slot_at(border) - 1: 240,
         slot_at(border): 240,
@@ -155,7 +155,7 @@ async def test_a_node_that_is_scraped_no_longer_falls_silent(reading: Reading) -
     for later in range(15, 240, 15):
         # The store still shows its last scrape.
         await reading.look(START + later)
-    assert reading.core.registry.standings(START + 240) == []
+    assert reading.core.registry.window_ends(START + 240) == []
 
 
 async def test_who_reports_here_is_not_read(reading: Reading) -> None:

@@ -87,7 +87,7 @@ async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path:
         found = await understander.think()
         assert core.analysis.latest is found
         web, db = found.services["web"], found.services["db"]
-        assert (web.containers, web.nodes, web.image, web.known) == (3, 2, "web:1", True)
+        assert (web.containers, web.nodes, web.image, web.profiled) == (3, 2, "web:1", True)
         assert web.watched_seconds == pytest.approx(610 * HEARTBEAT.sample_seconds)
         assert web.quantities(Statistic.ENVELOPE).cpu_cores == pytest.approx(2.0, rel=0.01)
         assert web.dominant is not None
@@ -99,7 +99,7 @@ async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path:
         # Those who decide see it too.
         snapshot = core.registry.tables.snapshot(START + MINUTE)
         row = snapshot.services.index["db"]
-        assert snapshot.services.known[row]
+        assert snapshot.services.profiled[row]
         assert RESOURCES[snapshot.services.dominant[row]] is Resource.MEMORY
         groups = dict(zip(snapshot.tasks.ids, snapshot.tasks.group.tolist(), strict=True))
         assert groups["id-of-web-1"] == groups["id-of-web-3"] != groups["id-of-db"]
@@ -114,7 +114,7 @@ async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_t
     clock.now += 3600
     async with thinking(path, clock) as (core, understander):
         remembered = core.analysis.latest.services["web"]
-        assert (remembered.known, remembered.containers) == (True, 0)
+        assert (remembered.profiled, remembered.containers) == (True, 0)
         assert remembered.dominant is not None
         assert before.dominant is not None
         assert remembered.dominant.history == before.dominant.history
@@ -123,7 +123,7 @@ async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_t
         idle = Quantities(0.0, 1_000_000)
         take_in(core.registry, heartbeat("beta", 1, clock.now, {"web-9": ("web", idle)}), clock.now)
         found = await understander.think()
-        assert found.services["web"].known
+        assert found.services["web"].profiled
         snapshot = core.registry.tables.snapshot(clock.now + MINUTE)
         assert snapshot.tasks.envelope[0] == pytest.approx(before.statistics[:, Statistic.ENVELOPE])
         assert snapshot.tasks.samples[0] == 0
@@ -137,7 +137,7 @@ async def test_a_service_that_was_hardly_watched_is_not_known_and_a_stranger_is_
         loads = {"web-1": ("web", HUNGRY), "new": ("new", HUNGRY)}
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": loads["web-1"]}, samples=300), START)
         take_in(core.registry, heartbeat("beta", 1, START, {"new": loads["new"]}, samples=10), START)
-        assert {each.name: each.known for each in (await understander.think()).services.values()} == {
+        assert {each.name: each.profiled for each in (await understander.think()).services.values()} == {
             "web": True,
             "new": False,
         }
@@ -155,13 +155,13 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
 ) -> None:
     clock = Clock()
     looked: list[str] = []
-    watched = Registry.watched
+    observed_containers = Registry.observed_containers
 
     def noting(self: Registry, node: str) -> list[ObservedContainer]:
         looked.append(node)
-        return watched(self, node)
+        return observed_containers(self, node)
 
-    monkeypatch.setattr(Registry, "watched", noting)
+    monkeypatch.setattr(Registry, "observed_containers", noting)
     async with thinking(tmp_path / "history.db", clock) as (core, understander):
 
         async def looks() -> list[str]:
@@ -245,7 +245,7 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
 
         with monkeypatch.context() as patched:
             patched.setattr(type(core.history), "put_values", staticmethod(full))
-            assert (await understander.think()).services["web"].known
+            assert (await understander.think()).services["web"].profiled
         assert "the disk is full" in caplog.text
         assert not await core.history.get_values("service")
         # It is made up for at the next pass.

@@ -4,8 +4,8 @@ import pytest
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, LivenessConfig
-from collector.live.changes import Host
 from collector.live.registry import Registry
+from collector.live.updates import NodeStatus
 from collector.reports.alerts import AlertState, ReportedAlert
 from tests.collector.builders import HEARTBEAT, START, container, report, said, take_in
 from tests.collector.listed import list_alerts, list_containers
@@ -66,13 +66,13 @@ def test_a_clock_stepped_back_within_one_run_does_not_freeze_the_node() -> None:
 def test_a_node_that_falls_silent_is_suspect_then_down_then_forgotten() -> None:
     known = registry()
     known.apply(report("quiet", containers=[container()]), START)
-    assert known.count(START + 15) == {Liveness.UP: 1, Liveness.SUSPECT: 0, Liveness.DOWN: 0}
-    assert known.count(START + 16) == {Liveness.UP: 0, Liveness.SUSPECT: 1, Liveness.DOWN: 0}
-    assert known.count(START + 31) == {Liveness.UP: 0, Liveness.SUSPECT: 0, Liveness.DOWN: 1}
+    assert known.node_count(START + 15) == {Liveness.UP: 1, Liveness.SUSPECT: 0, Liveness.DOWN: 0}
+    assert known.node_count(START + 16) == {Liveness.UP: 0, Liveness.SUSPECT: 1, Liveness.DOWN: 0}
+    assert known.node_count(START + 31) == {Liveness.UP: 0, Liveness.SUSPECT: 0, Liveness.DOWN: 1}
     assert list_containers(known, START + 31)[0].node_state == "down"
-    known.tidy(START + 3600)
+    known.drop_old(START + 3600)
     assert len(list_nodes(known, START + 3600)) == 1
-    known.tidy(START + 3601)
+    known.drop_old(START + 3601)
     assert list_nodes(known, START + 3601) == []
     assert known.container_count() == 0
 
@@ -94,9 +94,9 @@ def test_a_machine_under_a_new_name_is_known_by_its_containers() -> None:
     take_in(known, heartbeat_with(1.0), START)
     known.apply(report("alpha", sequence=2, containers=[container(), *runs]), START)
     known.apply(report("omega", boot="second", at=START + 9, containers=[container(), *runs[1:]]), START + 9)
-    assert known.tidy(START + 9) == {}, "as long as the old name may be heard of again, they are two"
+    assert known.drop_old(START + 9) == {}, "as long as the old name may be heard of again, they are two"
     known.apply(said("omega", boot="second", sequence=2, at=START + 40), START + 40)
-    assert known.tidy(START + 40) == {"alpha": "omega"}
+    assert known.drop_old(START + 40) == {"alpha": "omega"}
     assert [node.name for node in list_nodes(known, START + 40)] == ["omega"]
     assert known.tables.snapshot(START + 40).tasks.ids == ("id-of-b", "id-of-web")
     assert {each.name: each.p90_samples for each in list_containers(known, START + 40)} == {"b": 0, "web": 1}
@@ -116,15 +116,15 @@ def test_a_node_that_is_down_is_no_renamed_one_where_another_ran_the_same_before
     known.apply(report("omega", containers=[container()]), START)
     known.apply(report("alpha", containers=[container()]), START)
     known.apply(said("omega", sequence=2, at=START + 40), START + 40)
-    assert known.tidy(START + 40) == {}
+    assert known.drop_old(START + 40) == {}
 
 
 def test_a_node_that_was_switched_off_is_not_forgotten() -> None:
     known = registry()
     known.apply(report("asleep"), START)
     known.apply(report("lost"), START)
-    known.tables.put_host(Host(node="asleep", on=False))
-    known.tidy(START + 4000)
+    known.tables.put_status(NodeStatus(node="asleep", on=False))
+    known.drop_old(START + 4000)
     assert [node.name for node in list_nodes(known, START + 4000)] == ["asleep"]
 
 
@@ -199,11 +199,11 @@ def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_i
     known = Registry(CollectorConfig(liveness=LivenessConfig(forget_after_hours=24.0)))
     take_in(known, heartbeat_with(1.0), START)
     known.apply(said(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
-    known.tidy(START + 60)
+    known.drop_old(START + 60)
     known.apply(said(sequence=3, at=START + 90, containers=(container(),)), START + 90)
     assert list_containers(known, START + 90)[0].p90_samples == 1
     known.apply(said(sequence=4, at=START + 95, gone=("id-of-web",)), START + 95)
-    known.tidy(START + 9 * 3600)
+    known.drop_old(START + 9 * 3600)
     known.apply(said(sequence=5, at=START + 99, containers=(container(),)), START + 99)
     assert list_containers(known, START + 99)[0].p90_samples == 0
 

@@ -27,9 +27,9 @@ def test_rows_come_and_go_and_stand_by_name(rounds: list[list[int]]) -> None:
         for number in numbers:
             name = f"n{number}"
             if name in rows:
-                known.leave(rows.pop(name))
+                known.remove(rows.pop(name))
             else:
-                row = rows[name] = known.enter(name)
+                row = rows[name] = known.add(name)
                 assert np.isnan(known.columns.one[row]), "a row is blank, whoever had it before"
                 known.columns.one[row], known.columns.two[row] = number, (number, -number)
         order = known.order()
@@ -42,7 +42,7 @@ def test_rows_come_and_go_and_stand_by_name(rounds: list[list[int]]) -> None:
 
 def test_a_renamed_row_stands_where_its_new_name_belongs() -> None:
     known = table()
-    first, second = known.enter("a"), known.enter("b")
+    first, second = known.add("a"), known.add("b")
     known.order()
     known.rename(first, "c")
     assert known.order().tolist() == [second, first]

@@ -77,7 +77,7 @@ def test_a_row_that_was_another_s_starts_empty() -> None:
     trend.advance(BEGIN, np.full(1, math.inf))
     trend.put(0, cpu(0.25), BEGIN)
     trend.advance(BEGIN + SLOT_SECONDS, np.full(1, math.inf))
-    trend.forget(0)
+    trend.clear(0)
     trend.advance(BEGIN + 2 * SLOT_SECONDS, np.full(1, math.inf))
     assert told(trend) == []
 

@@ -1,7 +1,7 @@
 from collector.placement.planning import proposals
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 _CPU_IS_SHORT = (True, False, False, False)
 

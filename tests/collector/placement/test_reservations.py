@@ -8,9 +8,9 @@ from collector.placement import reservations as ledgers
 from collector.placement.reservations import Reservations
 from collector.policies.interface import Request
 from collector.policies.table import POLICIES
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError
 
 NEED = amount(1.0, 1.0)

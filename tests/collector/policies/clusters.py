@@ -9,8 +9,9 @@ import numpy as np
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.interface import Request
-from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import Generation, Snapshot
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities
 
@@ -76,7 +77,7 @@ class Cluster:
                     tasks[action.task] = replace(tasks[action.task], allocated=action.allocated)
                 case PowerOn() | PowerOff():
                     on = isinstance(action, PowerOn)
-                    nodes[action.node] = replace(nodes[action.node], on=on, heard_seconds_ago=0.0)
+                    nodes[action.node] = replace(nodes[action.node], on=on, report_age_seconds=0.0)
         return replace(self, nodes=list(nodes.values()), tasks=list(tasks.values()))
 
 
@@ -127,7 +128,7 @@ def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster
             on=name not in off,
             liveness=Liveness.DOWN if name in off else Liveness.UP,
             accepts=calm or bool(generator.random() < 0.9),
-            heard_seconds_ago=1e6 if name in off or (not calm and generator.random() < 0.2) else 1.0,
+            report_age_seconds=1e6 if name in off or (not calm and generator.random() < 0.2) else 1.0,
             generation=Generation(int(generator.integers(0, 4))),
             bottleneck=_short_of(generator) if not calm else (False,) * 4,
             domain=str(generator.choice(["east", "west"])),
@@ -136,7 +137,9 @@ def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster
         )
         for name in names
     ]
-    known = [ServiceFacts(name=name, known=bool(generator.random() < 0.5), dominant=0) for name in SERVICES]
+    known = [
+        ServiceFacts(name=name, profiled=bool(generator.random() < 0.5), dominant=0) for name in SERVICES
+    ]
     return Cluster(nodes, tasks, known, turn=seed)
 
 

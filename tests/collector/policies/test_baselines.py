@@ -10,9 +10,9 @@ from collector.policies.kubernetes import balanced_allocation, least_allocated, 
 from collector.policies.nomad import points
 from collector.policies.spread import SpreadSettings
 from collector.policies.table import POLICIES
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 
 def node(name: str, **facts: int) -> NodeFacts:

@@ -8,9 +8,10 @@ import pytest
 from collector.policies.actions import Move, PowerOn
 from collector.policies.draps import place, rebalance
 from collector.policies.interface import Plan, Rejection, Request, Stability
-from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities, Resource
 
 SETTINGS = Stability()
@@ -41,8 +42,8 @@ def moves(plan: Plan) -> dict[str, str]:
 def test_a_known_service_goes_where_most_of_its_dominant_resource_is_left() -> None:
     nodes = [node("a", 1, 7), node("b", 5, 1), node("c", 4, 6)]
     services = [
-        ServiceFacts(name="web", known=True, dominant=0),
-        ServiceFacts(name="db", known=True, dominant=1),
+        ServiceFacts(name="web", profiled=True, dominant=0),
+        ServiceFacts(name="db", profiled=True, dominant=1),
     ]
     snapshot = assemble(nodes, services=services)
     assert order(snapshot, Request(service="web")) == ["a", "c", "b"]
@@ -52,7 +53,7 @@ def test_a_known_service_goes_where_most_of_its_dominant_resource_is_left() -> N
 
 def test_an_unknown_service_goes_where_most_is_left_on_average() -> None:
     nodes = [node("a", 1, 7), node("b", 5, 1), node("c", 4, 6)]
-    snapshot = assemble(nodes, services=[ServiceFacts(name="web", known=False, dominant=0)])
+    snapshot = assemble(nodes, services=[ServiceFacts(name="web", profiled=False, dominant=0)])
     assert order(snapshot, Request(service="web")) == ["b", "a", "c"]
     assert order(snapshot, Request(service="new")) == ["b", "a", "c"]
 
@@ -93,7 +94,7 @@ def test_a_bottleneck_moves_the_costliest_container_of_its_type() -> None:
 
 def test_a_known_service_goes_by_its_dominant_resource_not_by_the_short_one() -> None:
     nodes = [node("a", 9.5, 5, bottleneck=CPU_IS_SHORT), node("b", 3, 1), node("c", 2, 5)]
-    known = [ServiceFacts(name="hog", known=True, dominant=1)]
+    known = [ServiceFacts(name="hog", profiled=True, dominant=1)]
     assert moves(rebalance(assemble(nodes, [task("hog", "a", 4)], known), SETTINGS)) == {"hog": "b"}
 
 

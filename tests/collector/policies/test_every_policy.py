@@ -58,7 +58,7 @@ def test_what_is_closed_silent_or_excluded_is_never_ranked(policy: Policy, seed:
         assert nodes.accepts[row]
         assert nodes.names[row] not in request.exclude
         woken = [action for action in ranking.needs(row) if isinstance(action, PowerOn)]
-        assert nodes.heard_seconds_ago[row] <= Stability().stale_seconds or woken
+        assert nodes.report_age_seconds[row] <= Stability().stale_seconds or woken
         assert nodes.on[row] or [action.node for action in woken] == [nodes.names[row]]
         for service in request.avoid:
             assert snapshot.instances(snapshot.services.index[service])[row] == 0
@@ -167,9 +167,9 @@ def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
             settled = tasks.settled_seconds[task]
             assert tasks.movable[task], seed
             assert settled >= rules.cool_down_seconds, seed
-            assert nodes.heard_seconds_ago[source] <= rules.stale_seconds, seed
+            assert nodes.report_age_seconds[source] <= rules.stale_seconds, seed
             assert nodes.accepts[target], seed
-            assert nodes.heard_seconds_ago[target] <= rules.stale_seconds or not nodes.on[target], seed
+            assert nodes.report_age_seconds[target] <= rules.stale_seconds or not nodes.on[target], seed
             assert target != tasks.came_from[task] or settled >= rules.no_return_seconds, seed
 
 

@@ -8,8 +8,8 @@ import pytest
 from collector.common.liveness import Liveness
 from collector.policies.filters import eligible, free_of_load, why, without_room
 from collector.policies.interface import Constraint, Operator, Rejection, Request
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from tests.collector.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 
@@ -25,7 +25,7 @@ def node(name: str = "a", **facts: Any) -> NodeFacts:
         ({"liveness": Liveness.DOWN}, Rejection.DOWN),
         ({"on": False, "liveness": Liveness.DOWN}, Rejection.OFF),
         ({"accepts": False}, Rejection.CLOSED),
-        ({"heard_seconds_ago": 121.0}, Rejection.STALE),
+        ({"report_age_seconds": 121.0}, Rejection.STALE),
         ({"capacity": Quantities(cpu_cores=4.0)}, Rejection.UNKNOWN_CAPACITY),
         ({"capacity": Quantities()}, Rejection.UNKNOWN_CAPACITY),
     ],
@@ -35,7 +35,7 @@ def test_what_is_known_of_a_node_may_rule_it_out(facts: dict[str, Any], expected
 
 
 def test_one_that_is_off_may_be_woken_and_need_not_be_heard_of() -> None:
-    asleep = node(on=False, liveness=Liveness.DOWN, heard_seconds_ago=1e6)
+    asleep = node(on=False, liveness=Liveness.DOWN, report_age_seconds=1e6)
     closed = node("b", on=False, accepts=False)
     assert eligible(assemble([asleep, closed]), Request(), wake=True).tolist() == [
         Rejection.NOT,
@@ -44,7 +44,7 @@ def test_one_that_is_off_may_be_woken_and_need_not_be_heard_of() -> None:
 
 
 def test_the_patience_is_the_askers() -> None:
-    snapshot = assemble([node(heard_seconds_ago=300.0)])
+    snapshot = assemble([node(report_age_seconds=300.0)])
     assert eligible(snapshot, Request(), stale_seconds=600.0).tolist() == [Rejection.NOT]
 
 

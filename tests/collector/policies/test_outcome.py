@@ -4,8 +4,8 @@ import pytest
 
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.outcome import watts
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from tests.collector.policies.clusters import CURVE, amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 HALF = amount(2, 0)
 """Of four cores; the curve has 20 W when idle and adds 30 W for it."""

@@ -19,9 +19,9 @@ from collector.policies.stability import (
     may_wake,
     move_joules,
 )
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import NOWHERE
 from tests.collector.policies.clusters import CURVE, amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError
 from wire.resources import Quantities
 
@@ -36,7 +36,7 @@ def node(name: str = "a", **facts: Any) -> NodeFacts:
     ("facts", "is_heard", "receives"),
     [
         ({}, True, True),
-        ({"heard_seconds_ago": 121.0}, False, False),
+        ({"report_age_seconds": 121.0}, False, False),
         ({"liveness": Liveness.SUSPECT}, False, False),
         ({"on": False}, False, False),
         ({"accepts": False}, True, False),

@@ -12,8 +12,8 @@ from collector.policies.trimaran import (
     risk_points,
     target_points,
 )
-from collector.snapshot.assembly import NodeFacts, assemble
 from tests.collector.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, assemble
 from wire.resources import Quantities
 
 STEADY = [(0.5, 0.1, 0.0, 0.0)] * 4

@@ -12,7 +12,7 @@ def book(*reports: Report) -> NodeAlerts:
     alerts = NodeAlerts()
     for report in reports:
         for alert in report.alerts:
-            alerts.take(ReportedAlert(report.node, report.boot, report.sequence, alert))
+            alerts.add(ReportedAlert(report.node, report.boot, report.sequence, alert))
     return alerts
 
 
@@ -38,21 +38,21 @@ def test_any_order_and_repetition_leaves_the_same_open(run: Run, data: st.DataOb
 
 def test_one_whose_end_was_lost_ends_when_the_next_opens() -> None:
     alerts = NodeAlerts()
-    alerts.take(word(1, START))
-    alerts.take(word(5, START + 60))
+    alerts.add(word(1, START))
+    alerts.add(word(5, START + 60))
     assert open_ones(alerts) == [START + 60]
 
 
 def test_one_whose_end_was_lost_ends_with_the_heartbeat_that_does_not_tell_of_it() -> None:
     alerts = NodeAlerts()
-    alerts.take(word(3, START))
+    alerts.add(word(3, START))
     assert list(alerts.open_resources("first", complete_until=3)) == [Resource.CPU]
     assert list(alerts.open_resources("first", complete_until=4)) == []
 
 
 def test_a_new_run_knows_nothing_of_the_alerts_of_the_one_before() -> None:
     alerts = NodeAlerts()
-    alerts.take(word(1, START))
+    alerts.add(word(1, START))
     assert open_ones(alerts) == [START]
     assert open_ones(alerts, boot="second") == []
 
@@ -60,6 +60,6 @@ def test_a_new_run_knows_nothing_of_the_alerts_of_the_one_before() -> None:
 def test_only_the_latest_are_kept_and_the_open_one_is_among_them() -> None:
     alerts = NodeAlerts()
     for number in reversed(range(100)):
-        alerts.take(word(number + 1, START + number, closed_at=None if number == 99 else START + number))
+        alerts.add(word(number + 1, START + number, closed_at=None if number == 99 else START + number))
     assert len(list(alerts.listed("first"))) == KEPT
     assert open_ones(alerts) == [START + 99]

@@ -15,7 +15,7 @@ def picture(*reports: Report) -> AgentRun:
 
 
 def running(whole: AgentRun) -> dict[str, ContainerState]:
-    return {name: each.what for name, each in whole.containers.items()}
+    return {name: each.value for name, each in whole.containers.items()}
 
 
 @patient
@@ -32,7 +32,7 @@ def test_the_picture_is_the_world_as_it_was_at_the_last_word(run: Run, data: st.
     whole = picture(*data.draw(st.permutations(run.reports)))
     assert running(whole) == run.containers
     assert whole.state is not None
-    assert whole.state.what == run.state
+    assert whole.state.value == run.state
     assert whole.is_complete
 
 
@@ -112,5 +112,5 @@ def test_before_its_first_heartbeat_a_run_is_not_complete() -> None:
 
 def test_a_report_ahead_of_its_time_is_noticed_once() -> None:
     whole = AgentRun("first", START)
-    ahead = [whole.merge(said(sequence=number), START).ahead for number in (7, 8, 11, 9, 10, 12)]
+    ahead = [whole.merge(said(sequence=number), START).is_ahead for number in (7, 8, 11, 9, 10, 12)]
     assert ahead == [False, False, True, False, False, False]

@@ -2,9 +2,9 @@ from math import nan
 
 import numpy as np
 
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.pending import PendingTask, with_sent
+from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 ONE = (1.0, 2.0, nan, nan)
@@ -36,8 +36,8 @@ def sent(node: str = "b", service: str | None = "web", task_class: int = 2) -> P
 
 def test_what_was_sent_counts_in_every_sum_of_its_node() -> None:
     before = cluster()
-    after = with_sent(before, [sent(), sent("a", task_class=2)], turn=2)
-    for column in ("used", "allocated", "reserved", "mean"):
+    after = with_pending(before, [sent(), sent("a", task_class=2)], turn=2)
+    for column in ("used", "allocated", "envelope_sum", "mean"):
         more = np.nan_to_num(getattr(after.nodes, column)) - np.nan_to_num(getattr(before.nodes, column))
         assert more.tolist() == [[1.0, 2.0, 0.0, 0.0]] * 2, column
     assert (after.nodes.variance - before.nodes.variance)[:, 0].tolist() == [0.5, 0.5]
@@ -49,7 +49,7 @@ def test_what_was_sent_counts_in_every_sum_of_its_node() -> None:
 
 
 def test_it_counts_as_an_instance_of_its_service_even_if_that_is_new() -> None:
-    after = with_sent(cluster(), [sent(), sent("b", "new"), sent("a", None)], turn=3)
+    after = with_pending(cluster(), [sent(), sent("b", "new"), sent("a", None)], turn=3)
     instances = {name: after.instances(row).tolist() for name, row in after.services.index.items()}
     assert instances == {"web": [1, 1], "new": [0, 1]}
     assert after.tasks_of(after.services.index["new"]).tolist() == []
@@ -59,15 +59,15 @@ def test_it_counts_as_an_instance_of_its_service_even_if_that_is_new() -> None:
 
 def test_what_was_sent_to_a_node_that_is_gone_counts_nowhere() -> None:
     before = cluster()
-    assert with_sent(before, [sent("gone")], turn=before.turn) is before
-    assert with_sent(before, [sent("gone")], turn=1).nodes.tasks.tolist() == [1, 0]
+    assert with_pending(before, [sent("gone")], turn=before.turn) is before
+    assert with_pending(before, [sent("gone")], turn=1).nodes.tasks.tolist() == [1, 0]
 
 
 def test_what_was_made_of_names_tasks_and_labels_is_not_made_again() -> None:
     before = cluster()
     before.nodes.labelled("disk", "a")
-    made = before.once("something", object)
-    after = with_sent(before, [sent()], turn=1)
+    made = before.cached("something", object)
+    after = with_pending(before, [sent()], turn=1)
     assert after.nodes.index is before.nodes.index
-    assert after.once("something", object) is made
+    assert after.cached("something", object) is made
     assert after.nodes.labelled("disk", "b").tolist() == [False, True]

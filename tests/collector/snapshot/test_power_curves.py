@@ -44,7 +44,7 @@ def test_between_its_points_a_curve_is_straight(cpu: float) -> None:
 
 def test_without_a_curve_nothing_is_known() -> None:
     curves = PowerCurves.of([None, CURVE])
-    assert curves.known.tolist() == [False, True]
+    assert curves.has_curve.tolist() == [False, True]
     watts = curves.watts(np.zeros((2, 4)))
     assert np.isnan(watts[0])
     assert watts[1] == 20.0

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from collector.snapshot.assembly import NodeFacts, ServiceFacts, TaskFacts, assemble
+from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import Region, Snapshot, region_of
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities
 
@@ -59,9 +60,9 @@ def test_a_node_without_power_draws_nothing() -> None:
 
 def test_an_image_leads_to_a_known_service() -> None:
     services = [
-        ServiceFacts(name="a", image="web:1", known=False),
-        ServiceFacts(name="b", image="web:1", known=True),
-        ServiceFacts(name="c", known=True),
+        ServiceFacts(name="a", image="web:1", profiled=False),
+        ServiceFacts(name="b", image="web:1", profiled=True),
+        ServiceFacts(name="c", profiled=True),
     ]
     assert assemble([], services=services).services.by_image == {"web:1": 1}
 
@@ -74,9 +75,9 @@ def test_what_is_worked_out_once_is_kept_with_the_snapshot() -> None:
         made.append(1)
         return len(made)
 
-    assert [snapshot.once("key", make), snapshot.once("key", make)] == [1, 1]
-    assert snapshot.once("another key", make) == 2
-    assert other.once("key", make) == 3
+    assert [snapshot.cached("key", make), snapshot.cached("key", make)] == [1, 1]
+    assert snapshot.cached("another key", make) == 2
+    assert other.cached("key", make) == 3
 
 
 def test_names_and_ids_lead_to_rows() -> None:

@@ -55,7 +55,7 @@ def test_small_changes_are_not_told_before_the_heartbeat() -> None:
 def test_decision_comes_after_its_delay() -> None:
     seen = watched([10, 20, 30], Simulation(delay_seconds=5.0))
     assert [snapshot.at for snapshot in seen] == [305.0]
-    assert seen[0].nodes.heard_seconds_ago[0] == 5.0
+    assert seen[0].nodes.report_age_seconds[0] == 5.0
 
 
 def test_future_does_not_change_what_is_seen_before() -> None:
@@ -71,7 +71,7 @@ def test_unknown_machine_is_reckoned_with_what_it_asks_for_until_it_was_seen_for
     seen = watched([10] * 8, Simulation(exact=True), learning=Learning(fewest_samples=3))
     assert [snapshot.tasks.envelope[0, 0] for snapshot in seen[:2]] == [1.0, 1.0]
     assert seen[2].tasks.envelope[0, 0] == pytest.approx(0.1, rel=0.02)
-    assert seen[2].services.known[0]
+    assert seen[2].services.profiled[0]
 
 
 def test_earlier_recording_makes_a_machine_known_from_the_start() -> None:

@@ -170,7 +170,7 @@ def test_policy_sees_a_moving_container_at_its_source_and_reserved_at_its_target
     snapshot = seen[-1]
     assert snapshot.nodes.names[snapshot.tasks.node[0]] == "one"
     assert not snapshot.tasks.movable[0]
-    assert snapshot.nodes.reserved[1, 0] == pytest.approx(0.5, rel=0.02)
+    assert snapshot.nodes.envelope_sum[1, 0] == pytest.approx(0.5, rel=0.02)
 
 
 def test_lower_bound_is_all_work_at_the_best_point_of_the_best_host() -> None:

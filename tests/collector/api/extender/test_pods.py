@@ -6,9 +6,10 @@ import pytest
 from collector.api.extender.models import SchedulerPod
 from collector.api.extender.pods import asking, requested
 from collector.drivers.kubernetes.models import KubePod
-from collector.snapshot.assembly import NodeFacts, ServiceFacts, assemble
+from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import TaskKind
 from tests.collector.drivers.kubernetes.fake import pod as described_pod
+from tests.collector.snapshot.builders import NodeFacts, assemble
 from wire.resources import Quantities
 
 NEED = Quantities(2.0, 3, 4.0, 5.0)
@@ -41,7 +42,7 @@ def test_a_limit_stands_for_a_request_that_is_missing_and_nothing_is_not_zero() 
 
 def test_a_pod_is_known_by_what_keeps_it_by_its_own_name_or_by_its_image() -> None:
     def known(name: str, image: str = "") -> ServiceFacts:
-        return ServiceFacts(name=name, known=True, envelope=NEED, image=image)
+        return ServiceFacts(name=name, profiled=True, envelope=NEED, image=image)
 
     def demand(*services: ServiceFacts, **metadata: Any) -> Quantities:
         snapshot = assemble([NodeFacts(name="a", capacity=NEED)], services=services)

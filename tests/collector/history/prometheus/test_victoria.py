@@ -108,7 +108,7 @@ def statistics(core: Core) -> dict[tuple[str, str], Any]:
     return {
         (node, container): ring.statistics
         for node, entry in core.registry._entries.items()
-        for container, ring in entry.usage.items()
+        for container, ring in entry.usage.rings.items()
     }
 
 

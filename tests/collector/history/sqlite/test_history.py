@@ -71,7 +71,7 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
         for received in stored.reports:
             restored.apply(received.report, received.received_at)
         restored.restore(stored.alerts, stored.usage, stored.pending_usage)
-        window_ends = registry.standings(now)
+        window_ends = registry.window_ends(now)
         means = reader.node_means(600.0, window_ends), reader.container_means(600.0, window_ends)
         # Their place tells the order in which they came, which may well be another.
         events = sorted(repr((each.node, each.event)) for each in reader.events(1000, None))
@@ -235,7 +235,7 @@ def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
         each = said(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
         writer.add([Submission([each], START)])
         take_in(registry, each, START)
-        writer.store_usage(*registry.sums_due(10))
+        writer.store_usage(*registry.compact_usage(10))
         stored = reader.load_state()
         left.append(len(list(stored.pending_usage)))
         restored = Registry(CollectorConfig())
@@ -253,11 +253,11 @@ def test_a_word_that_is_counted_in_part_is_in_no_sum() -> None:
     each = said(heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage), containers=(container(),))
     for sequence in range(1, 9):
         take_in(registry, msgspec.structs.replace(each, sequence=sequence), START)
-    counting = registry.hear_usage(UsageKey(each.node, each.boot, 9, 0), usage)
+    counting = registry.add_usage(UsageKey(each.node, each.boot, 9, 0), usage)
     next(counting)
-    assert registry.sums_due(1) == ([], [])
+    assert registry.compact_usage(1) == ([], [])
     assert list(counting) == []
-    words, _ = registry.sums_due(1)
+    words, _ = registry.compact_usage(1)
     assert [word.sequence for word in words] == list(range(1, 10))
 
 

@@ -14,9 +14,9 @@ from collector.policies.consolidate.overload import (
 )
 from collector.policies.consolidate.policy import REFERENCE, place, rebalance
 from collector.policies.interface import Request
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import TaskKind
 from tests.collector.policies.clusters import CURVE, GIB, amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 _FIXED = msgspec.structs.replace(REFERENCE, overload=Overload.FIXED)
 

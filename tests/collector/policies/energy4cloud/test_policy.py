@@ -12,9 +12,9 @@ from collector.policies.actions import Cut, Kill, Start
 from collector.policies.energy4cloud.policy import Energy4CloudSettings, place, rebalance
 from collector.policies.interface import Rejection, Request
 from collector.policies.overbooking import LIMITS, TOLERANCES, lenders
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
-from collector.snapshot.pending import with_sent
+from collector.snapshot.pending import with_pending
 from collector.snapshot.tables import Snapshot, TaskKind
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 GB = 10**9
@@ -112,7 +112,7 @@ def test_what_was_sent_to_a_node_that_lends_counts_at_once() -> None:
     seen = assemble([replace(hot, used=promise(6.0, 1.0))], [busy])
     assert lenders(seen).tolist() == [False]
     one = request(1, 1, 4)
-    fuller = with_sent(seen, [sent(one, "hot")], 1)
+    fuller = with_pending(seen, [sent(one, "hot")], 1)
     assert lenders(fuller).tolist() == [True]
     assert order(fuller, one) == ["hot"]
 

@@ -10,9 +10,9 @@ from collector.policies.actions import Move, PowerOff, PowerOn
 from collector.policies.genpack.generations import GenPackSettings, generations
 from collector.policies.genpack.policy import place, rebalance
 from collector.policies.interface import Plan, Rejection, Request
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Generation, Snapshot
 from tests.collector.policies.clusters import CURVE, amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 NURSERY, YOUNG, OLD = Generation.NURSERY, Generation.YOUNG, Generation.OLD
 SETTINGS = GenPackSettings()
@@ -24,7 +24,7 @@ def node(name: str, generation: Generation, **facts: Any) -> NodeFacts:
 
 
 def asleep(name: str, generation: Generation, **facts: Any) -> NodeFacts:
-    return node(name, generation, on=False, liveness=Liveness.DOWN, heard_seconds_ago=1e6, **facts)
+    return node(name, generation, on=False, liveness=Liveness.DOWN, report_age_seconds=1e6, **facts)
 
 
 def task(name: str, on: str, need: Any = CPU_HEAVY, **facts: Any) -> TaskFacts:

@@ -13,9 +13,9 @@ from collector.policies.least_watts.cost import LeastWattsSettings
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.policy import place
 from collector.policies.outlook import deviations, forecast, sway
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot, TaskKind
 from tests.collector.policies.clusters import CURVE, amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.messages import PowerCurve
 from wire.resources import Quantities
 

@@ -10,9 +10,9 @@ from collector.policies.actions import Move
 from collector.policies.least_watts.cost import LeastWattsSettings
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.risk import bounds, overload_risk, overloaded_ratio
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import CURVE, amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 _ANY = LeastWattsSettings()
 _LIMIT = np.array([10.0])

@@ -1,4 +1,4 @@
-"""From facts to a snapshot: rows in order, names to row numbers, and what the tasks come to on each node."""
+"""Snapshots for tests, from a few facts about nodes and tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,36 +7,35 @@ from math import inf
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.snapshot.power_curves import Floats, PowerCurves, Rows
-from collector.snapshot.tables import NOWHERE, Generation, Nodes, Services, Snapshot, TaskKind, Tasks
+from collector.snapshot.columns import (
+    Four,
+    ServiceFacts,
+    best_guess,
+    four,
+    four_columns,
+    service_table,
+    strictest_by_node,
+    sum_by_node,
+)
+from collector.snapshot.power_curves import Floats, PowerCurves
+from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
 
-Four = tuple[float, float, float, float]
-"""A number per resource; NaN is not known."""
-_UNKNOWN = float("nan")
-_LARGEST_ROOT = 1e150
-_NONE_TOLD = Quantities()
-
-
-def four(quantities: Quantities, missing: float = _UNKNOWN) -> Four:
-    """Quantities as a row of a column."""
-    values = [quantities.of(resource) for resource in RESOURCES]
-    cpu, memory, disk, network = (missing if value is None else float(value) for value in values)
-    return cpu, memory, disk, network
+_UNKNOWN = Quantities()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """One host."""
+    """One node."""
 
     name: str
     capacity: Quantities
-    used: Quantities = _NONE_TOLD
+    used: Quantities = _UNKNOWN
     liveness: Liveness = Liveness.UP
     on: bool = True
     accepts: bool = True
-    heard_seconds_ago: float = 0.0
+    report_age_seconds: float = 0.0
     generation: Generation = Generation.ANY
     failures: int = 0
     bottleneck: tuple[bool, bool, bool, bool] = (False, False, False, False)
@@ -54,14 +53,14 @@ class TaskFacts:
     node: str | None
     name: str = ""
     service: str | None = None
-    used: Quantities = _NONE_TOLD
-    mean: Quantities = _NONE_TOLD
+    used: Quantities = _UNKNOWN
+    mean: Quantities = _UNKNOWN
     variance: Four = (0.0, 0.0, 0.0, 0.0)
     envelope: Quantities | None = None
     samples: int = 0
-    requested: Quantities = _NONE_TOLD
+    requested: Quantities = _UNKNOWN
     allocated: Quantities | None = None
-    """None means as requested."""
+    """None: as requested."""
     task_class: int = 1
     kind: TaskKind = TaskKind.SERVICE
     group: int = NOWHERE
@@ -73,20 +72,6 @@ class TaskFacts:
     """Amounts, the newest last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceFacts:
-    """One service."""
-
-    name: str
-    known: bool = False
-    dominant: int = NOWHERE
-    confidence: float = 0.0
-    envelope: Quantities = _NONE_TOLD
-    mean: Quantities = _NONE_TOLD
-    variance: Four = (0.0, 0.0, 0.0, 0.0)
-    image: str = ""
-
-
 def assemble(  # noqa: PLR0913 - three tables and the moment
     nodes: Sequence[NodeFacts],
     tasks: Sequence[TaskFacts] = (),
@@ -96,9 +81,9 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
     turn: int = 0,
     seed: int = 0,
 ) -> Snapshot:
-    """A snapshot of these, in whatever order they are given.
+    """A snapshot of these, given in any order.
 
-    A service that only tasks name is there too, as not known; a task on a node that is not there waits.
+    A service that only tasks name is not profiled; a task on an unknown node waits.
     """
     nodes = sorted(nodes, key=lambda each: each.name)
     tasks = sorted(tasks, key=lambda each: each.id)
@@ -119,10 +104,6 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
     )
 
 
-def _columns(rows: Sequence[Sequence[float]]) -> Floats:
-    return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
-
-
 def _histories(histories: Sequence[Sequence[Four]]) -> Floats:
     longest = max((len(each) for each in histories), default=0)
     planes = np.full((len(histories), longest, len(RESOURCES)), np.nan)
@@ -136,10 +117,10 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
     def row_of(name: str | None, rows: Mapping[str, int]) -> int:
         return NOWHERE if name is None else rows.get(name, NOWHERE)
 
-    used = _columns([four(each.used) for each in tasks])
-    requested = _columns([four(each.requested) for each in tasks])
-    mean = _columns([four(each.mean) for each in tasks])
-    told = _columns([four(_NONE_TOLD if each.envelope is None else each.envelope) for each in tasks])
+    used = four_columns([four(each.used) for each in tasks])
+    requested = four_columns([four(each.requested) for each in tasks])
+    mean = four_columns([four(each.mean) for each in tasks])
+    learnt = four_columns([four(_UNKNOWN if each.envelope is None else each.envelope) for each in tasks])
     allocated = [four(each.requested if each.allocated is None else each.allocated) for each in tasks]
     return Tasks(
         ids=tuple(each.id for each in tasks),
@@ -148,11 +129,11 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
         service=np.array([row_of(each.service, service_row) for each in tasks], dtype=np.intp),
         used=used,
         mean=np.where(np.isnan(mean), best_guess(used, requested), mean),
-        variance=_columns([each.variance for each in tasks]),
-        envelope=best_guess(told, used, requested),
+        variance=four_columns([each.variance for each in tasks]),
+        envelope=best_guess(learnt, used, requested),
         samples=np.array([each.samples for each in tasks], dtype=np.int64),
         requested=requested,
-        allocated=_columns(allocated),
+        allocated=four_columns(allocated),
         task_class=np.array([each.task_class for each in tasks], dtype=np.int8),
         kind=np.array([each.kind for each in tasks], dtype=np.int8),
         group=np.array([each.group for each in tasks], dtype=np.int8),
@@ -164,44 +145,17 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
     )
 
 
-def square(amounts: Floats) -> Floats:
-    """As a variance; what no machine has is not squared beyond what a number can hold."""
-    return np.square(np.minimum(amounts, _LARGEST_ROOT))
-
-
-def best_guess(*columns: Floats) -> Floats:
-    """The first of these that is known, place by place; nothing where none is."""
-    guess = columns[0]
-    for column in columns[1:]:
-        guess = np.where(np.isnan(guess), column, guess)
-    return np.where(np.isnan(guess), 0.0, guess)
-
-
-def service_table(services: Sequence[ServiceFacts]) -> Services:
-    """Services in the order in which they are given, which is that of their names."""
-    return Services(
-        names=tuple(each.name for each in services),
-        known=np.array([each.known for each in services], dtype=np.bool_),
-        dominant=np.array([each.dominant for each in services], dtype=np.int8),
-        confidence=np.array([each.confidence for each in services], dtype=np.float64),
-        envelope=_columns([four(each.envelope) for each in services]),
-        mean=_columns([four(each.mean) for each in services]),
-        variance=_columns([each.variance for each in services]),
-        images=tuple(each.image for each in services),
-    )
-
-
 def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]) -> Nodes:
     count = len(nodes)
     domain_row = {name: row for row, name in enumerate(domain_names)}
     return Nodes(
         names=tuple(each.name for each in nodes),
-        capacity=_columns([four(each.capacity) for each in nodes]),
-        used=_columns([four(each.used) for each in nodes]),
+        capacity=four_columns([four(each.capacity) for each in nodes]),
+        used=four_columns([four(each.used) for each in nodes]),
         liveness=np.array([each.liveness for each in nodes], dtype=np.int8),
         on=np.array([each.on for each in nodes], dtype=np.bool_),
         accepts=np.array([each.accepts for each in nodes], dtype=np.bool_),
-        heard_seconds_ago=np.array([each.heard_seconds_ago for each in nodes], dtype=np.float64),
+        report_age_seconds=np.array([each.report_age_seconds for each in nodes], dtype=np.float64),
         generation=np.array([each.generation for each in nodes], dtype=np.int8),
         failures=np.array([each.failures for each in nodes], dtype=np.int32),
         bottleneck=np.array([each.bottleneck for each in nodes], dtype=np.bool_).reshape(count, 4),
@@ -213,27 +167,8 @@ def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]
         labels=tuple(each.labels for each in nodes),
         tasks=np.bincount(tasks.node[tasks.node != NOWHERE], minlength=count).astype(np.int32),
         allocated=sum_by_node(tasks.node, tasks.allocated, count),
-        reserved=sum_by_node(tasks.node, tasks.envelope, count),
+        envelope_sum=sum_by_node(tasks.node, tasks.envelope, count),
         mean=sum_by_node(tasks.node, tasks.mean, count),
         variance=sum_by_node(tasks.node, tasks.variance, count),
-        strictest_class=strictest_by_node(tasks, count),
+        strictest_class=strictest_by_node(tasks.node, tasks.task_class, count),
     )
-
-
-def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:
-    """What tasks come to on each node; unknown counts as nothing."""
-    placed = node != NOWHERE
-    on, amounts = node[placed], np.nan_to_num(column[placed], nan=0.0)
-    sums = [np.bincount(on, weights=amounts[:, place], minlength=nodes) for place in range(column.shape[1])]
-    # Of no tasks at all, numpy counts in whole numbers.
-    return np.column_stack(sums).astype(np.float64, copy=False) if sums else np.empty((nodes, 0))
-
-
-def strictest_by_node(tasks: Tasks, nodes: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    """The lowest class among the tasks of each node; 0 without any."""
-    none = np.iinfo(np.int8).max
-    lowest = np.full(nodes, none, dtype=np.int8)
-    placed = tasks.node != NOWHERE
-    np.minimum.at(lowest, tasks.node[placed], tasks.task_class[placed])
-    lowest[lowest == none] = 0
-    return lowest

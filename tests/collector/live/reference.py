@@ -7,10 +7,11 @@ import numpy as np
 
 from collector.config import CollectorConfig
 from collector.live.registry import Registry
-from collector.live.task_columns import promise
+from collector.live.task_columns import limits_below
 from collector.live.traits import node_traits, task_traits
-from collector.snapshot.assembly import NodeFacts, TaskFacts, assemble, four
+from collector.snapshot.columns import four
 from collector.snapshot.tables import Snapshot
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import RESOURCES, Quantities
 
 
@@ -26,20 +27,20 @@ def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
         nodes.append(
             NodeFacts(
                 name=name,
-                capacity=Quantities() if picture.state is None else picture.state.what.capacity,
-                used=Quantities() if picture.state is None else picture.state.what.used,
+                capacity=Quantities() if picture.state is None else picture.state.value.capacity,
+                used=Quantities() if picture.state is None else picture.state.value.used,
                 liveness=registry._liveness(entry, now),
                 accepts=traits.accepts,
-                heard_seconds_ago=now - entry.heard_at,
+                report_age_seconds=now - entry.last_report_at,
                 generation=traits.generation,
                 bottleneck=(cpu, memory, disk, network),
                 domain=traits.labels.get(config.placement.domain_label),
-                curve=None if picture.heartbeat is None else picture.heartbeat.what.power_curve,
+                curve=None if picture.heartbeat is None else picture.heartbeat.value.power_curve,
                 labels=traits.labels,
             )
         )
         for container, said in picture.containers.items():
-            state = said.what
+            state = said.value
             task_class, kind, movable = task_traits(state.labels, config.placement.default_class)
             tasks.append(
                 TaskFacts(
@@ -48,7 +49,7 @@ def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
                     name=state.name,
                     service=state.service,
                     used=state.used,
-                    requested=Quantities(*promise(state.limit, four(nodes[-1].capacity))),
+                    requested=Quantities(*limits_below(state.limit, four(nodes[-1].capacity))),
                     task_class=task_class,
                     kind=kind,
                     movable=movable,

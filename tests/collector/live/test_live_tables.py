@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, LivenessConfig, NodeRule, PlacementConfig
-from collector.live.changes import Allocation, Host
 from collector.live.registry import Registry
-from collector.snapshot.assembly import Four, ServiceFacts
+from collector.live.updates import Allocation, NodeStatus
+from collector.snapshot.columns import Four, ServiceFacts
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, TaskKind
 from tests.collector.builders import CURVE, HEARTBEAT, START, container, report, said, state
-from tests.collector.live.afresh import afresh, assert_same
+from tests.collector.live.reference import afresh, assert_same
 from tests.collector.speaking import clusters, deliveries, patient
 from wire.messages import Alert, Event, EventKind, Report
 from wire.resources import Quantities, Resource
@@ -64,7 +64,7 @@ def test_after_any_reports_in_any_order_the_columns_are_those_made_afresh(
                 known.apply(each, now)
         assert_same(known.tables.snapshot(now), afresh(known, EAGER, now))
     now += data.draw(st.sampled_from([0.0, 60.0, 4000.0]))
-    known.tidy(now)
+    known.drop_old(now)
     assert_same(known.tables.snapshot(now), afresh(known, EAGER, now))
 
 
@@ -111,7 +111,7 @@ def test_containers_are_found_by_what_they_are_wherever_they_run() -> None:
     known.apply(said("beta", sequence=2, gone=("id-of-web",)), START)
     assert find(name="web") == {"alpha": ["id-of-web"]}
     assert find(group=2) == {}
-    known.tables.forget("alpha")
+    known.tables.remove("alpha")
     assert find(services=["shop", "data"]) == {}
 
 
@@ -133,9 +133,9 @@ def test_a_snapshot_does_not_change_while_writers_go_on() -> None:
     busy = state(used=Quantities(4.0, 1, 1.0, 1.0))
     known.apply(said(sequence=2, state=busy, gone=("id-of-a",), containers=(container("c"),)), START + 1)
     put_envelope(known, "beta", "id-of-a", (7.0,) * 4, samples=7)
-    known.tables.put_services([ServiceFacts(name="shop", known=True)])
-    known.tables.put_host(Host(node="beta", on=False))
-    known.tables.forget("alpha")
+    known.tables.put_services([ServiceFacts(name="shop", profiled=True)])
+    known.tables.put_status(NodeStatus(node="beta", on=False))
+    known.tables.remove("alpha")
     known.tables.snapshot(START + 1)
     for column, earlier in zip(copied(taken), before, strict=True):
         np.testing.assert_array_equal(column, earlier)
@@ -199,11 +199,11 @@ def test_what_was_learnt_of_a_container_stays_with_it_over_runs_and_goes_with_it
 
 def test_services_are_those_that_run_and_those_that_are_known() -> None:
     known = registry()
-    known.tables.put_services([ServiceFacts(name="asleep", known=True, image="x:1")])
+    known.tables.put_services([ServiceFacts(name="asleep", profiled=True, image="x:1")])
     known.apply(report(containers=[container("a", service="shop"), container("b", service=None)]), START)
     taken = known.tables.snapshot(START)
     assert taken.services.names == ("asleep", "shop")
-    assert taken.services.known.tolist() == [True, False]
+    assert taken.services.profiled.tolist() == [True, False]
     assert taken.tasks.service.tolist() == [1, NOWHERE]
     known.apply(said(sequence=2, containers=(container("a", service="bank"),)), START)
     taken = known.tables.snapshot(START)
@@ -233,7 +233,7 @@ def test_what_an_orchestrator_promised_counts_more_than_limits() -> None:
     assert taken.tasks.kind.tolist() == [TaskKind.SERVICE, TaskKind.SERVICE]
     known.tables.put_allocations([replace(promise, everywhere=True)])
     assert known.tables.snapshot(START).tasks.kind.tolist() == [TaskKind.DAEMON, TaskKind.SERVICE]
-    known.tables.forget("beta")
+    known.tables.remove("beta")
     known.apply(report("gamma"), START)
     assert known.tables.snapshot(START).tasks.came_from.tolist() == [NOWHERE, NOWHERE]
 
@@ -257,9 +257,9 @@ def test_settings_and_orchestrators_say_what_a_node_is_for() -> None:
     for name in ("alpha", "beta", "gamma"):
         known.apply(report(name), START)
     young = (("wattpack.generation", "young"), ("zone", "z"))
-    known.tables.put_host(Host(node="alpha", labels=young))
-    known.tables.put_host(Host(node="gamma", labels=young, on=False, accepts=False))
-    known.tables.put_host(Host(node="later", labels=young))
+    known.tables.put_status(NodeStatus(node="alpha", labels=young))
+    known.tables.put_status(NodeStatus(node="gamma", labels=young, on=False, accepts=False))
+    known.tables.put_status(NodeStatus(node="later", labels=young))
     known.apply(report("later"), START)
     nodes = known.tables.snapshot(START)
     assert nodes.domain_names == ("a", "z")
@@ -306,7 +306,7 @@ def test_a_power_curve_is_as_last_told() -> None:
     known.apply(said(state=state(used=Quantities(2.0)), heartbeat=heartbeat), START)
     assert known.tables.snapshot(START).nodes.watts[0] == pytest.approx(50.0)
     known.apply(report(boot="second", at=START + 3), START + 3)
-    assert not known.tables.snapshot(START + 3).nodes.power.known[0]
+    assert not known.tables.snapshot(START + 3).nodes.power.has_curve[0]
 
 
 def test_liveness_goes_by_the_node_s_own_beacons() -> None:
@@ -361,7 +361,7 @@ def test_absurd_numbers_harm_nobody() -> None:
     known.apply(report(sequence=2, containers=wild, used=Quantities(), capacity=huge), START + 400)
     taken = known.tables.snapshot(START + 800)
     assert taken.nodes.index == {"alpha": 0, "beta": 1}
-    assert known.tables.hosts(Region) == ["beta", "alpha"]
+    assert known.tables.nodes_by_region() == ["beta", "alpha"]
     placement = list_nodes(known, START)[0].placement
     assert placement.allocated.memory_bytes == 2**63 - 1
     json.loads(msgspec.json.encode(list_nodes(known, START)))
@@ -369,7 +369,7 @@ def test_absurd_numbers_harm_nobody() -> None:
 
 def test_the_record_of_a_node_is_what_the_snapshot_says() -> None:
     known = registry()
-    known.tables.put_host(Host(node="beta", labels=(("disk", "ssd"),), on=False))
+    known.tables.put_status(NodeStatus(node="beta", labels=(("disk", "ssd"),), on=False))
     some = [container("a", labels={"wattpack.class": "3"}), container("b", labels={"wattpack.class": "2"})]
     known.apply(report("alpha", containers=some, used=Quantities(3.0, 0)), START)
     known.apply(said("beta", events=(Event(EventKind.DIED, START),)), START)

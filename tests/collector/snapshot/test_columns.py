@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 from collector.common.liveness import Liveness
-from collector.snapshot.assembly import (
-    NodeFacts,
-    ServiceFacts,
-    TaskFacts,
-    assemble,
-    best_guess,
-    four,
-    square,
-)
+from collector.snapshot.columns import ServiceFacts, best_guess, four, square
 from collector.snapshot.tables import NOWHERE
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 NAN = float("nan")
@@ -83,7 +76,7 @@ def test_a_node_is_charged_with_what_its_tasks_come_to() -> None:
     nodes = [NodeFacts(name=name, capacity=Quantities(4.0, 100)) for name in "ab"]
     table = assemble(nodes, tasks).nodes
     assert table.allocated.tolist() == [[1.5, 17.0, 0.0, 0.0], [0.0] * 4]
-    assert table.reserved.tolist() == [[3.0, 10.0, 0.0, 0.0], [0.0] * 4]
+    assert table.envelope_sum.tolist() == [[3.0, 10.0, 0.0, 0.0], [0.0] * 4]
     assert table.variance.tolist() == [[1.0, 2.0, 0.0, 0.0], [0.0] * 4]
     assert table.strictest_class.tolist() == [2, 0]
 

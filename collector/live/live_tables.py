@@ -1,0 +1,201 @@
+"""The live tables: nodes and tasks now, behind one lock, and the snapshot of both."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from threading import Lock
+
+import numpy as np
+
+from collector.config import CollectorConfig
+from collector.live.node_columns import NodeTable
+from collector.live.snapshots import SnapshotBuilder
+from collector.live.task_columns import TaskTable, quantities
+from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate
+from collector.snapshot.columns import ServiceFacts, strictest_by_node
+from collector.snapshot.power_curves import Floats
+from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, highest_ratio, region_of
+
+CLASSES = (1, 2, 3, 4)
+"""SLA classes, the strictest first."""
+_GROUPS_AT_ONCE = 500
+
+
+class LiveTables:
+    """Nodes and tasks now. Every method may be called from any thread; none waits longer than a copy takes.
+
+    Absurd numbers in reports may overflow in sums. Only their own node suffers, so numpy does not warn.
+    """
+
+    def __init__(self, config: CollectorConfig) -> None:
+        placement = config.placement
+        self._nodes = NodeTable(config)
+        self._tasks = TaskTable(placement.default_class)
+        self._builder = SnapshotBuilder(config)
+        self._snapshot_seconds = placement.snapshot_seconds
+        self._last: Snapshot | None = None
+        self._lock = Lock()
+        self._snapshot_lock = Lock()
+
+    # --- The registry -------------------------------------------------------------------------
+
+    def apply(self, update: NodeUpdate) -> list[str]:
+        """Apply the changes of a report; returns the ids of new containers."""
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            row = self._nodes.apply(update)
+            self._tasks.drop(update.node, update.gone)
+            if not update.containers:
+                return []
+            capacity = self._nodes.table.columns.capacity[row].tolist()
+            return self._tasks.put(update.node, row, capacity, update.containers, update.last_report_at)
+
+    def remove(self, node: str) -> None:
+        """Remove a node and its containers."""
+        with self._lock:
+            self._tasks.drop_node(node)
+            row = self._nodes.drop(node)
+            came_from = self._tasks.table.columns.came_from
+            came_from[came_from == row] = NOWHERE
+
+    def nodes_sharing_containers(self, node: str) -> Counter[str]:
+        """The other nodes that report containers of this one, and how many they share."""
+        with self._lock:
+            return self._tasks.nodes_sharing_containers(node)
+
+    def is_off(self, node: str) -> bool:
+        """Whether a node was switched off."""
+        with self._lock:
+            row = self._nodes.row(node)
+            return row is not None and not self._nodes.table.columns.on[row]
+
+    # --- Analysis -----------------------------------------------------------------------------
+
+    def put_envelopes(  # noqa: PLR0913, PLR0917 - the containers, and their columns
+        self,
+        node: str,
+        containers: Sequence[str],
+        envelope: Floats,
+        mean: Floats,
+        variance: Floats,
+        samples: Sequence[int],
+    ) -> None:
+        """Set the expected need of containers of a node, one row each; NaN is unknown.
+
+        Containers that do not run are skipped.
+        """
+        with self._lock:
+            found = [self._tasks.row(node, container) for container in containers]
+            places = [place for place, row in enumerate(found) if row is not None]
+            rows = [row for row in found if row is not None]
+            columns = self._tasks.table.columns
+            columns.envelope[rows], columns.mean[rows] = envelope[places], mean[places]
+            columns.variance[rows] = variance[places]
+            columns.samples[rows] = [samples[place] for place in places]
+
+    def put_groups(self, groups: Mapping[tuple[str, str], int]) -> None:
+        """Set the groups of these containers, by node and id; all others keep theirs.
+
+        The lock is released now and then, as there may be very many.
+        """
+        items = list(groups.items())
+        for start in range(0, len(items), _GROUPS_AT_ONCE):
+            with self._lock:
+                column = self._tasks.table.columns.group
+                for (node, container), group in items[start : start + _GROUPS_AT_ONCE]:
+                    row = self._tasks.row(node, container)
+                    if row is not None:
+                        column[row] = group
+
+    def put_services(self, services: Sequence[ServiceFacts]) -> None:
+        """Replace the facts about all services."""
+        with self._lock:
+            self._builder.put_services(services)
+
+    # --- Drivers ------------------------------------------------------------------------------
+
+    def put_allocations(self, allocations: Iterable[Allocation]) -> None:
+        """Set what an orchestrator promised containers; it holds until they end."""
+        with self._lock:
+            columns = self._tasks.table.columns
+            for each in allocations:
+                row = self._tasks.row(each.node, each.container)
+                if row is None:
+                    continue
+                columns.requested[row], columns.allocated[row] = each.requested, each.allocated
+                columns.is_orchestrated[row] = True
+                self._tasks.constrain(row, stays=each.stays, everywhere=each.everywhere)
+                came_from = None if each.came_from is None else self._nodes.row(each.came_from)
+                columns.came_from[row] = NOWHERE if came_from is None else came_from
+
+    def put_status(self, status: NodeStatus) -> None:
+        """Replace what an orchestrator, or the control loop, reports of a node."""
+        with self._lock:
+            self._nodes.put_status(status)
+
+    # --- Readers ------------------------------------------------------------------------------
+
+    def record(self, node: str, now: float) -> NodeRecord:
+        """The record of an existing node."""
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            row = self._nodes.row(node)
+            assert row is not None
+            columns, allocated = self._nodes.table.columns, self._tasks.allocated(node)
+            utilisation = highest_ratio(columns.used[row : row + 1], columns.capacity[row : row + 1])
+            return NodeRecord(
+                region=Region(region_of(utilisation)[0]),
+                task_class=self._tasks.strictest_class(node),
+                allocated=quantities(allocated),
+                overbooking=self._nodes.overbooking(row, allocated),
+                generation=Generation(columns.generation[row]),
+                accepts=bool(columns.accepts[row]),
+                on=bool(columns.on[row]),
+                failures=round(self._nodes.failures(row, now)),
+                labels=self._nodes.labels(node),
+            )
+
+    def nodes_by_region(
+        self, regions: Collection[Region] = tuple(Region), classes: Collection[int] = CLASSES
+    ) -> list[str]:
+        """Node names in the order of Energy4Cloud's registry: by region, strictest class, utilisation, name.
+
+        Full nodes come first in the regions LEE and DEE, and last in EED. A node without tasks takes any, and
+        counts to the laxest class.
+        """
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            table, tasks = self._nodes.table, self._tasks.table.columns
+            rows = table.order()
+            names = table.names(rows)
+            utilisation = highest_ratio(table.columns.used[rows], table.columns.capacity[rows])
+            strictest = strictest_by_node(tasks.node, tasks.task_class, table.size)[rows]
+        region = region_of(utilisation)
+        strictest[strictest == 0] = CLASSES[-1]
+        order = np.lexsort((np.where(region == Region.EED, utilisation, -utilisation), strictest, region))
+        wanted = np.isin(region, list(regions)) & np.isin(strictest, list(classes))
+        return [names[place] for place in order[wanted[order]].tolist()]
+
+    def find(
+        self,
+        *,
+        services: Collection[str] | None = None,
+        name: str | None = None,
+        group: int | None = None,
+    ) -> dict[str, list[str]]:
+        """Ids by node of the containers of these services, with this name, in this group; None is any."""
+        with self._lock:
+            return self._tasks.find(services, name, group)
+
+    def labels(self, node: str) -> Mapping[str, str]:
+        """The labels of an existing node."""
+        with self._lock:
+            return self._nodes.labels(node)
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The cluster now, or as it was at most `snapshot_seconds` ago."""
+        with self._snapshot_lock:
+            last = self._last
+            if last is not None and 0 <= now - last.at < self._snapshot_seconds:
+                return last
+            with np.errstate(over="ignore", invalid="ignore"):
+                with self._lock:
+                    copy = self._builder.copy(self._nodes, self._tasks, now)
+                self._last = self._builder.snapshot(copy, now)
+            return self._last

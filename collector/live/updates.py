@@ -1,0 +1,79 @@
+"""What goes into the live tables, and the record of one node that comes out of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from collector.snapshot.columns import Four
+from collector.snapshot.tables import Generation, Region
+from wire.messages import ContainerState, NodeState, PowerCurve
+from wire.resources import Quantities
+
+Flags = tuple[bool, bool, bool, bool]
+"""One per resource."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUpdate:
+    """The changes that one report makes to its node. None means unchanged."""
+
+    node: str
+    last_report_at: float
+    """By the collector's clock."""
+    beacon_seconds: float
+    state: NodeState | None = None
+    containers: Sequence[ContainerState] = ()
+    """New and changed containers."""
+    gone: Sequence[str] = ()
+    """Ids of the containers that ended."""
+    curve: PowerCurve | None = None
+    bottleneck: Flags | None = None
+    failures: int = 0
+    """Containers that died or ran out of memory."""
+    is_new_run: bool = False
+    """Whether the agent restarted: the state of its earlier run is void."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """The facts about one node that policies use, apart from its load."""
+
+    region: Region
+    task_class: int | None
+    """The strictest SLA class among its tasks; None without tasks."""
+    allocated: Quantities
+    """The resources promised to its tasks; absent where none are."""
+    overbooking: float
+    """The higher of the promised CPU and memory, as a ratio of the capacity."""
+    generation: Generation
+    accepts: bool
+    on: bool
+    failures: int
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """The resources that an orchestrator promised a container; they override the limits from its node."""
+
+    node: str
+    container: str
+    requested: Four
+    """Promised at its start; NaN for a resource without a promise."""
+    allocated: Four
+    """Promised now, after cuts."""
+    came_from: str | None = None
+    """The node it was moved from."""
+    stays: bool = False
+    """Whether the orchestrator pins it to its node; otherwise its labels decide whether it may be moved."""
+    everywhere: bool = False
+    """Whether the orchestrator runs one instance on every node; otherwise its labels set its kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """What an orchestrator, or the control loop, reports of a node. None means unknown."""
+
+    node: str
+    on: bool | None = None
+    accepts: bool | None = None
+    labels: tuple[tuple[str, str], ...] | None = None

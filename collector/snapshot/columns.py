@@ -1,0 +1,88 @@
+"""Helpers that build the columns of a snapshot: rows of resources, and sums over the tasks of each node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Codes, Services
+from wire.resources import RESOURCES, Quantities
+
+Four = tuple[float, float, float, float]
+"""One number per resource; NaN is unknown."""
+_UNKNOWN = float("nan")
+_LARGEST_ROOT = 1e150
+_UNKNOWN_QUANTITIES = Quantities()
+
+
+def four(quantities: Quantities, missing: float = _UNKNOWN) -> Four:
+    """Quantities as one row of a column."""
+    values = [quantities.of(resource) for resource in RESOURCES]
+    cpu, memory, disk, network = (missing if value is None else float(value) for value in values)
+    return cpu, memory, disk, network
+
+
+def four_columns(rows: Sequence[Sequence[float]]) -> Floats:
+    """Rows of one number per resource, as an array."""
+    return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceFacts:
+    """What is known of one service; the numbers are of one instance."""
+
+    name: str
+    profiled: bool = False
+    dominant: int = NOWHERE
+    confidence: float = 0.0
+    envelope: Quantities = _UNKNOWN_QUANTITIES
+    mean: Quantities = _UNKNOWN_QUANTITIES
+    variance: Four = (0.0, 0.0, 0.0, 0.0)
+    image: str = ""
+
+
+def square(amounts: Floats) -> Floats:
+    """Amounts as variances; absurd amounts are capped, so that the square stays finite."""
+    return np.square(np.minimum(amounts, _LARGEST_ROOT))
+
+
+def best_guess(*columns: Floats) -> Floats:
+    """The first known value of these columns, place by place; 0 where all are unknown."""
+    guess = columns[0]
+    for column in columns[1:]:
+        guess = np.where(np.isnan(guess), column, guess)
+    return np.where(np.isnan(guess), 0.0, guess)
+
+
+def service_table(services: Sequence[ServiceFacts]) -> Services:
+    """The table of these services, which are given in the order of their names."""
+    return Services(
+        names=tuple(each.name for each in services),
+        profiled=np.array([each.profiled for each in services], dtype=np.bool_),
+        dominant=np.array([each.dominant for each in services], dtype=np.int8),
+        confidence=np.array([each.confidence for each in services], dtype=np.float64),
+        envelope=four_columns([four(each.envelope) for each in services]),
+        mean=four_columns([four(each.mean) for each in services]),
+        variance=four_columns([each.variance for each in services]),
+        images=tuple(each.image for each in services),
+    )
+
+
+def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:
+    """The sum of a column over the tasks of each node; unknown counts as 0."""
+    placed = node != NOWHERE
+    on, amounts = node[placed], np.nan_to_num(column[placed], nan=0.0)
+    sums = [np.bincount(on, weights=amounts[:, place], minlength=nodes) for place in range(column.shape[1])]
+    # Without any tasks, `bincount` returns integers.
+    return np.column_stack(sums).astype(np.float64, copy=False) if sums else np.empty((nodes, 0))
+
+
+def strictest_by_node(node: Rows, task_class: Codes, nodes: int) -> Codes:
+    """The lowest class among the tasks of each node; 0 without tasks."""
+    none = np.iinfo(np.int8).max
+    lowest = np.full(nodes, none, dtype=np.int8)
+    placed = node != NOWHERE
+    np.minimum.at(lowest, node[placed], task_class[placed])
+    lowest[lowest == none] = 0
+    return lowest
