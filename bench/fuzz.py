@@ -31,9 +31,9 @@ from collector.api.table import ROUTES
 from collector.common.errors import ApiError
 from collector.config import HttpConfig
 from collector.ingest.push import parse_reports
-from collector.web.bodies import unpack
+from collector.web.bodies import decompress
 from collector.web.scopes import Scope
-from collector.web.token_file import changing
+from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
 from wire.errors import UserError
 
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 def fate(body: Body) -> str:
     """What becomes of a body where it is read: `taken`, `refused`, or a bug, which is raised."""
     try:
-        parse_reports(unpack(body.data, body.encoding, HttpConfig().max_body_bytes), body.content_type)
+        parse_reports(decompress(body.data, body.encoding, HttpConfig().max_body_bytes), body.content_type)
     except ApiError:
         return "refused"
     return "taken"
@@ -163,7 +163,7 @@ async def _post(http: aiohttp.ClientSession, url: str, body: Body) -> int:
 def _collector(folder: Path) -> Iterator[tuple[psutil.Process, str, str]]:
     """Run a collector of its own: its process, its address, and the secret of the node that speaks."""
     token, secret = make_token(Scope.NODE, NODE, time.time())
-    with changing(folder / "tokens.jsonl") as tokens:
+    with edit_tokens(folder / "tokens.jsonl") as tokens:
         tokens.append(token)
     (folder / "empty.toml").touch()
     settings = (

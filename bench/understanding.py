@@ -47,8 +47,8 @@ _PATHS = (
     "/v1/containers?service=service-7&limit=20",
     "/v1/groups",
 )
-_AT = "wattpack_collector_understanding_timestamp_seconds"
-_DURATION = "wattpack_collector_understanding_duration_seconds"
+_AT = "wattpack_collector_analysis_timestamp_seconds"
+_DURATION = "wattpack_collector_analysis_duration_seconds"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""A whole collector, from its settings to its address."""
+"""Wiring of a complete collector, from its settings to its address."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from collector.api.control import Api
-from collector.api.events import watching
+from collector.api.events import publishing_changes
 from collector.api.metrics import REGISTRY, registry_of
 from collector.api.table import ROUTES
 from collector.common.outages import Outages
@@ -20,11 +20,11 @@ from collector.ingest.pull import pulling
 from collector.jobs.analysis import understanding
 from collector.jobs.retention import retention
 from collector.live.registry import Registry
-from collector.web.auth import guarded
-from collector.web.backpressure import WAITING, Backpressure
+from collector.web.auth import authentication
+from collector.web.backpressure import BACKPRESSURE, Backpressure
 from collector.web.bodies import HTTP_LIMITS
-from collector.web.listener import opening
-from collector.web.middleware import called_by_name, problems
+from collector.web.listener import open_listener
+from collector.web.middleware import host_check, problem_documents
 from collector.web.routes import Route
 from collector.web.token_file import TokenFile
 from wire.address import Address, parse_address
@@ -33,7 +33,7 @@ from wire.http.serving import Handler, serving
 
 @dataclass(frozen=True, slots=True)
 class RunningCollector:
-    """A collector that takes reports and answers."""
+    """A collector that accepts requests."""
 
     address: Address
     core: Core
@@ -43,19 +43,19 @@ class RunningCollector:
 async def running(
     config: CollectorConfig, *, clock: Callable[[], float] = time.time
 ) -> AsyncIterator[RunningCollector]:
-    """Run a collector while the block runs; raises `UserError` when it cannot start."""
-    opened = opening(config)
-    troubles = Outages()
-    async with open_history(config, troubles, clock) as history:
-        core = Core(config, Registry(config), history, clock, outages=troubles)
-        await _remember(core)
+    """Run a collector while the block runs; raises `UserError` if it cannot start."""
+    listener = open_listener(config)
+    outages = Outages()
+    async with open_history(config, outages, clock) as history:
+        core = Core(config, Registry(config), history, clock, outages=outages)
+        await _restore(core)
         listen = parse_address(config.http.listen)
         async with (
             understanding(core),
             acting(core) as control,
-            watching(core),
+            publishing_changes(core),
             serving(
-                make_app(Api.of(core, control), opened.tokens), listen, "http.listen", tls=opened.tls
+                make_app(Api.of(core, control), listener.tokens), listen, "http.listen", tls=listener.tls
             ) as address,
             pulling(core),
             retention(core),
@@ -63,8 +63,8 @@ async def running(
             yield RunningCollector(address, core)
 
 
-async def _remember(core: Core) -> None:
-    """Know what was known when the collector was last stopped, or killed."""
+async def _restore(core: Core) -> None:
+    """Restore the registry from the history, as it was when the collector stopped or was killed."""
     stored = await core.history.load_state()
     for received in stored.reports:
         core.registry.apply(received.report, received.received_at)
@@ -73,23 +73,23 @@ async def _remember(core: Core) -> None:
 
 
 def make_app(api: Api, tokens: TokenFile | None = None) -> web.Application:
-    """The web application of a collector: its routes behind its door."""
+    """The web application: routes and middleware."""
     scopes = {(route.method, route.path): route.scope for route in ROUTES}
     app = web.Application(
         middlewares=[
-            problems(route.path for route in ROUTES),
-            called_by_name(api.config.http),
-            guarded(scopes, tokens, api.clock),
+            problem_documents(route.path for route in ROUTES),
+            host_check(api.config.http),
+            authentication(scopes, tokens, api.clock),
         ]
     )
     app[REGISTRY] = registry_of(api)
     app[HTTP_LIMITS] = api.config.http
-    app[WAITING] = Backpressure(api.config.ingest)
+    app[BACKPRESSURE] = Backpressure(api.config.ingest)
 
-    async def hang_up(_app: web.Application) -> None:
-        api.events.end("the collector stops: connect again in a while")
+    async def end_streams(_app: web.Application) -> None:
+        api.events.end("the collector is shutting down: reconnect later")
 
-    app.on_shutdown.append(hang_up)
+    app.on_shutdown.append(end_streams)
     for route in ROUTES:
         handler = _handler(api, route)
         if route.method == "GET":

@@ -79,7 +79,7 @@ def two(cluster: Cluster, collector: Collector) -> list[Figure]:
     _fill(cluster)
     until(lambda: _is_apart(cluster) and not _short(collector), _PATIENCE_SECONDS)
     time.sleep(5)
-    acting = [each.get("/v1/acting")["acts"] for each in (collector, other)]
+    acting = [each.get("/v1/control")["active"] for each in (collector, other)]
     for each in (*collector.decisions(), *other.decisions()):
         print(each["at"], each["outcome"], [(step["action"]["name"], step["why"]) for step in each["steps"]])
     return [
@@ -102,8 +102,8 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
     _fill(cluster)
     manager = cluster.swarm.manager
     manager.stop_daemon()
-    until(lambda: collector.get("/v1/acting")["trouble"], _PATIENCE_SECONDS)
-    trouble = collector.get("/v1/acting")["trouble"]
+    until(lambda: collector.get("/v1/control")["problem"], _PATIENCE_SECONDS)
+    trouble = collector.get("/v1/control")["problem"]
     told, _ = until(lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS)
     manager.start_daemon()
     healed, _ = until(lambda: _is_apart(cluster) and not _short(collector), 2 * _PATIENCE_SECONDS)

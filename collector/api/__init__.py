@@ -1,4 +1,4 @@
 """The HTTP API: one module per topic with its answer types, joined in `table`.
 
-Requests come in from `collector.web`; each module's `ROUTES` are its rows of the table.
+`collector.web` passes requests on; each module lists its routes in `ROUTES`.
 """

@@ -1,4 +1,4 @@
-"""Alerts: what nodes found in themselves, and what only the collector sees, in one list."""
+"""Alerts: those that nodes report and those that only the collector detects, in one list."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, id_of
-from collector.api.queries import Paged, Pager
+from collector.api.queries import PageQuery, Pager
 from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
 from collector.live.registry import AlertEntry
@@ -16,55 +16,55 @@ from wire.resources import Resource
 
 
 class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """Trouble, from its beginning to its end."""
+    """An alert, open or closed."""
 
     id: str
-    """The same for as long as it is told of."""
+    """Stable from opening to closing."""
     kind: BottleneckKind
-    """`node`: a node found a bottleneck in itself; `quiet`: a node is not heard of any more, and containers
-    ran there; `service`: a service is hot wherever it runs; `overbooked`: more was promised on a node than
-    the class of its containers allows."""
+    """`node`: a node reports a bottleneck; `quiet`: a node stopped reporting while containers ran there;
+    `service`: a service is overloaded on all its nodes; `overbooked`: a node's containers reserve more than
+    their SLA class allows."""
     subject: str
-    """The name of the node, or of the service."""
+    """Name of the node or service."""
     node: str | None
-    """Null where it is about a service."""
+    """Null for an alert about a service."""
     node_state: LivenessLabel | None
-    """Null where it is about a service, or the node is no longer listed."""
+    """Null for an alert about a service, or if the node is no longer listed."""
     state: AlertState
     resource: Resource | None
-    """Null where a node is quiet."""
+    """Null for a node that stopped reporting."""
     opened_at: float
     closed_at: float | None
-    """Null while it is open, and where the word of its end was lost."""
+    """Null while the alert is open, or if the report that closed it was lost."""
     evidence: str
     ratio: float | None
     pressure_ratio: float | None
     container: str | None
-    """Id of the container that uses most of the resource, where a node said so."""
+    """Id of the container that uses most of the resource, if the node reports one."""
     name: str | None
+    """Name of that container."""
 
 
-class ClusterAlerts(msgspec.Struct, frozen=True):
-    """A page of alerts: the open ones first, then by when they opened, the latest first."""
+class AlertPage(msgspec.Struct, frozen=True):
+    """A page of alerts: open ones first, then the most recently opened."""
 
     alerts: list[ClusterAlert]
     next: str | None
-    """The cursor to the rest; null at the end."""
+    """Cursor of the next page; null on the last page."""
 
 
-class AlertsQuery(Paged, frozen=True, kw_only=True):
-    """Which alerts are asked for."""
+class AlertsQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters for alerts."""
 
     state: Annotated[
         Literal["open", "closed", "all"],
-        Meta(description="Only those that last, or only those that are over."),
+        Meta(description="Only alerts in this state."),
     ] = "all"
-    kind: Annotated[BottleneckKind | None, Meta(description="Only of this sort.")] = None
-    resource: Annotated[Resource | None, Meta(description="Only those that are about this resource.")] = None
-    node: Annotated[str | None, Meta(description="Only those of the node of this name.")] = None
+    kind: Annotated[BottleneckKind | None, Meta(description="Only alerts of this kind.")] = None
+    resource: Annotated[Resource | None, Meta(description="Only alerts about this resource.")] = None
+    node: Annotated[str | None, Meta(description="Only alerts of the node with this name.")] = None
 
-    def takes(self, alert: ClusterAlert) -> bool:
-        """Whether it is among those asked for."""
+    def matches(self, alert: ClusterAlert) -> bool:
         return (
             self.state in ("all", alert.state)
             and self.kind in (None, alert.kind)
@@ -73,29 +73,29 @@ class AlertsQuery(Paged, frozen=True, kw_only=True):
         )
 
 
-def _place(alert: ClusterAlert) -> tuple[bool, float, str]:
+def _sort_key(alert: ClusterAlert) -> tuple[bool, float, str]:
     return alert.state is AlertState.CLOSED, -alert.opened_at, alert.id
 
 
-_latest_first: Pager[ClusterAlert, tuple[bool, float, str]] = Pager(_place, tuple[bool, float, str])
+_latest_first: Pager[ClusterAlert, tuple[bool, float, str]] = Pager(_sort_key, tuple[bool, float, str])
 
 
-async def alerts(core: Core, query: AlertsQuery) -> ClusterAlerts:
-    """What is short, quiet, hot or overbooked, or was."""
+async def alerts(core: Core, query: AlertsQuery) -> AlertPage:
+    """List alerts."""
     state = None if query.state == "all" else AlertState(query.state)
-    found, after = _latest_first.page(filter(query.takes, cluster_alerts(core, state)), query)
-    return ClusterAlerts(found, after)
+    found, after = _latest_first.page(filter(query.matches, cluster_alerts(core, state)), query)
+    return AlertPage(found, after)
 
 
 def cluster_alerts(core: Core, state: AlertState | None = None) -> list[ClusterAlert]:
-    """All of them in one state, or all: the open ones first, then the latest first."""
+    """Alerts in one state, or all of them: open ones first, then the most recently opened."""
     now = core.clock()
     found = [node_alert_answer(each) for each in core.registry.alerts(now, state=state)]
     states: dict[str, Liveness] = {}
     if core.analysis.bottlenecks:
         states = {each.name: each.liveness for each in core.registry.nodes(now)}
-    found += [_of_centre(each, states) for each in core.analysis.bottlenecks]
-    return sorted((each for each in found if state in (None, each.state)), key=_place)
+    found += [_collector_alert(each, states) for each in core.analysis.bottlenecks]
+    return sorted((each for each in found if state in (None, each.state)), key=_sort_key)
 
 
 def node_alert_answer(entry: AlertEntry) -> ClusterAlert:
@@ -119,7 +119,7 @@ def node_alert_answer(entry: AlertEntry) -> ClusterAlert:
     )
 
 
-def _of_centre(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAlert:
+def _collector_alert(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAlert:
     node = None if bottleneck.kind is BottleneckKind.SERVICE else bottleneck.subject
     return ClusterAlert(
         id=bottleneck.id,
@@ -142,8 +142,9 @@ def _of_centre(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAl
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/alerts",
-        "Bottlenecks that nodes found in themselves, and what only the collector sees; open, or of late.",
-        ClusterAlerts,
+        "List alerts: bottlenecks that nodes report, and those that only the collector detects; open, or"
+        " recently closed.",
+        AlertPage,
         alerts,
         query=AlertsQuery,
     ),

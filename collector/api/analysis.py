@@ -1,4 +1,4 @@
-"""Envelopes: what each container, or each service, was seen to use."""
+"""Results of the analysis: envelopes, groups of containers, and what is available on each node."""
 
 from bisect import bisect_right
 from http import HTTPStatus
@@ -11,8 +11,8 @@ from collector.analysis.analysis import ServiceProfile
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
 from collector.analysis.usage import NOT_MEASURED, quantities
-from collector.api.containers import BY_NODE, Asked, seen
-from collector.api.queries import Paged, Pager
+from collector.api.containers import BY_NODE, ContainerFilter, find_containers
+from collector.api.queries import PageQuery, Pager
 from collector.common.errors import ApiError
 from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
@@ -21,7 +21,7 @@ from wire.resources import Quantities, Resource
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used, over the window that the configuration keeps; old load counts less."""
+    """Statistics of resource usage over the configured window; recent usage weighs more."""
 
     p50: Quantities
     p90: Quantities
@@ -30,95 +30,95 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     max: Quantities
     mean: Quantities
     need: Quantities
-    """Of each resource the number that stands for the need, as `[envelopes]` has it."""
+    """The statistic that counts as the need for each resource, as configured in `[envelopes]`."""
 
 
-class ListedEnvelope(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose envelope, and from how much it was learnt."""
+class EnvelopeEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The envelope of one container or service."""
 
     node: str | None
-    """Null of a service."""
+    """Null for a service."""
     container: str | None
-    """The container's id; null of a service."""
+    """Container id; null for a service."""
     name: str
     service: str | None
-    watched_seconds: float | None
-    """Of a service: for how long its containers were watched, together."""
+    observed_seconds: float | None
+    """For a service: total time over which its containers were observed."""
     samples: int | None
-    """Of a container: how many there are; 0 until the first heartbeat that brings them."""
+    """For a container: number of samples; 0 until the first heartbeat with usage arrives."""
     envelope: Envelope
 
 
-class ListedEnvelopes(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of envelopes: of containers by node, name and id; of services by name."""
+class EnvelopePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of envelopes: containers by node, name and id; services by name."""
 
-    envelopes: list[ListedEnvelope]
+    envelopes: list[EnvelopeEntry]
     next: str | None
-    """The cursor to the rest; null at the end."""
+    """Cursor of the next page; null on the last page."""
 
 
-class EnvelopesQuery(Paged, frozen=True, kw_only=True):
-    """Whose envelopes are asked for."""
+class EnvelopesQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters for envelopes."""
 
     of: Annotated[
-        Literal["container", "service"], Meta(description="Of each container, or of each service.")
+        Literal["container", "service"], Meta(description="Envelopes of containers, or of services.")
     ] = "container"
-    node: Annotated[str | None, Meta(description="Only of containers on the node of this name.")] = None
-    service: Annotated[str | None, Meta(description="Only of this service, or of its containers.")] = None
+    node: Annotated[str | None, Meta(description="Only containers on the node with this name.")] = None
+    service: Annotated[str | None, Meta(description="Only this service, or its containers.")] = None
 
 
 BY_NAME: Pager[ServiceProfile, tuple[str]] = Pager(lambda service: (service.name,), tuple[str])
 
 
-async def envelopes(core: Core, query: EnvelopesQuery) -> ListedEnvelopes:
-    """What containers or services were seen to use."""
+async def envelopes(core: Core, query: EnvelopesQuery) -> EnvelopePage:
+    """List envelopes of containers or services."""
     if query.of == "container":
-        return _of_containers(core, query)
+        return _container_envelopes(core, query)
     if query.node is not None:
-        detail = "node: a service has one envelope, wherever it runs: ask for those of containers instead"
+        detail = "node: a service has one envelope for all nodes; use of=container to filter by node"
         raise ApiError(HTTPStatus.BAD_REQUEST, detail, "node")
-    return _of_services(core, query)
+    return _service_envelopes(core, query)
 
 
-def _of_containers(core: Core, query: EnvelopesQuery) -> ListedEnvelopes:
-    running = seen(core, query, Asked(node=query.node, service=query.service))
+def _container_envelopes(core: Core, query: EnvelopesQuery) -> EnvelopePage:
+    running = find_containers(core, query, ContainerFilter(node=query.node, service=query.service))
     found, after = BY_NODE.page(running, query)
-    listed = [
-        ListedEnvelope(
-            node=known.name,
+    entries = [
+        EnvelopeEntry(
+            node=node.name,
             container=each.id,
             name=each.name,
             service=each.service,
-            watched_seconds=None,
-            samples=0 if (ring := known.usage.get(each.id)) is None else ring.samples,
-            envelope=listed_envelope(NOT_MEASURED if ring is None else ring.statistics),
+            observed_seconds=None,
+            samples=0 if (ring := node.usage.get(each.id)) is None else ring.samples,
+            envelope=envelope_answer(NOT_MEASURED if ring is None else ring.statistics),
         )
-        for known, each in found
+        for node, each in found
     ]
-    return ListedEnvelopes(envelopes=listed, next=after)
+    return EnvelopePage(envelopes=entries, next=after)
 
 
-def _of_services(core: Core, query: EnvelopesQuery) -> ListedEnvelopes:
+def _service_envelopes(core: Core, query: EnvelopesQuery) -> EnvelopePage:
     services = core.analysis.latest.services
     matching = (services[name] for name in sorted(services) if query.service in (None, name))
     found, after = BY_NAME.page(matching, query)
-    listed = [
-        ListedEnvelope(
+    entries = [
+        EnvelopeEntry(
             node=None,
             container=None,
             name=each.name,
             service=each.name,
-            watched_seconds=each.watched_seconds,
+            observed_seconds=each.watched_seconds,
             samples=None,
-            envelope=listed_envelope(each.statistics),
+            envelope=envelope_answer(each.statistics),
         )
         for each in found
     ]
-    return ListedEnvelopes(envelopes=listed, next=after)
+    return EnvelopePage(envelopes=entries, next=after)
 
 
-def listed_envelope(statistics: Floats) -> Envelope:
-    """What is known, by the number that it is."""
+def envelope_answer(statistics: Floats) -> Envelope:
+    """Convert a matrix of resources and statistics."""
 
     def of(statistic: Statistic) -> Quantities:
         return quantities(statistics[:, statistic])
@@ -135,111 +135,111 @@ def listed_envelope(statistics: Floats) -> Envelope:
 
 
 class NodeAvailability(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node has, and what is left of it."""
+    """Capacity of a node, and what is free."""
 
     node: str
     capacity: Quantities
     used: Quantities
     allocated: Quantities
-    """What was promised to its containers."""
-    reserved: Quantities
-    """What their envelopes add up to."""
+    """Sum of the reservations of its containers."""
+    envelope: Quantities
+    """Sum of the envelopes of its containers."""
     free: Quantities
-    """What envelopes leave of the capacity."""
+    """Capacity minus `envelope`."""
     score: float
-    """How much is free in all: 0 is full, 2 is empty."""
+    """Free capacity over all resources: 0 is full, 2 is empty."""
 
 
-class Cartography(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of what is left, node by node."""
+class AvailabilityPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of nodes with their free capacity, by name."""
 
-    understood_at: float
-    """When the cluster was last thought through, which this tells of; 0 if it has not been yet."""
+    analyzed_at: float
+    """Unix time of the analysis that these figures come from; 0 before the first one."""
     nodes: list[NodeAvailability]
     next: str | None
-    """The cursor to the rest; null at the end."""
+    """Cursor of the next page; null on the last page."""
 
 
-class AvailabilityQuery(Paged, frozen=True, kw_only=True):
-    """Of which nodes it is asked."""
+class AvailabilityQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters for availability."""
 
-    node: Annotated[str | None, Meta(description="Only of the node of this name.")] = None
+    node: Annotated[str | None, Meta(description="Only the node with this name.")] = None
 
 
 _BY_NODE_NAME: Pager[NodeAvailability, tuple[str]] = Pager(lambda each: (each.node,), tuple[str])
 
 
-async def availability(core: Core, query: AvailabilityQuery) -> Cartography:
-    """What was left on each node at the last pass."""
+async def availability(core: Core, query: AvailabilityQuery) -> AvailabilityPage:
+    """List the free capacity of nodes at the last analysis (GenPack's cartography)."""
     latest = core.analysis.latest
     found, after = latest.availability, _BY_NODE_NAME.after(query)
     first = 0 if after is None else bisect_right(found.names, after[0])
-    listed = (
+    matching = (
         NodeAvailability(
             node=found.names[row],
             capacity=quantities(found.capacity[row]),
             used=quantities(found.used[row]),
             allocated=quantities(found.allocated[row]),
-            reserved=quantities(found.envelope_sum[row]),
+            envelope=quantities(found.envelope_sum[row]),
             free=quantities(found.free[row]),
             score=float(found.score[row]),
         )
         for row in range(first, len(found.names))
         if query.node in (None, found.names[row])
     )
-    nodes, following = _BY_NODE_NAME.page(listed, query)
-    return Cartography(understood_at=latest.at, nodes=nodes, next=following)
+    nodes, following = _BY_NODE_NAME.page(matching, query)
+    return AvailabilityPage(analyzed_at=latest.at, nodes=nodes, next=following)
 
 
 class ContainerGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A class of containers that need the same sort of thing, much or little."""
+    """Containers that need resources in similar proportions, whatever the amounts."""
 
     name: str
     dominant: Resource
     containers: int
     centre: Ratios
-    """The share of each resource in what they need, where the cluster's average is all alike."""
+    """Share of each resource in their need, relative to the average of the cluster."""
 
 
 class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
-    """The classes of containers."""
+    """The groups of containers."""
 
-    understood_at: float
+    analyzed_at: float
+    """Unix time of the analysis that these figures come from; 0 before the first one."""
     groups: list[ContainerGroup]
 
 
 async def groups(core: Core, _query: NoQuery) -> ContainerGroups:
-    """The classes of the last pass."""
+    """List the groups of the last analysis."""
     latest = core.analysis.latest
-    listed = [
+    found = [
         ContainerGroup(
             name=each.name, dominant=each.dominant, containers=each.size, centre=ratios_of(each.centre)
         )
         for each in latest.groups
     ]
-    return ContainerGroups(understood_at=latest.at, groups=listed)
+    return ContainerGroups(analyzed_at=latest.at, groups=found)
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/groups",
-        "The classes that containers fall into by what they need most.",
+        "List groups of containers with similar needs, each named after its dominant resource.",
         ContainerGroups,
         groups,
         query=NoQuery,
     ),
     get(
         "/v1/envelopes",
-        "What each container, or each service, was seen to use: percentiles, the most, and what stands for"
-        " the need.",
-        ListedEnvelopes,
+        "List envelopes of containers or services: percentiles, mean and maximum of usage, and the need.",
+        EnvelopePage,
         envelopes,
         query=EnvelopesQuery,
     ),
     get(
         "/v1/availability",
-        "What is left on each node, by use, by promise and by envelope.",
-        Cartography,
+        "List the free capacity of each node: by usage, by reservations and by envelopes.",
+        AvailabilityPage,
         availability,
         query=AvailabilityQuery,
     ),

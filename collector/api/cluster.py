@@ -1,4 +1,4 @@
-"""The whole cluster in one answer, and how the collector itself is."""
+"""Totals of the cluster, and the health of the collector."""
 
 from collections import Counter
 
@@ -15,16 +15,16 @@ from wire.version import __version__
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the collector is."""
+    """Health of the collector."""
 
     status: str
     version: str
     problems: tuple[str, ...] = ()
-    """What it does without for now, though it can go on: a store or a Prometheus that does not answer."""
+    """Dependencies that are down, such as a time series store; the collector runs on without them."""
 
 
 class NodeCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many nodes there are in each state."""
+    """Number of nodes in each state."""
 
     up: int
     suspect: int
@@ -32,19 +32,19 @@ class NodeCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterPower(msgspec.Struct, frozen=True, kw_only=True):
-    """What the nodes draw together that are not down and tell it."""
+    """Total power of the nodes that are not down and report power."""
 
     watts: float
     error_watts: float
-    """How far off that may be, if all are off the same way."""
+    """Expected error of `watts`, if all nodes are wrong in the same direction."""
     idle_watts: float
     system_watts: float
     nodes: int
-    """How many tell it."""
+    """Number of nodes in the total."""
 
 
 class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many alerts are open, by their kind."""
+    """Number of open alerts by kind."""
 
     node: int
     quiet: int
@@ -53,53 +53,52 @@ class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, added up."""
+    """Totals of the cluster."""
 
     at: float
     version: str
     nodes: NodeCount
     incomplete_nodes: int
-    """Those of which a report is missing until their next heartbeat."""
+    """Nodes with a missing report; the next heartbeat completes them."""
     containers: int
-    """Those of nodes that are down included."""
+    """Including those on nodes that are down."""
     services: int
-    """Those that are understood and run now."""
+    """Analyzed services with running containers."""
     power: ClusterPower | None
-    """Null while nobody tells."""
+    """Null while no node reports power."""
     cpu_cores: float
-    """What the nodes have that are not down; and what of it is used."""
+    """Capacity of the nodes that are not down."""
     cpu_cores_used: float
     memory_bytes: int
+    """Capacity of the nodes that are not down."""
     memory_bytes_used: int
     open_alerts: OpenAlerts
-    understood_at: float
-    """When the cluster was last thought through; 0 if it has not been yet."""
+    analyzed_at: float
+    """Unix time of the last analysis; 0 before the first one."""
     problems: tuple[str, ...]
-    """What the collector does without for now, such as a store that does not answer."""
+    """Dependencies of the collector that are down, such as a time series store."""
 
 
 async def cluster(core: Core, _query: NoQuery) -> ClusterSummary:
-    """All nodes, added up."""
-    return added_up(core)
+    """Get the totals of the cluster."""
+    return summarize(core)
 
 
-def added_up(core: Core) -> ClusterSummary:
-    """The cluster as it is now."""
+def summarize(core: Core) -> ClusterSummary:
+    """Add up all nodes."""
     now, latest = core.clock(), core.analysis.latest
-    known = list(core.registry.nodes(now))
-    heard = [each.run for each in known if each.liveness is not Liveness.DOWN]
-    states = [picture.state.value for picture in heard if picture.state is not None]
+    nodes = list(core.registry.nodes(now))
+    runs = [each.run for each in nodes if each.liveness is not Liveness.DOWN]
+    states = [run.state.value for run in runs if run.state is not None]
     powers = [state.power for state in states if state.power is not None]
-    counted = Counter(each.liveness for each in known)
+    counts = Counter(each.liveness for each in nodes)
     alerts = Counter(each.kind for each in cluster_alerts(core, AlertState.OPEN))
     return ClusterSummary(
         at=now,
         version=__version__,
-        nodes=NodeCount(
-            up=counted[Liveness.UP], suspect=counted[Liveness.SUSPECT], down=counted[Liveness.DOWN]
-        ),
-        incomplete_nodes=sum(not picture.is_complete for picture in heard),
-        containers=sum(len(each.run.containers) for each in known),
+        nodes=NodeCount(up=counts[Liveness.UP], suspect=counts[Liveness.SUSPECT], down=counts[Liveness.DOWN]),
+        incomplete_nodes=sum(not run.is_complete for run in runs),
+        containers=sum(len(each.run.containers) for each in nodes),
         services=sum(each.containers > 0 for each in latest.services.values()),
         power=ClusterPower(
             watts=sum(power.watts for power in powers),
@@ -120,28 +119,34 @@ def added_up(core: Core) -> ClusterSummary:
             service=alerts[BottleneckKind.SERVICE],
             overbooked=alerts[BottleneckKind.OVERBOOKED],
         ),
-        understood_at=latest.at,
+        analyzed_at=latest.at,
         problems=tuple(core.outages.listed),
     )
 
 
 async def alive(_core: Core, _query: NoQuery) -> Health:
-    """That the event loop turns."""
+    """Show that the event loop runs."""
     return Health("alive", __version__)
 
 
 async def ready(core: Core, _query: NoQuery) -> Health:
-    """That a report could be kept now."""
+    """Check that reports can be stored."""
     await core.history.check()
     return Health("ready", __version__, core.outages.listed)
 
 
 ROUTES: tuple[Route, ...] = (
-    get("/v1/cluster", "The whole cluster, added up.", ClusterSummary, cluster, query=NoQuery),
-    get("/healthz", "Whether the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
+    get(
+        "/v1/cluster",
+        "Get totals of the cluster: nodes, containers, power, capacity, alerts.",
+        ClusterSummary,
+        cluster,
+        query=NoQuery,
+    ),
+    get("/healthz", "Check that the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
     get(
         "/readyz",
-        "Whether reports can be kept now.",
+        "Check that the collector can store reports.",
         Health,
         ready,
         query=NoQuery,

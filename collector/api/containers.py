@@ -1,4 +1,4 @@
-"""Containers: all, one, and what one used."""
+"""Containers: the list, one container, and its history."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -13,26 +13,25 @@ from collector.analysis.analysis import Analysis
 from collector.analysis.envelopes import Statistic
 from collector.analysis.usage import quantities
 from collector.api.nodes import WINDOW_SECONDS, Window
-from collector.api.queries import HistoryQuery, Paged, Pager, has_label, series
+from collector.api.queries import HistoryQuery, PageQuery, Pager, has_label, series
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core
 from collector.history.interface import Mean, Series, SubjectKind
 from collector.live.registry import NodeEntry
-from collector.snapshot.tables import NOWHERE
 from collector.web.routes import NO_HISTORY, Route, get, refused
 from wire.messages import ContainerPower, ContainerState, Pressure
 from wire.resources import Quantities
 
-NO_CONTAINER = refused(HTTPStatus.NOT_FOUND, "There is no container of this id.")
+NO_CONTAINER = refused(HTTPStatus.NOT_FOUND, "No container has this id.")
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
-    """A container as its node last described it."""
+    """A container, as last reported by its node."""
 
     node: str
     node_state: LivenessLabel
-    """Unless it is `up`, all the rest is as it last was."""
+    """Unless it is `up`, the other fields may be out of date."""
     id: str
     name: str
     runtime: str
@@ -49,59 +48,57 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     power: ContainerPower | None
     started_at: float | None
     sampled_at: float
-    """Unix time of the end of the window that `used` tells of, by the node's clock."""
+    """Unix time of the end of the sampling window, by the node's clock."""
     window_seconds: float
-    """The time that `used`, `pressure` and `power.watts` are the mean of."""
+    """Length of the window over which `used`, `pressure` and `power.watts` are averaged."""
     p90: Quantities
-    """What it did not exceed in nine of ten samples of the last day, from a histogram of every sample."""
+    """90th percentile of usage over the last day, from a histogram of all samples."""
     p90_samples: int
-    """How many samples that is; 0 until the first heartbeat that brings them."""
+    """Number of those samples; 0 until the first heartbeat with usage arrives."""
     envelope: Quantities
-    """What it is reckoned to need, by the number that stands for each resource's need."""
+    """Expected need: the statistic that is configured for each resource."""
     group: str | None
-    """The class of containers with a like need, named by what they need most; null while it is not known."""
+    """Group of containers with similar needs, see `/v1/groups`; null before the first analysis."""
     mean: Mean | None
-    """Over the window asked for; null while the node is down."""
+    """Mean over the requested window; null while the node is down."""
 
 
-class Containers(msgspec.Struct, frozen=True):
-    """A page of containers, by node, then by name and id."""
+class ContainerPage(msgspec.Struct, frozen=True):
+    """A page of containers, by node, name and id."""
 
     containers: list[Container]
     next: str | None
-    """The cursor to the rest; null at the end."""
+    """Cursor of the next page; null on the last page."""
 
 
-class ContainersQuery(Paged, frozen=True, kw_only=True):
-    """Which containers are asked for, and how."""
+class ContainersQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters for containers."""
 
-    node: Annotated[str | None, Meta(description="Only those on the node of this name.")] = None
-    name: Annotated[str | None, Meta(description="Only those of this name.")] = None
-    service: Annotated[str | None, Meta(description="Only those of this service.")] = None
-    label: Annotated[str | None, Meta(description="Only those with this label: `KEY`, or `KEY=VALUE`.")] = (
-        None
-    )
-    group: Annotated[
-        str | None, Meta(description="Only those of this class, as `/v1/groups` names them.")
+    node: Annotated[str | None, Meta(description="Only containers on the node with this name.")] = None
+    name: Annotated[str | None, Meta(description="Only containers with this name.")] = None
+    service: Annotated[str | None, Meta(description="Only containers of this service.")] = None
+    label: Annotated[
+        str | None, Meta(description="Only containers with this label: `KEY` or `KEY=VALUE`.")
     ] = None
+    group: Annotated[str | None, Meta(description="Only containers of this group, see `/v1/groups`.")] = None
     window_seconds: Window = WINDOW_SECONDS
 
 
 class ContainerQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which container is asked for."""
+    """Parameters for one container."""
 
-    id: Annotated[str, Meta(description="The container's id, whole.")]
+    id: Annotated[str, Meta(description="The full container id.")]
     window_seconds: Window = WINDOW_SECONDS
 
 
 class ContainerHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
-    """Which container's history is asked for."""
+    """Parameters for the history of one container."""
 
-    id: Annotated[str, Meta(description="The container's id, whole.")]
+    id: Annotated[str, Meta(description="The full container id.")]
 
 
 def container_answer(entry: NodeEntry, container_id: str) -> Container:
-    """One of a node's containers. `group` and `mean` are not filled in."""
+    """Convert one of a node's containers, without `group` and `mean`."""
     reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
     container = reported.value
     return Container(
@@ -132,16 +129,16 @@ def container_answer(entry: NodeEntry, container_id: str) -> Container:
     )
 
 
-Seen = tuple[NodeEntry, ContainerState]
-"""A container and where it runs, before it is made into an answer: most are passed over."""
-BY_NODE: Pager[Seen, tuple[str, str, str]] = Pager(
-    lambda seen: (seen[0].name, seen[1].name, seen[1].id), tuple[str, str, str]
+Match = tuple[NodeEntry, ContainerState]
+"""A container and its node. Converted to an answer only once it is on the page."""
+BY_NODE: Pager[Match, tuple[str, str, str]] = Pager(
+    lambda match: (match[0].name, match[1].name, match[1].id), tuple[str, str, str]
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Which containers are asked for; None means whichever."""
+class ContainerFilter:
+    """Which containers to find; None matches all."""
 
     node: str | None = None
     name: str | None = None
@@ -150,118 +147,116 @@ class Asked:
     group: int | None = None
 
 
-def seen(core: Core, query: Paged, asked: Asked) -> Iterator[Seen]:
-    """The containers asked for, by node, then by name and id, from the node on that the cursor is at."""
+def find_containers(core: Core, query: PageQuery, wanted: ContainerFilter) -> Iterator[Match]:
+    """Matching containers by node, name and id, starting with the node that the cursor is at."""
     after = BY_NODE.after(query)
-    is_labelled = None if asked.label is None else has_label(asked.label)
-    for known, ids in _places(core, asked, after[0] if after else ""):
-        there = [known.run.containers[each].value for each in ids]
-        found = there if is_labelled is None else [each for each in there if is_labelled(each.labels)]
-        for container in sorted(found, key=lambda each: (each.name, each.id)):
-            yield known, container
+    is_labelled = None if wanted.label is None else has_label(wanted.label)
+    for node, ids in _find_ids(core, wanted, after[0] if after else ""):
+        containers = [node.run.containers[each].value for each in ids]
+        if is_labelled is not None:
+            containers = [each for each in containers if is_labelled(each.labels)]
+        for container in sorted(containers, key=lambda each: (each.name, each.id)):
+            yield node, container
 
 
-def _places(core: Core, asked: Asked, since: str) -> Iterator[tuple[NodeEntry, Iterable[str]]]:
-    """Nodes by name, and those of their containers that are asked for, whatever their labels."""
-    now, known = core.clock(), core.registry.nodes
-    if asked.name is None and asked.service is None and asked.group is None:
-        for each in known(now, node=asked.node, since=since):
+def _find_ids(core: Core, wanted: ContainerFilter, since: str) -> Iterator[tuple[NodeEntry, Iterable[str]]]:
+    """Nodes by name, with the ids of the containers that match by all but labels."""
+    now, nodes = core.clock(), core.registry.nodes
+    if wanted.name is None and wanted.service is None and wanted.group is None:
+        for each in nodes(now, node=wanted.node, since=since):
             yield each, each.run.containers
         return
-    services = None if asked.service is None else (asked.service,)
-    found = core.registry.tables.find(services=services, name=asked.name, group=asked.group)
+    services = None if wanted.service is None else (wanted.service,)
+    found = core.registry.tables.find(services=services, name=wanted.name, group=wanted.group)
     for node in sorted(found):
-        if node >= since and asked.node in (None, node):
-            for each in known(now, node=node):
+        if node >= since and wanted.node in (None, node):
+            for each in nodes(now, node=node):
                 yield each, found[node]
 
 
-async def containers(core: Core, query: ContainersQuery) -> Containers:
-    """What containers use, now and on average."""
-    found, after = BY_NODE.page(_asked_for(core, query), query)
-    listed = [container_answer(known, container.id) for known, container in found]
-    return Containers(await _with_more(core, listed, query.window_seconds), after)
+async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
+    """List containers."""
+    found, after = BY_NODE.page(_matches(core, query), query)
+    answers = [container_answer(node, container.id) for node, container in found]
+    return ContainerPage(await _with_group_and_mean(core, answers, query.window_seconds), after)
 
 
-def _asked_for(core: Core, query: ContainersQuery) -> Iterable[Seen]:
+def _matches(core: Core, query: ContainersQuery) -> Iterable[Match]:
     numbers = {each.name: each.number for each in core.analysis.latest.groups}
     if query.group is not None and query.group not in numbers:
         return ()
-    asked = Asked(
+    wanted = ContainerFilter(
         node=query.node,
         name=query.name,
         service=query.service,
         label=query.label,
         group=None if query.group is None else numbers[query.group],
     )
-    return seen(core, query, asked)
+    return find_containers(core, query, wanted)
 
 
-def _group_of(understanding: Analysis, container: Container) -> str | None:
-    ids = understanding.task_ids
-    # Where two nodes claim one id, a snapshot puts the node before it.
+def _group_of(analysis: Analysis, container: Container) -> str | None:
+    ids = analysis.task_ids
+    # If two nodes report the same id, the snapshot prefixes it with the node.
     for name in (container.id, f"{container.node}/{container.id}"):
         row = bisect_left(ids, name)
         if row < len(ids) and ids[row] == name:
-            number = int(understanding.group_of[row])
-            return None if number == NOWHERE else _names(understanding).get(number)
+            number = int(analysis.group_of[row])
+            return next((each.name for each in analysis.groups if each.number == number), None)
     return None
 
 
-def _names(understanding: Analysis) -> dict[int, str]:
-    return {each.number: each.name for each in understanding.groups}
-
-
-async def _with_more(core: Core, listed: list[Container], window_seconds: float) -> list[Container]:
-    """The same, with what it takes longer to know."""
+async def _with_group_and_mean(
+    core: Core, answers: list[Container], window_seconds: float
+) -> list[Container]:
     now = core.clock()
-    nodes = dict.fromkeys(each.node for each in listed)
-    standings = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
-    means = await core.history.container_means(window_seconds, standings)
+    nodes = dict.fromkeys(each.node for each in answers)
+    window_ends = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
+    means = await core.history.container_means(window_seconds, window_ends)
     latest = core.analysis.latest
     return [
         msgspec.structs.replace(each, mean=means.get((each.node, each.id)), group=_group_of(latest, each))
-        for each in listed
+        for each in answers
     ]
 
 
 async def one_container(core: Core, query: ContainerQuery) -> Container:
-    """One container; where two nodes claim its id, as the one tells that is heard of."""
-    claimed = [each for each in core.registry.nodes(core.clock()) if query.id in each.run.containers]
-    if not claimed:
+    """Get one container; if two nodes report its id, from the node that is up."""
+    nodes = [each for each in core.registry.nodes(core.clock()) if query.id in each.run.containers]
+    if not nodes:
         raise _no_such_container(query.id)
-    known = min(claimed, key=lambda each: (each.liveness, each.name))
-    [found] = await _with_more(core, [container_answer(known, query.id)], query.window_seconds)
+    node = min(nodes, key=lambda each: (each.liveness, each.name))
+    [found] = await _with_group_and_mean(core, [container_answer(node, query.id)], query.window_seconds)
     return found
 
 
 async def container_history(core: Core, query: ContainerHistoryQuery) -> Series:
-    """What one container used and drew; one that has ended still has a history."""
-    told = await series(core, SubjectKind.CONTAINER, query.id, query)
-    if not told.points and not any(
+    """Get the history of one container, which may have stopped."""
+    found = await series(core, SubjectKind.CONTAINER, query.id, query)
+    if not found.points and not any(
         query.id in each.run.containers for each in core.registry.nodes(core.clock())
     ):
         raise _no_such_container(query.id)
-    return told
+    return found
 
 
 def _no_such_container(name: str) -> ApiError:
-    detail = f"there is no container {name!r}: /v1/containers lists them with their ids"
+    detail = f"no container has the id {name!r}; GET /v1/containers lists all containers with their ids"
     return ApiError(HTTPStatus.NOT_FOUND, detail, "id")
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/containers",
-        "Running containers, with what they use and draw.",
-        Containers,
+        "List running containers with their resource usage and power.",
+        ContainerPage,
         containers,
         query=ContainersQuery,
         refusals=NO_HISTORY,
     ),
     get(
         "/v1/containers/{id}",
-        "One running container.",
+        "Get one running container.",
         Container,
         one_container,
         query=ContainerQuery,
@@ -269,7 +264,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     get(
         "/v1/containers/{id}/history",
-        "What one container used and drew over time: the last hour, unless told otherwise.",
+        "Get the resource usage and power of one container over time; by default the last hour.",
         Series,
         container_history,
         query=ContainerHistoryQuery,

@@ -1,4 +1,4 @@
-"""What can be asked of acting: the record, how it stands, and the switch that stops it all."""
+"""The control loop: its decisions, its status, and the switch that pauses it."""
 
 import asyncio
 from dataclasses import dataclass, fields
@@ -21,93 +21,95 @@ from collector.snapshot.codec import unpack
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, refused
 from collector.web.scopes import Scope
 
-_NO_DECISION = refused(HTTPStatus.NOT_FOUND, "There is no such decision on record.")
-_NO_INPUT = refused(HTTPStatus.GONE, "What the decision was made from is not kept any more.")
+_NO_DECISION = refused(HTTPStatus.NOT_FOUND, "No decision has this id.")
+_NO_INPUT = refused(HTTPStatus.GONE, "The snapshot behind this decision is no longer stored.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(Core):
-    """A running collector as its API sees it: the core, and the control loop beside it.
+    """A running collector as its API sees it: the core and the control loop.
 
-    A handler that needs no more than the core takes a `Core`.
+    Handlers that need only the core take a `Core`.
     """
 
     control: ControlLoop
 
     @classmethod
     def of(cls, core: Core, control: ControlLoop) -> "Api":
-        """The same core, with its control loop."""
+        """Add the control loop to a core."""
         parts: dict[str, Any] = {each.name: getattr(core, each.name) for each in fields(Core)}
         return cls(**parts, control=control)
 
 
 class Decisions(msgspec.Struct, frozen=True):
-    """Decisions, the latest first."""
+    """Decisions, the most recent first."""
 
     decisions: list[Decision]
 
 
 class DecisionsQuery(msgspec.Struct, frozen=True):
-    """How decisions are asked for."""
+    """Filters for decisions."""
 
-    id: Annotated[str | None, Meta(description="Only this one.")] = None
-    node: Annotated[str | None, Meta(description="Only those that touch the node of this name.")] = None
-    service: Annotated[str | None, Meta(description="Only those that touch this service.")] = None
+    id: Annotated[str | None, Meta(description="Only the decision with this id.")] = None
+    node: Annotated[str | None, Meta(description="Only decisions that affect the node with this name.")] = (
+        None
+    )
+    service: Annotated[str | None, Meta(description="Only decisions that affect this service.")] = None
     trigger: Annotated[
-        Literal["alert", "timer", "request"] | None, Meta(description="Only those made for this reason.")
+        Literal["alert", "timer", "request"] | None, Meta(description="Only decisions with this trigger.")
     ] = None
     outcome: Annotated[
         Literal["nothing", "dry", "running", "done", "partly", "refused", "failed"] | None,
-        Meta(description="Only those that came to this."),
+        Meta(description="Only decisions with this outcome."),
     ] = None
-    since: Annotated[float | None, Meta(description="Only those made at this Unix time or later.")] = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="No more than so many.")] = 100
+    since: Annotated[float | None, Meta(description="Only decisions made at this Unix time or later.")] = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of decisions.")] = 100
 
 
 class ReplayQuery(msgspec.Struct, frozen=True):
-    """Which decision is made again."""
+    """Which decision to make again."""
 
-    id: Annotated[str, Meta(description="The decision.")]
+    id: Annotated[str, Meta(description="Id of the decision.")]
 
 
-class ActingNow(msgspec.Struct, frozen=True, kw_only=True):
-    """How acting stands."""
+class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Status of the control loop."""
 
     driver: str
-    dry: bool
-    """Whether nothing is asked of anybody: plans are only kept on record."""
-    acts: bool
-    """Whether plans are carried out now: neither dry, nor paused, nor another collector's turn."""
-    holder: str | None
-    """Another collector, which holds the lease; null if none does."""
+    dry_run: bool
+    """True if plans are only recorded, never carried out."""
+    active: bool
+    """True if plans are carried out now: no dry run, no pause, and no other collector holds the lease."""
+    lease_holder: str | None
+    """The other collector that holds the lease; null if there is none."""
     pause: Pause | None
     policy: str
     timer_policy: str
-    in_motion: int
-    """Steps that are begun and not ended."""
-    trouble: str | None
-    """Why the driver cannot act, if it cannot."""
+    steps_in_progress: int
+    """Steps that have started and not ended."""
+    problem: str | None
+    """Why the driver cannot act; null if it can."""
 
 
 class PauseQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For how long, and why, nothing may be done."""
+    """Duration and reason of a pause."""
 
     seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None
-    """Null means until somebody resumes."""
+    """Null pauses until `/v1/resume`."""
     why: Annotated[str, Meta(max_length=1000)] = ""
 
 
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing needs to be said."""
+class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An empty object."""
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision made again from its record."""
+class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision made again from its stored snapshot."""
 
     same: bool
-    """Whether the policy gives the same plan."""
-    then: tuple[Action, ...]
-    now: tuple[Action, ...]
+    """Whether the policy returns the same plan."""
+    recorded: tuple[Action, ...]
+    replayed: tuple[Action, ...]
 
 
 def _situation(core: Core) -> Situation:
@@ -115,17 +117,17 @@ def _situation(core: Core) -> Situation:
 
 
 def _control(core: Core) -> ControlLoop:
-    assert isinstance(core, Api), "the routes are served with the control loop beside the core"
+    assert isinstance(core, Api), "these routes need the control loop"
     return core.control
 
 
 async def decisions(core: Core, query: DecisionsQuery) -> Decisions:
-    """What was decided, the latest first."""
-    found = [each for each in _situation(core).journal.decisions() if _is_asked_for(each, query)]
+    """List decisions."""
+    found = [each for each in _situation(core).journal.decisions() if _matches(each, query)]
     return Decisions(found[: query.limit])
 
 
-def _is_asked_for(decision: Decision, query: DecisionsQuery) -> bool:
+def _matches(decision: Decision, query: DecisionsQuery) -> bool:
     nodes = {*decision.before.used_ratios, *(alert.node for alert in decision.alerts)}
     return (
         (query.id is None or query.id == decision.id)
@@ -137,94 +139,95 @@ def _is_asked_for(decision: Decision, query: DecisionsQuery) -> bool:
     )
 
 
-async def replay(core: Core, query: ReplayQuery) -> Replayed:
-    """Make a decision again from its record."""
+async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
+    """Make a decision again from its stored snapshot."""
     journal = _situation(core).journal
     found = journal.get(query.id)
     if found is None:
-        detail = f"there is no decision {query.id!r}: GET /v1/decisions lists them"
+        detail = f"no decision has the id {query.id!r}; GET /v1/decisions lists all decisions"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
     packed = await journal.input_of(found.id)
     if packed is None:
-        raise ApiError(HTTPStatus.GONE, "what this decision was made from is not kept any more", "id")
-    who, snapshot = resolve(found.policy, found.settings), unpack(packed)
+        raise ApiError(HTTPStatus.GONE, "the snapshot behind this decision is no longer stored", "id")
+    policy, snapshot = resolve(found.policy, found.settings), unpack(packed)
     if found.request is None:
-        plan = await asyncio.to_thread(who.rebalance, snapshot)
+        plan = await asyncio.to_thread(policy.rebalance, snapshot)
     else:
-        plan = room(snapshot, asked(found.request), who, core.config.placement.default_class).plan
-    then, now = tuple(step.action for step in found.steps), plan.actions
-    return Replayed(same=then == now and found.left == plan.left, then=then, now=now)
+        plan = room(snapshot, asked(found.request), policy, core.config.placement.default_class).plan
+    recorded, replayed = tuple(step.action for step in found.steps), plan.actions
+    same = recorded == replayed and found.left == plan.left
+    return ReplayedDecision(same=same, recorded=recorded, replayed=replayed)
 
 
 async def make_room(core: Core, question: PlacementQuestion) -> Decision:
-    """Cut or move what stands in the way of a container."""
+    """Move or shrink other containers so that one fits."""
     return await _control(core).make_room(question)
 
 
-async def standing(core: Core, _query: NoQuery) -> ActingNow:
-    """Whether anything is done, by whom, and if not, why."""
-    return _now(core)
+async def status(core: Core, _query: NoQuery) -> ControlStatus:
+    """Get the status of the control loop."""
+    return _status(core)
 
 
-async def pause(core: Core, question: PauseQuestion) -> ActingNow:
-    """Do nothing for some time, or until somebody resumes."""
+async def pause(core: Core, question: PauseQuestion) -> ControlStatus:
+    """Pause the control loop for a time, or until it is resumed."""
     now = core.clock()
     until = None if question.seconds is None else now + question.seconds
     await _situation(core).journal.set_pause(Pause(since=now, until=until, why=question.why))
-    return _now(core)
+    return _status(core)
 
 
-async def resume(core: Core, _nothing: Nothing) -> ActingNow:
-    """Act again."""
+async def resume(core: Core, _body: EmptyBody) -> ControlStatus:
+    """Resume the control loop."""
     await _situation(core).journal.set_pause(None)
-    return _now(core)
+    return _status(core)
 
 
-def _now(core: Core) -> ActingNow:
+def _status(core: Core) -> ControlStatus:
     now, settings = _situation(core), core.config.control
-    return ActingNow(
+    return ControlStatus(
         driver=now.driver_name,
-        dry=now.is_dry,
-        acts=now.acts,
-        holder=now.holder,
+        dry_run=now.is_dry,
+        active=now.acts,
+        lease_holder=now.holder,
         pause=now.pause,
         policy=settings.policy,
         timer_policy=settings.timer_policy,
-        in_motion=now.in_motion,
-        trouble=now.trouble,
+        steps_in_progress=now.in_motion,
+        problem=now.trouble,
     )
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/decisions",
-        "What was decided, why, and what came of it.",
+        "List decisions with their reasons, steps and outcome.",
         Decisions,
         decisions,
         query=DecisionsQuery,
     ),
     get(
         "/v1/decisions/replay",
-        "The same policy, asked again about what a decision was made from.",
-        Replayed,
+        "Make a decision again: run its policy on the stored snapshot, and compare the plans.",
+        ReplayedDecision,
         replay,
         query=ReplayQuery,
         refusals={**_NO_DECISION, **_NO_INPUT, **NO_HISTORY},
     ),
     post(
-        "/v1/room",
-        "Make room for a container that fits nowhere as things are, and say what was done for it.",
+        "/v1/make-room",
+        "Make room for a container that fits on no node: move or shrink others, and return the decision.",
         Decision,
         make_room,
         body=PlacementQuestion,
         refusals=NO_HISTORY,
         scope=Scope.ADMIN,
     ),
-    get("/v1/acting", "Whether plans are carried out now.", ActingNow, standing, query=NoQuery),
+    get("/v1/control", "Get the status of the control loop.", ControlStatus, status, query=NoQuery),
     post(
         "/v1/pause",
-        "Stop acting: what is under way is brought to its end, nothing else is begun.",
-        ActingNow,
+        "Pause the control loop: steps in progress finish, no new step starts.",
+        ControlStatus,
         pause,
         body=PauseQuestion,
         refusals=NO_HISTORY,
@@ -232,10 +235,10 @@ ROUTES: tuple[Route, ...] = (
     ),
     post(
         "/v1/resume",
-        "Act again.",
-        ActingNow,
+        "Resume the control loop after a pause.",
+        ControlStatus,
         resume,
-        body=Nothing,
+        body=EmptyBody,
         refusals=NO_HISTORY,
         scope=Scope.ADMIN,
     ),

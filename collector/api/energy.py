@@ -1,7 +1,7 @@
-"""What more load would draw: each node's own power model, asked on top of what the node does now.
+"""Energy over a period, power curves, and the power that more load would add.
 
-The nodes tell their models as points with every heartbeat. How busy a node is comes from its last state, so
-a node that is down is not guessed at.
+Nodes send their power models as points with every heartbeat. The current load comes from a node's last
+state, so there is no estimate for a node that is down.
 """
 
 from http import HTTPStatus
@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.nodes import Node, list_nodes
-from collector.api.queries import DAY_SECONDS, End, Paged, Pager, Start, bounds
+from collector.api.nodes import Node, list_nodes, no_such_node
+from collector.api.queries import DAY_SECONDS, End, PageQuery, Pager, Start, bounds
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
@@ -25,25 +25,25 @@ from powermodels.models.wire_curve import ToldModel
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import RESOURCES, Quantities, Resource, ratio
 
-_NO_CURVE = "it has told no power curve yet; agents of this version do so with their heartbeats"
-_DOWN = "it is down: nobody knows what runs on it now"
-_NO_LOAD = "it has not said yet how busy its CPU is"
+_NO_CURVE = "it has sent no power curve yet; agents of this version send one with each heartbeat"
+_DOWN = "it is down, so its current load is unknown"
+_NO_LOAD = "it has not reported its CPU usage yet"
 _LABEL = "label:"
 
 
-class Energy(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of accounts, the most first; or day by day."""
+class EnergyPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of energy accounts, the largest first; by day, in order of time."""
 
     start: float
     end: float
     by: str
     accounts: list[Account]
     next: str | None
-    """The cursor to the rest; null at the end. It goes with this `start` and `end`."""
+    """Cursor of the next page; null on the last page. Use it with this `start` and `end`."""
 
 
-class EnergyQuery(Paged, frozen=True, kw_only=True):
-    """Whose energy is asked for, and of which time."""
+class EnergyQuery(PageQuery, frozen=True, kw_only=True):
+    """Period and grouping."""
 
     start: Start = None
     end: End = None
@@ -51,96 +51,96 @@ class EnergyQuery(Paged, frozen=True, kw_only=True):
         str,
         Meta(
             pattern="^(node|container|service|day|label:.+)$",
-            description="What to add it up by: `node`, `container`, `service`, `day` (UTC), or `label:KEY`.",
+            description="Group by `node`, `container`, `service`, `day` (UTC) or `label:KEY`.",
         ),
     ] = "node"
 
 
-def _place(account: Account) -> tuple[float, str, str]:
+def _sort_key(account: Account) -> tuple[float, str, str]:
     return -account.joules, account.key or "", account.node or ""
 
 
-_most_first: Pager[Account, tuple[float, str, str]] = Pager(_place, tuple[float, str, str])
+_most_first: Pager[Account, tuple[float, str, str]] = Pager(_sort_key, tuple[float, str, str])
 _by_day: Pager[Account, tuple[str]] = Pager(lambda account: (account.key or "",), tuple[str])
 
 
-async def energy(core: Core, query: EnergyQuery) -> Energy:
-    """What was drawn: in the last day, unless it is said otherwise."""
-    start, end = bounds(query.start, query.end, core.clock(), usual_seconds=DAY_SECONDS)
+async def energy(core: Core, query: EnergyQuery) -> EnergyPage:
+    """Add up energy over a period, by default the last day."""
+    start, end = bounds(query.start, query.end, core.clock(), default_seconds=DAY_SECONDS)
     if query.by.startswith(_LABEL):
         by, label = GroupBy.LABEL, query.by.removeprefix(_LABEL)
     else:
         by, label = GroupBy(query.by), None
     found = await core.history.energy(start, end, by, label)
     accounts, after = _by_day.page(found, query) if by is GroupBy.DAY else _most_first.page(found, query)
-    return Energy(start=start, end=end, by=query.by, accounts=accounts, next=after)
+    return EnergyPage(start=start, end=end, by=query.by, accounts=accounts, next=after)
 
 
 class PowerCurveQuery(msgspec.Struct, frozen=True):
-    """How a power curve is asked for."""
+    """Parameters for a power curve."""
 
-    node: Annotated[str, Meta(description="The name of the node.")]
+    node: Annotated[str, Meta(description="Name of the node.")]
 
 
-class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More load, to be put in thought on one node, or on each in turn."""
+class WhatIfQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Additional load on one node, or on each node in turn."""
 
     envelope: Quantities
-    """What it would use; a resource that is left out is not used."""
+    """Resources that the load uses; an omitted resource counts as unused."""
     node: str | None = None
-    """Null means every node."""
+    """Null estimates for every node."""
 
 
 class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node would draw from no CPU load to full, with all else as it last was."""
+    """Power of a node from no CPU load to full load, with all other usage as last reported."""
 
     node: str
     node_state: LivenessLabel
-    """Unless it is `up`, all the rest is as it last was."""
+    """Unless it is `up`, the other fields may be out of date."""
     source: PowerSource
     error_ratio: float
     """Expected relative error of the watts: 0.25 means a quarter more or less."""
     sampled_at: float | None
-    """When all else was as it is taken here, by the node's clock; null if the node has not said."""
+    """Unix time of the last reported usage, by the node's clock; null if there is none."""
     points: tuple[CurvePoint, ...]
 
 
-class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an envelope would add to a node's draw."""
+class WhatIfEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """Power that the load would add on a node."""
 
     node: str
     before_watts: float
     after_watts: float
     added_watts: float
     error_watts: float
-    """How far off `added_watts` may be."""
+    """Expected error of `added_watts`."""
     exceeded: tuple[Resource, ...]
-    """What the node would have too little of; the watts are then those of full use."""
+    """Resources that the node would run out of; the watts are then those of full usage."""
     not_counted: tuple[Resource, ...]
-    """What the envelope asks for, but the node does not know its use or capacity of."""
+    """Resources in the envelope whose usage or capacity the node does not report."""
     source: PowerSource
 
 
-class Unanswered(msgspec.Struct, frozen=True):
-    """A node of which it cannot be told, and why."""
+class NoEstimate(msgspec.Struct, frozen=True):
+    """A node without an estimate, and the reason."""
 
     node: str
-    why: str
+    reason: str
 
 
-class WhatIfAnswers(msgspec.Struct, frozen=True):
-    """What an envelope would add, the least first; and the nodes of which that is not known, by name."""
+class WhatIfResult(msgspec.Struct, frozen=True):
+    """Estimates, the smallest addition first; and the nodes without one, by name."""
 
-    answers: list[WhatIfAnswer]
-    unknown: list[Unanswered]
+    estimates: list[WhatIfEstimate]
+    unknown: list[NoEstimate]
 
 
 async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
-    """What a node would draw from no CPU load to full."""
+    """Get the power curve of a node."""
     node = _node(core, query.node, "node")
     curve = core.registry.power_curve(node.name)
     if curve is None:
-        raise ApiError(HTTPStatus.CONFLICT, f"there is nothing to tell of {node.name}: {_NO_CURVE}", "node")
+        raise ApiError(HTTPStatus.CONFLICT, f"node {node.name} has no power curve: {_NO_CURVE}", "node")
     return NodePowerCurve(
         node=node.name,
         node_state=node.state,
@@ -151,40 +151,38 @@ async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
     )
 
 
-async def what_if(core: Core, question: WhatIf) -> WhatIfAnswers:
-    """What an envelope would add, per node, where that can be told."""
+async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
+    """Estimate the power that more load would add on each node."""
     if question.node is None:
         nodes = list_nodes(core.registry, core.clock())
     else:
         nodes = [_node(core, question.node, "$.node")]
-    answers, unknown = [], []
+    estimates, unknown = [], []
     for node in nodes:
         curve = core.registry.power_curve(node.name)
         if node.state == "down":
-            unknown.append(Unanswered(node.name, _DOWN))
+            unknown.append(NoEstimate(node.name, _DOWN))
         elif curve is None:
-            unknown.append(Unanswered(node.name, _NO_CURVE))
+            unknown.append(NoEstimate(node.name, _NO_CURVE))
         elif node.used_ratio.cpu_ratio is None:
-            unknown.append(Unanswered(node.name, _NO_LOAD))
+            unknown.append(NoEstimate(node.name, _NO_LOAD))
         else:
-            answers.append(_answer(node, curve, question.envelope))
-    answers.sort(key=lambda answer: (answer.added_watts, answer.node))
-    return WhatIfAnswers(answers, unknown)
+            estimates.append(_estimate(node, curve, question.envelope))
+    estimates.sort(key=lambda each: (each.added_watts, each.node))
+    return WhatIfResult(estimates, unknown)
 
 
 def _node(core: Core, name: str, field: str) -> Node:
     found = list_nodes(core.registry, core.clock(), node=name)
     if not found:
-        raise ApiError(
-            HTTPStatus.NOT_FOUND, f"there is no node {name}: /v1/nodes lists those there are", field
-        )
+        raise no_such_node(name, field)
     return found[0]
 
 
-def _answer(node: Node, curve: PowerCurve, envelope: Quantities) -> WhatIfAnswer:
+def _estimate(node: Node, curve: PowerCurve, envelope: Quantities) -> WhatIfEstimate:
     shares = Ratios(*(ratio(envelope, node.capacity, resource) for resource in RESOURCES))
     addition = whatif.add(ToldModel(curve), _load(node.used_ratio), _load(shares))
-    return WhatIfAnswer(
+    return WhatIfEstimate(
         node=node.name,
         before_watts=addition.before_watts,
         after_watts=addition.after_watts,
@@ -207,27 +205,27 @@ def _load(ratios: Ratios) -> Load:
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/energy",
-        "Joules of any period by node, container, service, label or day, idle power apart: of the last day,"
-        " unless told otherwise.",
-        Energy,
+        "Get energy in joules over a period, grouped by node, container, service, label or day; by default"
+        " the last day.",
+        EnergyPage,
         energy,
         query=EnergyQuery,
         refusals=NO_HISTORY,
     ),
     get(
         "/v1/power-curve",
-        "What a node would draw from no CPU load to full.",
+        "Get the power of a node from no CPU load to full load.",
         NodePowerCurve,
         power_curve,
         query=PowerCurveQuery,
-        refusals={**NO_NODE, **refused(HTTPStatus.CONFLICT, "The node has told no power curve yet.")},
+        refusals={**NO_NODE, **refused(HTTPStatus.CONFLICT, "The node has sent no power curve yet.")},
     ),
     post(
         "/v1/what-if",
-        "What more load would add to the draw of one node, or of each.",
-        WhatIfAnswers,
+        "Estimate the power that more load would add on one node, or on each node.",
+        WhatIfResult,
         what_if,
-        body=WhatIf,
+        body=WhatIfQuestion,
         refusals=NO_NODE,
     ),
 )

@@ -1,4 +1,4 @@
-"""What can be asked about decisions."""
+"""Hints: where to place a container, what to rebalance, reservations, and the policies."""
 
 import asyncio
 from functools import partial
@@ -46,13 +46,13 @@ _question = msgspec.json.Decoder(PlacementQuestion)
 
 
 async def place(core: Core, request: web.Request) -> web.Response:
-    """Rank nodes for what is asked, and keep the best one for it if that is asked too."""
+    """Rank nodes for a container, and reserve the best one if requested."""
     parse_query(request, NoQuery)
     question = parse_body(await read_body(request), _question.decode)
     if question.reserve_seconds and not request[CALLER].may(Scope.ADMIN):
         raise ApiError(
             HTTPStatus.FORBIDDEN,
-            "a token to read may ask, but not keep places: leave out reserve_seconds, or show an admin's",
+            "a read token cannot reserve a node: omit reserve_seconds, or send an admin token",
             "$.reserve_seconds",
         )
     answer = answer_placement(core, await core.snapshot(), question)
@@ -60,7 +60,7 @@ async def place(core: Core, request: web.Request) -> web.Response:
 
 
 def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
-    """Where something should go. The event loop waits for this: it takes some milliseconds at most."""
+    """Rank nodes. Blocks the event loop, for a few milliseconds at most."""
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     policy, settings = chosen.policy, chosen.settings
     now = core.clock()
@@ -72,10 +72,10 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
     if question.reserve_seconds and ranking.best is not None:
         best = snapshot.nodes.names[ranking.best]
         try:
-            kept = core.reservations.place(snapshot, request, best, now=now, seconds=question.reserve_seconds)
-        except UserError as complaint:
-            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(complaint), "$.reserve_seconds") from complaint
-        reservation = _reservation(kept)
+            held = core.reservations.place(snapshot, request, best, now=now, seconds=question.reserve_seconds)
+        except UserError as error:
+            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
+        reservation = _reservation(held)
     return hint(
         snapshot,
         request,
@@ -89,41 +89,41 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
 
 
 async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
-    """What a policy would move now."""
-    given = question.settings if question.moves is None else question.settings | {"moves": question.moves}
-    chosen = resolve_policy(core.config, question.policy, given, "rebalance")
-    # A plan over a large cluster takes seconds.
+    """Get the plan of a policy for the cluster now."""
+    settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
+    chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
+    # A plan for a large cluster takes seconds.
     return await asyncio.to_thread(plan, await core.snapshot(), chosen)
 
 
 async def propose(core: Core, _query: NoQuery) -> Proposals:
-    """What each open bottleneck asks for."""
+    """Get a proposal for each open bottleneck."""
     return await asyncio.to_thread(proposals, await core.snapshot())
 
 
 async def list_policies(core: Core, _query: NoQuery) -> Policies:
-    """By what can be decided."""
+    """List policies."""
     return Policies(default=core.config.placement.policy, policies=policies())
 
 
 async def list_reservations(core: Core, _query: NoQuery) -> ReservationList:
-    """The places that are kept."""
+    """List reservations."""
     return ReservationList([_reservation(each) for each in core.reservations.placements(core.clock())])
 
 
 class ReservationQuery(msgspec.Struct, frozen=True):
-    """Which place to let go."""
+    """Which reservation to release."""
 
-    id: Annotated[str, Meta(description="As the hint told it.")]
+    id: Annotated[str, Meta(description="Id of the reservation, from the hint.")]
 
 
 async def release(core: Core, request: web.Request) -> web.Response:
-    """Keep a place no longer."""
+    """Release a reservation."""
     query = parse_query(request, ReservationQuery)
     core.reservations.placements(core.clock())
     found = core.reservations.release(query.id)
     if found is None:
-        detail = f"there is no reservation {query.id}: it is over, or its container was seen"
+        detail = f"no reservation has the id {query.id}: it has expired, or its container has started"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
     return web.Response(body=encode(_reservation(found)), content_type=JSON_TYPE)
 
@@ -143,29 +143,29 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v1/hints/placement",
-        summary="Where a container should go, and why; the best node can be kept for it for a while, which"
-        " needs an admin's token.",
+        summary="Rank nodes for a container, with reasons. With `reserve_seconds`, reserve the best node,"
+        " which needs an admin token.",
         serve=place,
         body=PlacementQuestion,
         needs=Scope.READ,
         answers={
-            HTTPStatus.OK: Answer("Where a container should go, the best node first.", PlacementHint),
-            **refused(HTTPStatus.BAD_REQUEST, "Something in the body is wrong."),
+            HTTPStatus.OK: Answer("Nodes for the container, the best first.", PlacementHint),
+            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
             **REFUSED_BODY,
             **REFUSED_HOST,
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many places are kept already."),
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations."),
         },
     ),
     post(
         "/v1/hints/rebalance",
-        "What should be moved, cut, started or switched now, and why.",
+        "Get the plan of a policy: what to move, shrink, start or switch off now, with reasons.",
         PlanHint,
         rebalance,
         body=RebalanceQuestion,
     ),
     get(
         "/v1/hints/reservations",
-        "The places that are kept now.",
+        "List current reservations.",
         ReservationList,
         list_reservations,
         query=NoQuery,
@@ -173,26 +173,26 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="DELETE",
         path="/v1/hints/reservations",
-        summary="Keep a place no longer.",
+        summary="Release a reservation.",
         serve=release,
         query=ReservationQuery,
         answers={
-            HTTPStatus.OK: Answer("It was kept until now.", Reservation),
+            HTTPStatus.OK: Answer("The released reservation.", Reservation),
             **REFUSED_QUERY,
             **REFUSED_HOST,
-            **refused(HTTPStatus.NOT_FOUND, "There is no such reservation any more."),
+            **refused(HTTPStatus.NOT_FOUND, "No reservation has this id."),
         },
     ),
     get(
         "/v1/alerts/proposals",
-        "A migration for each bottleneck that nodes have now, or why there is none.",
+        "Get a proposed migration for each open bottleneck of a node, or the reason why there is none.",
         Proposals,
         propose,
         query=NoQuery,
     ),
     get(
         "/v1/policies",
-        "By what can be decided, and what can be chosen of it.",
+        "List policies with their settings.",
         Policies,
         list_policies,
         query=NoQuery,

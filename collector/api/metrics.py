@@ -1,4 +1,4 @@
-"""What Prometheus sees of the collector, made anew at each scrape."""
+"""Metrics of the collector, read off its state at each scrape."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from collector.analysis.analysis import Analysis
-from collector.api.cluster import ClusterSummary, added_up
+from collector.api.cluster import ClusterSummary, summarize
 from collector.api.control import Api
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
@@ -28,70 +28,71 @@ REGISTRY = web.AppKey("REGISTRY", CollectorRegistry)
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
-    """The collector at the time of a scrape."""
+class ScrapeState:
+    """State of the collector at a scrape."""
 
     containers: int
     sequence_gaps: int
     history: HistoryStats
-    understanding: Analysis
+    analysis: Analysis
 
 
-_NOW_METRICS: tuple[MetricSpec[Now], ...] = (
+_STATE_METRICS: tuple[MetricSpec[ScrapeState], ...] = (
     MetricSpec(
         name="wattpack_collector_build_info",
         kind="gauge",
-        help="Always 1; the label says which version runs.",
+        help="Build of the collector; always 1, with the version as a label.",
         value=lambda _: 1,
         labels={"version": lambda _: __version__},
     ),
     MetricSpec(
         name="wattpack_collector_containers",
         kind="gauge",
-        help="Containers that are listed, those of nodes that are down included.",
+        help="Listed containers, including those on nodes that are down.",
         value=lambda now: now.containers,
     ),
     MetricSpec(
         name="wattpack_collector_sequence_gaps_total",
         kind="counter",
-        help="Times that a report came while an earlier one of its run had not: lost, or late.",
+        help="Reports that arrived before an earlier report of the same agent run, which is lost or late.",
         value=lambda now: now.sequence_gaps,
     ),
     MetricSpec(
         name="wattpack_collector_history_reports",
         kind="gauge",
-        help="Reports that are kept.",
+        help="Reports in the collector's history.",
         value=lambda now: now.history.reports,
     ),
     MetricSpec(
         name="wattpack_collector_history_size_bytes",
         kind="gauge",
-        help="Size of the history on disk.",
+        help="Size of the collector's history on disk, in bytes.",
         value=lambda now: now.history.size_bytes,
     ),
     MetricSpec(
         name="wattpack_collector_history_dropped_total",
         kind="counter",
-        help="Reports and rollups that went before their time, as the history was as large as it may be.",
+        help="Reports and rollups deleted before their retention ended, because the history reached its"
+        " maximum size.",
         value=lambda now: now.history.dropped_for_size,
     ),
     MetricSpec(
         name="wattpack_collector_services",
         kind="gauge",
-        help="Services that are understood, those too that do not run now.",
-        value=lambda now: len(now.understanding.services),
+        help="Services in the last analysis, including profiled services that do not run now.",
+        value=lambda now: len(now.analysis.services),
     ),
     MetricSpec(
-        name="wattpack_collector_understanding_timestamp_seconds",
+        name="wattpack_collector_analysis_timestamp_seconds",
         kind="gauge",
-        help="Unix time of what the last pass over the whole cluster was made from.",
-        value=lambda now: now.understanding.at,
+        help="Unix time of the snapshot behind the last analysis of the cluster.",
+        value=lambda now: now.analysis.at,
     ),
     MetricSpec(
-        name="wattpack_collector_understanding_duration_seconds",
+        name="wattpack_collector_analysis_duration_seconds",
         kind="gauge",
-        help="How long that pass took.",
-        value=lambda now: now.understanding.seconds,
+        help="Duration of the last analysis of the cluster, in seconds.",
+        value=lambda now: now.analysis.seconds,
     ),
 )
 
@@ -99,25 +100,25 @@ _CLUSTER_METRICS: tuple[MetricSpec[ClusterSummary], ...] = (
     MetricSpec(
         name="wattpack_cluster_watts",
         kind="gauge",
-        help="What the nodes draw together that are not down and tell it; absent while none does.",
+        help="Total power in watts of the nodes that are not down; absent while no node reports power.",
         value=lambda cluster: None if cluster.power is None else cluster.power.watts,
     ),
     MetricSpec(
         name="wattpack_cluster_idle_watts",
         kind="gauge",
-        help="Of that, what they would draw without any load.",
+        help="Total idle power in watts of the nodes that are not down; absent while no node reports power.",
         value=lambda cluster: None if cluster.power is None else cluster.power.idle_watts,
     ),
     MetricSpec(
         name="wattpack_cluster_cpu_cores",
         kind="gauge",
-        help="CPUs of the nodes that are not down.",
+        help="CPU cores of the nodes that are not down.",
         value=lambda cluster: cluster.cpu_cores,
     ),
     MetricSpec(
         name="wattpack_cluster_cpu_used_cores",
         kind="gauge",
-        help="Of those, what is used.",
+        help="CPU cores in use on the nodes that are not down.",
         value=lambda cluster: cluster.cpu_cores_used,
     ),
 )
@@ -126,40 +127,41 @@ _OPEN_ALERT_METRICS: tuple[MetricSpec[tuple[str, int]], ...] = (
     MetricSpec(
         name="wattpack_cluster_open_alerts",
         kind="gauge",
-        help="Alerts that last, by their kind: what nodes found in themselves, or only the collector sees.",
-        value=lambda counted: counted[1],
-        labels={"kind": lambda counted: counted[0]},
+        help="Open alerts by kind; kind=node is reported by nodes, the others are detected by the collector.",
+        value=lambda count: count[1],
+        labels={"kind": lambda count: count[0]},
     ),
 )
 
-_STORE_METRICS: tuple[MetricSpec[OutboxStatus], ...] = (
+_OUTBOX_METRICS: tuple[MetricSpec[OutboxStatus], ...] = (
     MetricSpec(
-        name="wattpack_collector_store_waiting_reports",
+        name="wattpack_collector_outbox_reports",
         kind="gauge",
-        help="Reports of which the store of time series has not taken the samples yet.",
-        value=lambda waiting: waiting.reports,
+        help="Reports whose samples wait to be sent to the time series store.",
+        value=lambda outbox: outbox.reports,
     ),
     MetricSpec(
-        name="wattpack_collector_store_waiting_bytes",
+        name="wattpack_collector_outbox_bytes",
         kind="gauge",
-        help="Room that they take on disk.",
-        value=lambda waiting: waiting.size_bytes,
+        help="Disk space, in bytes, of reports that wait to be sent to the time series store.",
+        value=lambda outbox: outbox.size_bytes,
     ),
     MetricSpec(
-        name="wattpack_collector_store_dropped_reports_total",
+        name="wattpack_collector_outbox_dropped_reports_total",
         kind="counter",
-        help="Reports whose samples were given up: no more room for them, or refused for good.",
-        value=lambda waiting: waiting.dropped_reports,
+        help="Reports whose samples never reached the time series store: the outbox was full, or the store"
+        " rejected them.",
+        value=lambda outbox: outbox.dropped_reports,
     ),
 )
 
-_TROUBLE_METRICS: tuple[MetricSpec[tuple[Dependency, str]], ...] = (
+_DEPENDENCY_METRICS: tuple[MetricSpec[tuple[Dependency, str]], ...] = (
     MetricSpec(
-        name="wattpack_collector_trouble",
+        name="wattpack_collector_dependency_down",
         kind="gauge",
-        help="1 while a server that the collector leans on does not answer, else 0.",
-        value=lambda part: bool(part[1]),
-        labels={"part": lambda part: part[0].value},
+        help="1 while a server that the collector depends on does not answer, else 0.",
+        value=lambda outage: bool(outage[1]),
+        labels={"dependency": lambda outage: outage[0].value},
     ),
 )
 
@@ -167,9 +169,9 @@ _NODE_METRICS: tuple[MetricSpec[tuple[Liveness, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_nodes",
         kind="gauge",
-        help="Registered nodes by state: up, suspect or down.",
-        value=lambda counted: counted[1],
-        labels={"state": lambda counted: counted[0].label},
+        help="Nodes by state: up, suspect or down.",
+        value=lambda count: count[1],
+        labels={"state": lambda count: count[0].label},
     ),
 )
 
@@ -177,9 +179,9 @@ _ALERT_METRICS: tuple[MetricSpec[tuple[AlertState, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_alerts",
         kind="gauge",
-        help="Bottlenecks that nodes told of, open or of late, by whether they last.",
-        value=lambda counted: counted[1],
-        labels={"state": lambda counted: counted[0].value},
+        help="Alerts reported by nodes, by state: open, or recently closed.",
+        value=lambda count: count[1],
+        labels={"state": lambda count: count[0].value},
     ),
 )
 
@@ -187,40 +189,41 @@ _REPORT_METRICS: tuple[MetricSpec[tuple[ReportOutcome, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_reports_total",
         kind="counter",
-        help="Reports by what became of them; a request refused, or put off (delayed), counts as one.",
-        value=lambda counted: counted[1],
-        labels={"outcome": lambda counted: counted[0].value},
+        help="Reports by outcome; a rejected or delayed request counts as one report.",
+        value=lambda count: count[1],
+        labels={"outcome": lambda count: count[0].value},
     ),
 )
 
 _KIND_METRICS: tuple[MetricSpec[tuple[ReportKind, int]], ...] = (
     MetricSpec(
-        name="wattpack_collector_reports_taken_total",
+        name="wattpack_collector_new_reports_total",
         kind="counter",
-        help="Reports that were new, by what they are about.",
-        value=lambda counted: counted[1],
-        labels={"kind": lambda counted: counted[0].value},
+        help="New reports by kind, without those that were already stored.",
+        value=lambda count: count[1],
+        labels={"kind": lambda count: count[0].value},
     ),
 )
 
-_ACTING_METRICS: tuple[MetricSpec[Actor], ...] = (
+_CONTROL_METRICS: tuple[MetricSpec[Actor], ...] = (
     MetricSpec(
-        name="wattpack_collector_acts",
+        name="wattpack_collector_control_active",
         kind="gauge",
-        help="1 while plans are carried out: neither dry, nor paused, nor another collector's turn; else 0.",
+        help="1 while the control loop carries out plans, 0 during a dry run, a pause, or another collector's"
+        " lease.",
         value=lambda actor: actor.situation.acts,
         labels={"driver": lambda actor: actor.situation.driver_name},
     ),
     MetricSpec(
-        name="wattpack_collector_steps_in_motion",
+        name="wattpack_collector_steps_in_progress",
         kind="gauge",
-        help="Actions that are begun and not ended.",
+        help="Steps of the control loop that have started and not ended.",
         value=lambda actor: actor.situation.in_motion,
     ),
     MetricSpec(
-        name="wattpack_collector_healed_seconds",
+        name="wattpack_collector_last_recovery_seconds",
         kind="gauge",
-        help="From the last decision that healed a bottleneck until its nodes were short of nothing.",
+        help="Time in seconds from the last decision that resolved a bottleneck until all its alerts closed.",
         value=lambda actor: actor.situation.last_healed_seconds,
     ),
 )
@@ -229,9 +232,9 @@ _DECISION_METRICS: tuple[MetricSpec[tuple[tuple[Trigger, str], int]], ...] = (
     MetricSpec(
         name="wattpack_collector_decisions_total",
         kind="counter",
-        help="Decisions since the start, by why they were made and by which policy.",
-        value=lambda counted: counted[1],
-        labels={"trigger": lambda counted: counted[0][0].value, "policy": lambda counted: counted[0][1]},
+        help="Decisions of the control loop by trigger and policy.",
+        value=lambda count: count[1],
+        labels={"trigger": lambda count: count[0][0].value, "policy": lambda count: count[0][1]},
     ),
 )
 
@@ -239,70 +242,73 @@ _STEP_METRICS: tuple[MetricSpec[tuple[tuple[str, StepState], int]], ...] = (
     MetricSpec(
         name="wattpack_collector_steps_total",
         kind="counter",
-        help="Actions since the start, by what they are and how they ended.",
-        value=lambda counted: counted[1],
-        labels={"kind": lambda counted: counted[0][0], "state": lambda counted: counted[0][1].value},
+        help="Steps of the control loop that have ended, by kind of action and final state.",
+        value=lambda count: count[1],
+        labels={"kind": lambda count: count[0][0], "state": lambda count: count[0][1].value},
     ),
 )
 
-# The whole table; `core.INGEST_DURATION`, a histogram, is observed and not read off anything.
+# `core.INGEST_DURATION` is a histogram, which is observed and not read off the state.
 COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
-    *_NOW_METRICS,
+    *_STATE_METRICS,
     *_CLUSTER_METRICS,
     *_OPEN_ALERT_METRICS,
-    *_STORE_METRICS,
-    *_TROUBLE_METRICS,
+    *_OUTBOX_METRICS,
+    *_DEPENDENCY_METRICS,
     *_NODE_METRICS,
     *_ALERT_METRICS,
     *_REPORT_METRICS,
     *_KIND_METRICS,
-    *_ACTING_METRICS,
+    *_CONTROL_METRICS,
     *_DECISION_METRICS,
     *_STEP_METRICS,
 )
 
 
-class _FromApi(Collector):
-    """The metric families of one scrape, read off the running collector."""
+class _ApiCollector(Collector):
+    """Reads the metric families of one scrape off the running collector."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: the registry would otherwise collect once to learn the names."""
+        """Return nothing: otherwise the registry collects once to learn the names."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        core, tally, actor = self._api, self._api.counters, self._api.control.actor
-        now = Now(
-            core.registry.container_count(), tally.sequence_gaps, core.history.stats(), core.analysis.latest
+        core, counters, actor = self._api, self._api.counters, self._api.control.actor
+        now = ScrapeState(
+            core.registry.container_count(),
+            counters.sequence_gaps,
+            core.history.stats(),
+            core.analysis.latest,
         )
-        yield from metric_families(_NOW_METRICS, [now])
-        cluster = added_up(core)
+        yield from metric_families(_STATE_METRICS, [now])
+        cluster = summarize(core)
         yield from metric_families(_CLUSTER_METRICS, [cluster])
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
-        yield from metric_families(_STORE_METRICS, [now.history.outbox] if now.history.outbox else [])
-        yield from metric_families(_TROUBLE_METRICS, core.outages.parts.items())
+        yield from metric_families(_OUTBOX_METRICS, [now.history.outbox] if now.history.outbox else [])
+        yield from metric_families(_DEPENDENCY_METRICS, core.outages.parts.items())
         yield from metric_families(_NODE_METRICS, core.registry.node_count(core.clock()).items())
         yield from metric_families(_ALERT_METRICS, core.registry.alert_count().items())
         yield from metric_families(
-            _REPORT_METRICS, [(outcome, tally.reports[outcome]) for outcome in ReportOutcome]
+            _REPORT_METRICS, [(outcome, counters.reports[outcome]) for outcome in ReportOutcome]
         )
-        yield from metric_families(_KIND_METRICS, [(kind, tally.taken[kind]) for kind in ReportKind])
-        yield from metric_families(_ACTING_METRICS, [actor])
+        yield from metric_families(_KIND_METRICS, [(kind, counters.taken[kind]) for kind in ReportKind])
+        yield from metric_families(_CONTROL_METRICS, [actor])
         yield from metric_families(_DECISION_METRICS, actor.decider.decided.items())
         yield from metric_families(_STEP_METRICS, actor.hands.ended.items())
 
 
 def registry_of(api: Api) -> CollectorRegistry:
-    """All that a scrape of this collector shows."""
+    """The registry behind `/metrics`."""
     registry = CollectorRegistry()
-    registry.register(_FromApi(api))
+    registry.register(_ApiCollector(api))
     registry.register(api.counters.ingest_duration)
     ProcessCollector(registry=registry)
     return registry
 
 
 async def scrape(_core: Core, request: web.Request) -> web.StreamResponse:
-    """Answer Prometheus."""
+    """Serve the metrics."""
     return await metrics_handler(request.app[REGISTRY])(request)

@@ -1,4 +1,4 @@
-"""Nodes: all, one, and what one used."""
+"""Nodes: the list, one node, and its history."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.api.queries import HistoryQuery, Paged, Pager, has_label, series
+from collector.api.queries import HistoryQuery, PageQuery, Pager, has_label, series
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
@@ -23,56 +23,57 @@ from wire.resources import RESOURCES, Quantities, Resource, ratio
 
 Window = Annotated[
     float,
-    Meta(gt=0, le=3600, description="The time over which `mean` is taken, back from a node's last word."),
+    Meta(gt=0, le=3600, description="Length of the window for `mean`, which ends at the node's last report."),
 ]
 WINDOW_SECONDS = 300.0
-"""What the agents' heartbeats are apart, so that a mean is seldom made of one sample alone."""
+"""The default heartbeat interval of agents, so that a mean rarely covers a single sample."""
 
 
 class NodePlacement(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions go by about a node, beside what it uses."""
+    """What policies know about a node besides its usage."""
 
     region: Literal["LEE", "DEE", "EED"]
-    """By the busier of CPU and memory: below 50 % (low energy efficiency), desired, above 85 % (degraded)."""
+    """Energy efficiency by the higher of CPU and memory usage: `LEE` (low) below 50 %, `DEE` (desired), `EED`
+    (degraded) above 85 %."""
     task_class: int | None
-    """The strictest among its containers, 1-4; null without any: it takes all."""
+    """Strictest SLA class of its containers, 1-4; null without containers."""
     allocated: Quantities
-    """What its containers were promised."""
+    """Sum of the reservations of its containers."""
     overbooking_ratio: float
-    """The most promised of CPU and memory, by what there is."""
+    """Reserved CPU or memory divided by capacity, whichever is higher."""
     generation: Literal["any", "nursery", "young", "old"]
     accepts: bool
-    """Whether it may be given containers: neither drained, nor paused, nor opted out."""
+    """Whether it accepts containers: not drained, not paused, not excluded by a label."""
     on: bool
-    """False once it was switched off to save energy."""
+    """False if it is switched off to save energy."""
     failures: int
-    """Containers that died on it of late; the longer ago, the less they count."""
+    """Containers that recently died there; older failures count less."""
     labels: dict[str, str]
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A host as it last described itself. It says only what moved: what is old here still holds."""
+    """A node, as last reported. A node reports only changes, so older values are still valid."""
 
     name: str
     state: LivenessLabel
     boot: str
-    """Names one run of its agent."""
+    """Id of this run of its agent."""
     complete: bool
-    """Whether all that this run said since its last heartbeat has come; if not, the next one mends it."""
+    """False if a report since the last heartbeat is missing; the next heartbeat completes the node."""
     sampled_at: float | None
-    """Unix time of the end of the window that `used` tells of, by the node's clock."""
+    """Unix time of the end of the sampling window, by the node's clock."""
     window_seconds: float | None
-    """The time that `used`, `pressure` and `power.watts` are the mean of."""
+    """Length of the window over which `used`, `pressure` and `power.watts` are averaged."""
     last_seen_seconds_ago: float
-    """Time since it was last heard of, by the collector's clock."""
+    """Time since its last report, by the collector's clock."""
     agent_version: str | None
     sample_seconds: float | None
     beacon_seconds: float | None
-    """It is heard of at least this often."""
+    """Longest time between two of its reports."""
     used: Quantities
     capacity: Quantities
     learned_capacities: tuple[Resource, ...]
-    """Resources whose capacity nobody told: the most that was ever seen stands in for it."""
+    """Resources of unknown capacity: the highest usage ever observed stands in for it."""
     used_ratio: Ratios
     pressure: Pressure
     power: NodePower | None
@@ -85,51 +86,49 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     oom_kills_total: int | None
     gaps: tuple[Gap, ...]
     top: dict[Resource, tuple[str, ...]]
-    """Ids of the containers that used most of each resource before the last heartbeat, greediest first."""
+    """Ids of the containers that used most of each resource before the last heartbeat, highest first."""
     containers: int
-    """How many containers run on it."""
+    """Number of running containers."""
     placement: NodePlacement
     mean: Mean | None
-    """Over the window asked for; null while the node is down."""
+    """Mean over the requested window; null while the node is down."""
 
 
 class NodePage(msgspec.Struct, frozen=True):
-    """A page of nodes, by name or in the order asked for."""
+    """A page of nodes, by name or in the requested order."""
 
     nodes: list[Node]
     next: str | None
-    """The cursor to the rest; null at the end."""
+    """Cursor of the next page; null on the last page."""
 
 
-class NodesQuery(Paged, frozen=True, kw_only=True):
-    """Which nodes are asked for, and how."""
+class NodesQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters and order of nodes."""
 
-    state: Annotated[LivenessLabel | None, Meta(description="Only those in this state.")] = None
+    state: Annotated[LivenessLabel | None, Meta(description="Only nodes in this state.")] = None
     region: Annotated[
         Literal["LEE", "DEE", "EED"] | None,
-        Meta(description="Only those in this region of energy efficiency."),
+        Meta(description="Only nodes in this region of energy efficiency."),
     ] = None
     task_class: Annotated[
         Annotated[int, Meta(ge=1, le=4)] | None,
-        Meta(description="Only those whose strictest container is of this class."),
+        Meta(description="Only nodes whose strictest container has this SLA class."),
     ] = None
     generation: Annotated[
-        Literal["any", "nursery", "young", "old"] | None, Meta(description="Only those of this generation.")
+        Literal["any", "nursery", "young", "old"] | None, Meta(description="Only nodes of this generation.")
     ] = None
-    label: Annotated[str | None, Meta(description="Only those with this label: `KEY`, or `KEY=VALUE`.")] = (
-        None
-    )
+    label: Annotated[str | None, Meta(description="Only nodes with this label: `KEY` or `KEY=VALUE`.")] = None
     order: Annotated[
         Literal["name", "registry"],
         Meta(
-            description="By name; or as Energy4Cloud's registry has them: by region, then by class, then the"
-            " fullest first, but the emptiest first where work suffers. The second moves between two pages."
+            description="By name; or as Energy4Cloud's registry: by region, then SLA class, then the fullest"
+            " first (in the region EED the emptiest first). The second order can change between two pages."
         ),
     ] = "name"
     window_seconds: Window = WINDOW_SECONDS
 
-    def takes(self, node: Node) -> bool:
-        """Whether it is among those asked for, whatever its labels."""
+    def matches(self, node: Node) -> bool:
+        """Check all filters except `label`."""
         placement = node.placement
         return (
             self.state in (None, node.state)
@@ -140,16 +139,16 @@ class NodesQuery(Paged, frozen=True, kw_only=True):
 
 
 class NodeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which node is asked for."""
+    """Parameters for one node."""
 
-    name: Annotated[str, Meta(description="The node's name.")]
+    name: Annotated[str, Meta(description="Name of the node.")]
     window_seconds: Window = WINDOW_SECONDS
 
 
 class NodeHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
-    """Which node's history is asked for."""
+    """Parameters for the history of one node."""
 
-    name: Annotated[str, Meta(description="The node's name.")]
+    name: Annotated[str, Meta(description="Name of the node.")]
 
 
 _NOT_REPORTED = NodeState(used=Quantities(), capacity=Quantities())
@@ -167,7 +166,7 @@ _GENERATIONS: Mapping[Generation, Literal["any", "nursery", "young", "old"]] = {
 
 
 def list_nodes(registry: Registry, now: float, *, node: str | None = None) -> list[Node]:
-    """Nodes by name; all, or one. `mean` is not filled in."""
+    """All nodes by name, or one; without `mean`."""
     return [
         _node_answer(entry, registry.tables.record(entry.name, now), now)
         for entry in registry.nodes(now, node=node)
@@ -225,33 +224,33 @@ def _placement_answer(record: NodeRecord) -> NodePlacement:
 
 
 _by_name: Pager[Node, tuple[str]] = Pager(lambda node: (node.name,), tuple[str])
-_as_registered: Pager[tuple[int, Node], tuple[int]] = Pager(lambda placed: (placed[0],), tuple[int])
+_by_position: Pager[tuple[int, Node], tuple[int]] = Pager(lambda match: (match[0],), tuple[int])
 
 
 async def nodes(core: Core, query: NodesQuery) -> NodePage:
-    """What nodes use, now and on average."""
+    """List nodes."""
     if query.order == "name":
-        begin = _by_name.after(query)
-        names = sorted(name for name in _names(core, query) if begin is None or name > begin[0])
-        found, after = _by_name.page((node for _, node in _listed(core, names, query)), query)
+        start = _by_name.after(query)
+        names = sorted(name for name in _candidates(core, query) if start is None or name > start[0])
+        found, after = _by_name.page((node for _, node in _matches(core, names, query)), query)
     else:
-        among = set(_names(core, query))
-        names = [name for name in core.registry.tables.nodes_by_region() if name in among]
-        placed, after = _as_registered.page(_listed(core, names, query), query)
-        found = [node for _, node in placed]
+        candidates = set(_candidates(core, query))
+        names = [name for name in core.registry.tables.nodes_by_region() if name in candidates]
+        page, after = _by_position.page(_matches(core, names, query), query)
+        found = [node for _, node in page]
     return NodePage(await _with_means(core, found, query.window_seconds), after)
 
 
-def _names(core: Core, query: NodesQuery) -> Iterable[str]:
-    """Those that may be asked for, as far as that is known without making an answer of each."""
-    names, labels = _listed_names(core, query), core.registry.tables.labels
+def _candidates(core: Core, query: NodesQuery) -> Iterable[str]:
+    """Names of nodes that may match, as far as indexes tell."""
+    names, labels = _indexed(core, query), core.registry.tables.labels
     if query.label is None:
         return names
     is_labelled = has_label(query.label)
     return [name for name in names if is_labelled(labels(name))]
 
 
-def _listed_names(core: Core, query: NodesQuery) -> Iterable[str]:
+def _indexed(core: Core, query: NodesQuery) -> Iterable[str]:
     registry = core.registry
     if query.state is not None:
         return [each.name for each in registry.nodes(core.clock()) if each.liveness.label == query.state]
@@ -263,17 +262,17 @@ def _listed_names(core: Core, query: NodesQuery) -> Iterable[str]:
     return registry.names()
 
 
-def _listed(core: Core, names: list[str], query: NodesQuery) -> Iterator[tuple[int, Node]]:
-    """Nodes one by one, since few of them may be told."""
+def _matches(core: Core, names: list[str], query: NodesQuery) -> Iterator[tuple[int, Node]]:
+    """Matching nodes with their position. Lazy, since a page may need only a few."""
     now = core.clock()
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         for node in list_nodes(core.registry, now, node=name):
-            if query.takes(node):
-                yield place, node
+            if query.matches(node):
+                yield position, node
 
 
 async def one_node(core: Core, query: NodeQuery) -> Node:
-    """One node."""
+    """Get one node."""
     found = list_nodes(core.registry, core.clock(), node=query.name)
     if not found:
         raise no_such_node(query.name)
@@ -283,28 +282,29 @@ async def one_node(core: Core, query: NodeQuery) -> Node:
 
 async def _with_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:
     now = core.clock()
-    standings = [each for node in found for each in core.registry.window_ends(now, node=node.name)]
-    means = await core.history.node_means(window_seconds, standings)
+    window_ends = [each for node in found for each in core.registry.window_ends(now, node=node.name)]
+    means = await core.history.node_means(window_seconds, window_ends)
     return [msgspec.structs.replace(node, mean=means.get(node.name)) for node in found]
 
 
 async def node_history(core: Core, query: NodeHistoryQuery) -> Series:
-    """What one node used and drew; one that is long gone still has a history."""
-    told = await series(core, SubjectKind.NODE, query.name, query)
-    if not told.points and not any(core.registry.nodes(core.clock(), node=query.name)):
+    """Get the history of one node, which may have been removed."""
+    found = await series(core, SubjectKind.NODE, query.name, query)
+    if not found.points and not any(core.registry.nodes(core.clock(), node=query.name)):
         raise no_such_node(query.name)
-    return told
+    return found
 
 
-def no_such_node(name: str) -> ApiError:
-    """Nobody of this name is known."""
-    return ApiError(HTTPStatus.NOT_FOUND, f"there is no node {name!r}: /v1/nodes lists them", "name")
+def no_such_node(name: str, field: str = "name") -> ApiError:
+    """The error for an unknown node."""
+    detail = f"no node has the name {name!r}; GET /v1/nodes lists all nodes"
+    return ApiError(HTTPStatus.NOT_FOUND, detail, field)
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/nodes",
-        "Nodes, with what they use and draw.",
+        "List nodes with their resource usage and power.",
         NodePage,
         nodes,
         query=NodesQuery,
@@ -312,7 +312,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     get(
         "/v1/nodes/{name}",
-        "One node.",
+        "Get one node.",
         Node,
         one_node,
         query=NodeQuery,
@@ -320,7 +320,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     get(
         "/v1/nodes/{name}/history",
-        "What one node used and drew over time: the last hour, unless told otherwise.",
+        "Get the resource usage and power of one node over time; by default the last hour.",
         Series,
         node_history,
         query=NodeHistoryQuery,

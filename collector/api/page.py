@@ -1,4 +1,4 @@
-"""The page for people: one file, nothing from elsewhere, and a policy that makes the browser see to it."""
+"""The web page: one file without external resources, enforced by a Content-Security-Policy."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ _INLINE = re.compile(r"<(?P<tag>script|style)>(?P<text>.*?)</(?P=tag)>", re.DOTA
 
 @cache
 def page_and_policy() -> tuple[str, str]:
-    """The page, and the Content-Security-Policy under which only its own script and style run."""
+    """The page, and the Content-Security-Policy that allows only its own script and style."""
     text = files("collector.api").joinpath("page.html").read_text(encoding="utf-8")
     allowed = {found["tag"]: _hash(found["text"]) for found in _INLINE.finditer(text)}
     policy = (
@@ -30,7 +30,7 @@ def _hash(text: str) -> str:
 
 
 async def page(_core: Core, _request: web.Request) -> web.Response:
-    """Show the nodes and containers."""
+    """Serve the page."""
     text, policy = page_and_policy()
     headers = {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
     return web.Response(text=text, content_type="text/html", headers=headers)

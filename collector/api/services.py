@@ -1,4 +1,4 @@
-"""Services: all, one, and what one used."""
+"""Services: the list, one service, and its history."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from collector.analysis.analysis import ServiceProfile
 from collector.analysis.dominance import Dominant
-from collector.api.analysis import BY_NAME, Envelope, listed_envelope
-from collector.api.queries import HistoryQuery, Paged, series
+from collector.api.analysis import BY_NAME, Envelope, envelope_answer
+from collector.api.queries import HistoryQuery, PageQuery, series
 from collector.common.errors import ApiError
 from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
@@ -19,45 +19,45 @@ from collector.history.interface import Series, SubjectKind
 from collector.web.routes import NO_HISTORY, Route, get, refused
 from wire.resources import Resource
 
-_NO_SERVICE = refused(HTTPStatus.NOT_FOUND, "There is no service of this name.")
+_NO_SERVICE = refused(HTTPStatus.NOT_FOUND, "No service has this name.")
 
 
 class DominantSince(msgspec.Struct, frozen=True, kw_only=True):
-    """What dominated from a time on."""
+    """A dominant resource, and the Unix time since when."""
 
     resource: Resource
     since: float
 
 
 class DominantResource(msgspec.Struct, frozen=True, kw_only=True):
-    """The resource of which one container takes the largest share of what the cluster has."""
+    """The resource of which one container needs the largest share of the cluster's capacity."""
 
     resource: Resource
     confidence: float
-    """0-1: how far it leads, and how long it was watched."""
+    """0-1: rises with the lead over other resources and with the observation time."""
     shares: Ratios
     explanation: str
     history: list[DominantSince]
-    """From the first to the one that holds."""
+    """From the first to the current one."""
 
 
-class KnownService(msgspec.Struct, frozen=True, kw_only=True):
-    """What is understood of a service; its envelope is of one container."""
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """A service; its envelope is that of one container."""
 
     name: str
     image: str
     containers: int
-    """Those that run now."""
+    """Number of running containers."""
     nodes: int
-    """On how many nodes."""
+    """Number of nodes that they run on."""
     watts: float | None
-    """What its containers add to the draw of their nodes now; null where nobody tells."""
-    known: bool
-    """Its need was learnt from enough samples, now or earlier: a new container of it starts known."""
-    watched_seconds: float
-    """For how long its containers were watched, together."""
-    seen_at: float
-    """When it last ran."""
+    """Power of its containers; null if no node reports it."""
+    profiled: bool
+    """Whether there are enough samples; a new container then starts with this envelope."""
+    observed_seconds: float
+    """Total time over which its containers were observed."""
+    last_seen_at: float
+    """Unix time when a container of it was last running."""
     dominant: DominantResource | None
     envelope: Envelope
 
@@ -65,96 +65,95 @@ class KnownService(msgspec.Struct, frozen=True, kw_only=True):
 class ServicePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of services, by name."""
 
-    understood_at: float
-    """When the cluster was last thought through; 0 if it has not been yet."""
-    services: list[KnownService]
+    analyzed_at: float
+    """Unix time of the last analysis; 0 before the first one."""
+    services: list[Service]
     next: str | None
-    """The cursor to the rest; null at the end."""
+    """Cursor of the next page; null on the last page."""
 
 
-class ServicesQuery(Paged, frozen=True, kw_only=True):
-    """Which services are asked for."""
+class ServicesQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters for services."""
 
     running: Annotated[
-        bool | None, Meta(description="Only those that run now, or only those that do not.")
+        bool | None, Meta(description="Only services with running containers, or only those without.")
     ] = None
-    known: Annotated[
-        bool | None, Meta(description="Only those whose need was learnt, or only the others.")
-    ] = None
-    dominant: Annotated[Resource | None, Meta(description="Only those that this resource dominates.")] = None
+    profiled: Annotated[bool | None, Meta(description="Only profiled services, or only the others.")] = None
+    dominant: Annotated[Resource | None, Meta(description="Only services with this dominant resource.")] = (
+        None
+    )
 
-    def takes(self, service: ServiceProfile) -> bool:
-        """Whether it is among those asked for."""
+    def matches(self, service: ServiceProfile) -> bool:
         lead = service.dominant
         return (
             self.running in (None, service.containers > 0)
-            and self.known in (None, service.profiled)
+            and self.profiled in (None, service.profiled)
             and (self.dominant is None or (lead is not None and lead.resource is self.dominant))
         )
 
 
 class ServiceQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which service is asked for."""
+    """Parameters for one service."""
 
-    name: Annotated[str, Meta(description="The service's name.")]
+    name: Annotated[str, Meta(description="Name of the service.")]
 
 
 class ServiceHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
-    """Which service's history is asked for."""
+    """Parameters for the history of one service."""
 
-    name: Annotated[str, Meta(description="The service's name.")]
+    name: Annotated[str, Meta(description="Name of the service.")]
 
 
 async def services(core: Core, query: ServicesQuery) -> ServicePage:
-    """What is understood of services."""
+    """List services."""
     latest = core.analysis.latest
-    matching = (latest.services[name] for name in sorted(latest.services))
-    found, after = BY_NAME.page((each for each in matching if query.takes(each)), query)
+    profiles = (latest.services[name] for name in sorted(latest.services))
+    found, after = BY_NAME.page(filter(query.matches, profiles), query)
     watts = _watts(core, {each.name for each in found})
-    listed = [_listed(each, watts.get(each.name)) for each in found]
-    return ServicePage(understood_at=latest.at, services=listed, next=after)
+    answers = [_service_answer(each, watts.get(each.name)) for each in found]
+    return ServicePage(analyzed_at=latest.at, services=answers, next=after)
 
 
-async def one_service(core: Core, query: ServiceQuery) -> KnownService:
-    """One service."""
+async def one_service(core: Core, query: ServiceQuery) -> Service:
+    """Get one service."""
     found = core.analysis.latest.services.get(query.name)
     if found is None:
         raise _no_such_service(query.name)
-    return _listed(found, _watts(core, {query.name}).get(query.name))
+    return _service_answer(found, _watts(core, {query.name}).get(query.name))
 
 
 async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
-    """What one service's containers used and drew, together."""
-    told = await series(core, SubjectKind.SERVICE, query.name, query)
-    if not told.points and query.name not in core.analysis.latest.services:
+    """Get the history of one service: the sum of its containers."""
+    found = await series(core, SubjectKind.SERVICE, query.name, query)
+    if not found.points and query.name not in core.analysis.latest.services:
         raise _no_such_service(query.name)
-    return told
+    return found
 
 
 def _watts(core: Core, names: Collection[str]) -> dict[str, float]:
-    """What the containers of these services add up to, where they are heard of."""
+    """Power of these services, summed over their containers that report it."""
     sums: defaultdict[str, float] = defaultdict(float)
     for node, ids in core.registry.tables.find(services=names).items():
-        for known in core.registry.nodes(core.clock(), node=node):
+        for entry in core.registry.nodes(core.clock(), node=node):
             for each in ids:
-                container = known.run.containers[each].value
+                container = entry.run.containers[each].value
                 if container.power is not None:
                     sums[container.service or ""] += container.power.watts
     return sums
 
 
-def _listed(service: ServiceProfile, watts: float | None) -> KnownService:
-    return KnownService(
+def _service_answer(service: ServiceProfile, watts: float | None) -> Service:
+    return Service(
         name=service.name,
         image=service.image,
         containers=service.containers,
         nodes=service.nodes,
         watts=watts,
-        known=service.profiled,
-        watched_seconds=service.watched_seconds,
-        seen_at=service.seen_at,
+        profiled=service.profiled,
+        observed_seconds=service.watched_seconds,
+        last_seen_at=service.seen_at,
         dominant=None if service.dominant is None else _dominant(service.dominant),
-        envelope=listed_envelope(service.statistics),
+        envelope=envelope_answer(service.statistics),
     )
 
 
@@ -169,30 +168,30 @@ def _dominant(lead: Dominant) -> DominantResource:
 
 
 def _no_such_service(name: str) -> ApiError:
-    detail = f"there is no service {name!r}: /v1/services lists them, a minute after they first ran"
+    detail = f"no service has the name {name!r}; GET /v1/services lists services a minute after their start"
     return ApiError(HTTPStatus.NOT_FOUND, detail, "name")
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/services",
-        "Services, with what one container of each needs; those too that were learnt and do not run now.",
+        "List services with the need of one container each; including profiled services that do not run now.",
         ServicePage,
         services,
         query=ServicesQuery,
     ),
     get(
         "/v1/services/{name}",
-        "One service.",
-        KnownService,
+        "Get one service.",
+        Service,
         one_service,
         query=ServiceQuery,
         refusals=_NO_SERVICE,
     ),
     get(
         "/v1/services/{name}/history",
-        "What one service's containers used and drew together over time: the last hour, unless told"
-        " otherwise.",
+        "Get the resource usage and power of one service over time, summed over its containers; by default"
+        " the last hour.",
         Series,
         service_history,
         query=ServiceHistoryQuery,

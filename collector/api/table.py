@@ -1,4 +1,4 @@
-"""Everything that can be asked of a collector: one table, joined from the rooms that answer."""
+"""The route table of the collector: the server, OpenAPI and docs/api.md come from it."""
 
 from functools import cache
 from http import HTTPStatus
@@ -34,30 +34,30 @@ from collector.web.scopes import Scope
 from wire.messages import Batch, Receipt, encode
 
 
-async def described(_core: Core, _request: web.Request) -> web.Response:
-    """This very table, for programs."""
-    return web.Response(body=_description(), content_type=JSON_TYPE)
+async def openapi(_core: Core, _request: web.Request) -> web.Response:
+    """Serve the OpenAPI document."""
+    return web.Response(body=_openapi_document(), content_type=JSON_TYPE)
 
 
 ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v1/reports",
-        summary="Hand over reports of agents; one that is already here is acknowledged and changes nothing.",
+        summary="Send reports of agents. A report that is already stored is acknowledged, without effect.",
         serve=take_reports,
         body=Batch,
         body_types=TYPES,
         needs=Scope.NODE,
         answers={
-            HTTPStatus.OK: Answer("Every report is on disk.", Receipt),
-            **refused(HTTPStatus.BAD_REQUEST, "Something in the batch is wrong; none of it was kept."),
+            HTTPStatus.OK: Answer("All reports are on disk.", Receipt),
+            **refused(HTTPStatus.BAD_REQUEST, "The batch is invalid; none of it is stored."),
             **REFUSED_BODY,
             **refused(
                 HTTPStatus.FORBIDDEN,
-                "What was shown does not allow to speak for a node in the batch, or the Host header is not a"
+                "The token or certificate is not valid for a node in the batch, or the Host header is not a"
                 " name of the collector.",
             ),
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too much is waiting; come back after Retry-After."),
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "The collector is overloaded; retry after Retry-After."),
             **NO_HISTORY,
         },
     ),
@@ -75,21 +75,21 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET",
         path="/openapi.json",
-        summary="This description.",
-        serve=described,
+        summary="Get the OpenAPI description of this API.",
+        serve=openapi,
         answers={HTTPStatus.OK: Answer("An OpenAPI 3.1 document.", dict)} | REFUSED_HOST,
     ),
     Route(
         method="GET",
         path="/metrics",
-        summary="How the collector itself is doing, for Prometheus.",
+        summary="Get the collector's own metrics in the Prometheus text format.",
         serve=scrape,
         answers={HTTPStatus.OK: Answer("Metrics.", content_type="text/plain")} | REFUSED_HOST,
     ),
     Route(
         method="GET",
         path="/",
-        summary="A page that shows the nodes and containers, for people.",
+        summary="Open the web page with nodes, services and containers.",
         serve=page,
         answers={HTTPStatus.OK: Answer("The page.", content_type="text/html")} | REFUSED_HOST,
     ),
@@ -97,5 +97,5 @@ ROUTES: tuple[Route, ...] = (
 
 
 @cache
-def _description() -> bytes:
+def _openapi_document() -> bytes:
     return encode(document(ROUTES))

@@ -17,7 +17,7 @@ from collector.core.events import publish_events
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import UsageKey
 from collector.history.prometheus.reader import is_pulled
-from collector.web.backpressure import WAITING
+from collector.web.backpressure import BACKPRESSURE
 from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
 from collector.web.scopes import CALLER, Caller
 from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch, parse_packed_batch
@@ -37,12 +37,12 @@ async def take_reports(core: Core, request: web.Request) -> web.Response:
 
 
 async def _take(core: Core, request: web.Request) -> Receipt:
-    caller, waiting = request[CALLER], request.app[WAITING]
-    with waiting.request(caller) as grown:
-        body = await read_body(request, types=TYPES, grown=grown)
+    caller, backpressure = request[CALLER], request.app[BACKPRESSURE]
+    with backpressure.request(caller) as on_bytes:
+        body = await read_body(request, types=TYPES, on_bytes=on_bytes)
         reports = parse_reports(body, request.content_type)
         check_speaker(reports, caller)
-        with waiting.room_for(reports):
+        with backpressure.storing(reports):
             return await keep(core, reports)
 
 
@@ -85,11 +85,12 @@ def _kind(report: Report) -> ReportKind:
 def check_speaker(reports: Sequence[Report], caller: Caller) -> None:
     """Refuse a batch in which somebody speaks for a node that is not theirs."""
     for number, report in enumerate(reports):
-        if not caller.may_speak_for(report.node):
+        if not caller.may_report_for(report.node):
             where = f"$[{number}].node"
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
-                f"what was shown does not allow to speak for {report.node!r} - at `{where}`",
+                f"this token or certificate is not valid for node {report.node}. Create a token with:"
+                f" wattpack token add node {report.node} - at `{where}`",
                 where,
             )
 

@@ -1,1 +1,1 @@
-"""HTTP without the cluster: middleware, auth, bodies, routes, OpenAPI, backpressure, event stream."""
+"""HTTP, independent of the cluster: middleware, auth, bodies, routes, OpenAPI, backpressure, event stream."""

@@ -1,4 +1,4 @@
-"""The guard before every route: who is asking, and may they?"""
+"""Authentication and authorization of every request."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -9,14 +9,14 @@ from aiohttp.typedefs import Handler, Middleware
 from multidict import CIMultiDict
 
 from collector.common.errors import ApiError
-from collector.web.scopes import ANYBODY, CALLER, Caller, Scope
+from collector.web.scopes import CALLER, TRUSTED, Caller, Scope
 from collector.web.token_file import TokenFile
 from wire.http.authorization import parse_token
 
 Scopes = Mapping[tuple[str, str], Scope]
-"""What each route needs, by its method and path."""
+"""Scope that each route requires, by method and path."""
 
-# Both ways to show a token; a browser knows the second, and asks the user for it.
+# Both ways to send a token; on the second, a browser prompts the user.
 _CHALLENGES = CIMultiDict(
     [
         (hdrs.WWW_AUTHENTICATE, 'Bearer realm="wattpack"'),
@@ -25,35 +25,38 @@ _CHALLENGES = CIMultiDict(
 )
 
 
-def guarded(scopes: Scopes, tokens: TokenFile | None, clock: Callable[[], float]) -> Middleware:
-    """Let in who may; without `tokens` that is everybody. What is not in `scopes` needs a read token."""
+def authentication(scopes: Scopes, tokens: TokenFile | None, clock: Callable[[], float]) -> Middleware:
+    """Check tokens and certificates; without `tokens`, all requests pass.
+
+    A route that is not in `scopes` requires a read token.
+    """
 
     @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        caller = ANYBODY if tokens is None else _caller(request, tokens, clock())
-        needed = _needed(request, scopes)
-        if caller is None and needed is not Scope.OPEN:
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        caller = TRUSTED if tokens is None else _caller(request, tokens, clock())
+        required = _required(request, scopes)
+        if caller is None and required is not Scope.OPEN:
             raise ApiError(
                 HTTPStatus.UNAUTHORIZED,
-                "this needs a token: send one as `Authorization: Bearer TOKEN`, or as the password of any"
-                " user; `wattpack token add` makes one on the collector's host",
+                "this request needs a valid token: send it as `Authorization: Bearer TOKEN`, or as the"
+                " password of any user. Create one on the collector's host with: wattpack token add",
                 "Authorization",
                 headers=_CHALLENGES,
             )
         if caller is not None:
-            if not caller.may(needed):
+            if not caller.may(required):
                 raise ApiError(
                     HTTPStatus.FORBIDDEN,
-                    f"this needs a token for {needed}, and the one that was sent is for {caller.scope}",
+                    f"this request needs a token of kind {required}; the one sent is of kind {caller.scope}",
                     "Authorization",
                 )
             request[CALLER] = caller
         return await handler(request)
 
-    return guard
+    return middleware
 
 
-def _needed(request: web.Request, scopes: Scopes) -> Scope:
+def _required(request: web.Request, scopes: Scopes) -> Scope:
     resource = request.match_info.route.resource
     method = hdrs.METH_GET if request.method == hdrs.METH_HEAD else request.method
     return scopes.get((method, resource.canonical if resource is not None else ""), Scope.READ)
@@ -61,18 +64,18 @@ def _needed(request: web.Request, scopes: Scopes) -> Scope:
 
 def _caller(request: web.Request, tokens: TokenFile, now: float) -> Caller | None:
     if hdrs.AUTHORIZATION in request.headers:
-        # Whoever shows a token means it: a wrong one is not made good by a certificate.
+        # If a token is sent, it must be valid: a certificate does not make up for a wrong one.
         secret = parse_token(request.headers[hdrs.AUTHORIZATION])
         return tokens.tokens.caller(secret, now) if secret is not None else None
     transport = request.transport
-    # The handshake has verified it, or there would be none.
+    # The TLS handshake has verified the certificate.
     certificate = transport.get_extra_info("peercert") if transport is not None else None
-    names = names_in(certificate) if certificate else frozenset()
+    names = certificate_names(certificate) if certificate else frozenset()
     return Caller(Scope.NODE, names) if names else None
 
 
-def names_in(certificate: Mapping[str, Any]) -> frozenset[str]:
-    """Whom a certificate is for: its common name, and its alternative names that are host names."""
+def certificate_names(certificate: Mapping[str, Any]) -> frozenset[str]:
+    """Common name and DNS alternative names of a certificate."""
     common = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
     alternative = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
     return frozenset(common | alternative)

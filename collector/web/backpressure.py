@@ -1,7 +1,7 @@
-"""What has come in and is not kept yet: bounded, as a whole and per node.
+"""Limits on reports that are received and not yet stored: in total and per node.
 
-A collector that is overrun says so at once, with 429, instead of growing until it is killed; and a node that
-sends without end finds its own share full, not everybody's.
+An overloaded collector answers 429 instead of growing until it is killed, and a node that sends too much
+exhausts its own share only.
 """
 
 import math
@@ -22,83 +22,83 @@ from wire.messages import Report
 Key = TypeVar("Key", bound=Hashable)
 
 _REQUESTS_PER_CALLER = 4
-"""An agent has one under way, or two when it has just been restarted."""
-_SOONEST_SECONDS, _LATEST_SECONDS = 2.0, 10.0
+"""An agent has one request in flight, or two just after a restart."""
+_MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 10.0
 
 
 class Backpressure:
-    """Counts what waits, and refuses what would be too much."""
+    """Counts waiting requests and reports, and rejects those above the limits."""
 
-    def __init__(self, settings: IngestConfig, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, settings: IngestConfig, rng: Callable[[], float] = random.random) -> None:
         self._settings = settings
-        self._chance = chance
+        self._random = rng
         self._requests: Counter[frozenset[str]] = Counter()
-        self._of_node: Counter[str] = Counter()
+        self._reports_of_node: Counter[str] = Counter()
         self.reports = 0
         self.size_bytes = 0
 
     @contextmanager
     def request(self, caller: Caller) -> Iterator[Callable[[int], None]]:
-        """Give a place to a request as long as the block runs; gives a function that takes room for its body.
+        """Count a request while the block runs; yields a function that counts bytes of its body.
 
-        Whoever is known to speak for a node is held to a few requests at once, before a byte of them is read.
+        A caller that is bound to nodes may have a few requests at once; more are rejected unread.
         """
         node = caller.nodes
         if node is not None and self._requests[node] >= _REQUESTS_PER_CALLER:
-            raise self._later("this node has other requests under way")
-        taken_bytes = 0
+            raise self._retry_later("this node has too many requests in progress")
+        body_bytes = 0
 
-        def grow(size_bytes: int) -> None:
-            nonlocal taken_bytes
-            others_bytes = self.size_bytes - taken_bytes
-            # One that is alone is never too much: its own limit is that of a body.
+        def add_bytes(size_bytes: int) -> None:
+            nonlocal body_bytes
+            others_bytes = self.size_bytes - body_bytes
+            # A single request is limited by the maximum body size alone.
             if others_bytes and self.size_bytes + size_bytes > self._settings.max_waiting_bytes:
-                raise self._later("the collector has as many bodies to read as it may")
-            taken_bytes += size_bytes
+                raise self._retry_later("the collector is reading too many request bodies")
+            body_bytes += size_bytes
             self.size_bytes += size_bytes
 
         if node is not None:
             self._requests[node] += 1
         try:
-            yield grow
+            yield add_bytes
         finally:
-            self.size_bytes -= taken_bytes
+            self.size_bytes -= body_bytes
             if node is not None:
                 _subtract(self._requests, {node: 1})
 
     @contextmanager
-    def room_for(self, reports: Sequence[Report]) -> Iterator[None]:
-        """Let reports wait for the history as long as the block runs."""
+    def storing(self, reports: Sequence[Report]) -> Iterator[None]:
+        """Count reports as waiting for the history while the block runs."""
         settings, counts = self._settings, Counter(report.node for report in reports)
         if self.reports + len(reports) > settings.max_waiting_reports:
-            raise self._later("the collector has as many reports to keep as it may")
+            raise self._retry_later("too many reports wait to be stored")
         for node, count in counts.items():
-            if self._of_node[node] + count > settings.max_waiting_reports_per_node:
-                raise self._later(f"the collector has as many reports of {node} to keep as it may")
+            if self._reports_of_node[node] + count > settings.max_waiting_reports_per_node:
+                raise self._retry_later(f"too many reports of node {node} wait to be stored")
         self.reports += len(reports)
-        self._of_node.update(counts)
+        self._reports_of_node.update(counts)
         try:
             yield
         finally:
             self.reports -= len(reports)
-            _subtract(self._of_node, counts)
+            _subtract(self._reports_of_node, counts)
 
-    def _later(self, why: str) -> ApiError:
-        # Not the same for all: who was refused together should not come back together.
-        seconds = _SOONEST_SECONDS + (_LATEST_SECONDS - _SOONEST_SECONDS) * self._chance()
+    def _retry_later(self, reason: str) -> ApiError:
+        # Random, so that clients rejected together do not return together.
+        seconds = _MIN_RETRY_SECONDS + (_MAX_RETRY_SECONDS - _MIN_RETRY_SECONDS) * self._random()
         return ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"{why}: send it again later",
+            f"{reason}; retry later",
             headers={hdrs.RETRY_AFTER: str(math.ceil(seconds))},
         )
 
 
 def _subtract(counts: Counter[Key], done: Mapping[Key, int]) -> None:
-    """Take away what is done; a count that is nothing takes no room."""
+    """Subtract counts, and drop those that reach zero."""
     for key, count in done.items():
         counts[key] -= count
         if not counts[key]:
             del counts[key]
 
 
-WAITING = web.AppKey("WAITING", Backpressure)
+BACKPRESSURE = web.AppKey("BACKPRESSURE", Backpressure)

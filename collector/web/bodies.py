@@ -1,4 +1,4 @@
-"""The body of a request: JSON or MessagePack, plain or packed, never larger than allowed; parsed strictly."""
+"""Request bodies: JSON or MessagePack, optionally compressed, limited in size, parsed strictly."""
 
 import asyncio
 import zlib
@@ -18,58 +18,58 @@ MSGPACK_TYPE = "application/msgpack"
 
 _GZIP = 16 + zlib.MAX_WBITS
 _ZSTD_WINDOW_BYTES = 8 << 20
-"""What a sender over HTTP may ask a reader to remember (RFC 9659)."""
+"""Largest window that an HTTP sender may require (RFC 9659)."""
 
 Body = TypeVar("Body")
 HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
-"""How large a body may be, and how long it may take to arrive."""
+"""Maximum size of a body, and the time limit to receive it."""
 
 
 async def read_body(
     request: web.Request,
     *,
     types: tuple[str, ...] = (JSON_TYPE,),
-    grown: Callable[[int], None] = lambda _: None,
+    on_bytes: Callable[[int], None] = lambda _: None,
 ) -> bytes:
-    """What came with a request, unpacked; raises `ApiError` where it is something else, too much or too slow.
+    """Read and decompress a body; raises `ApiError` if its type is wrong, or it is too large or too slow.
 
-    `grown` hears of every so many bytes that the body takes in memory, and may raise to end the reading.
+    `on_bytes` is called with the number of bytes that the body adds in memory, and may raise to stop reading.
     """
-    # No type that a form has: a page from elsewhere cannot send these without the browser asking us first.
+    # No media type of HTML forms: a foreign page can send these only after a CORS preflight.
     if request.content_type not in types:
         raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"{request.path} takes {' or '.join(types)}, not {request.content_type}",
+            f"{request.path} accepts {' or '.join(types)}, not {request.content_type}",
             "Content-Type",
         )
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
-    if encoding not in _UNPACK:
+    if encoding not in _DECOMPRESS:
         raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"a body may be packed with gzip or zstd, or not at all, not with {encoding}",
+            f"the encoding {encoding} is not supported; use gzip, zstd or none",
             "Content-Encoding",
         )
     limits = request.app[HTTP_LIMITS]
     limit_bytes, timeout_seconds = limits.max_body_bytes, limits.body_timeout_seconds
     try:
-        # Most are small and came with the head: there is nothing to wait for.
+        # Most bodies are small and arrive with the headers.
         if request.content.is_eof():
-            body = _checked(request.content.read_nowait(), limit_bytes, grown)
+            body = _check_size(request.content.read_nowait(), limit_bytes, on_bytes)
         else:
             async with asyncio.timeout(timeout_seconds):
-                body = await _received(request, limit_bytes, grown)
+                body = await _receive(request, limit_bytes, on_bytes)
     except TimeoutError:
         detail = f"the body did not arrive within {timeout_seconds:g} seconds"
-        # What is still to come would be taken for the next request.
+        # The rest of the body would be read as the next request.
         raise ApiError(HTTPStatus.REQUEST_TIMEOUT, detail, headers={hdrs.CONNECTION: "close"}) from None
     except (web.RequestPayloadError, ConnectionError) as error:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body broke off: {error}") from error
-    unpacked = unpack(body, encoding, limit_bytes)
-    grown(len(unpacked) - len(body))
-    return unpacked
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is incomplete: {error}") from error
+    decompressed = decompress(body, encoding, limit_bytes)
+    on_bytes(len(decompressed) - len(body))
+    return decompressed
 
 
-async def _received(request: web.Request, limit_bytes: int, grown: Callable[[int], None]) -> bytes:
+async def _receive(request: web.Request, limit_bytes: int, on_bytes: Callable[[int], None]) -> bytes:
     if (request.content_length or 0) > limit_bytes:
         raise _too_large(limit_bytes)
     body = bytearray()
@@ -77,55 +77,59 @@ async def _received(request: web.Request, limit_bytes: int, grown: Callable[[int
         body += chunk
         if len(body) > limit_bytes:
             raise _too_large(limit_bytes)
-        grown(len(chunk))
+        on_bytes(len(chunk))
     return bytes(body)
 
 
-def _checked(body: bytes, limit_bytes: int, grown: Callable[[int], None]) -> bytes:
+def _check_size(body: bytes, limit_bytes: int, on_bytes: Callable[[int], None]) -> bytes:
     if len(body) > limit_bytes:
         raise _too_large(limit_bytes)
-    grown(len(body))
+    on_bytes(len(body))
     return body
 
 
-def unpack(packed: bytes, encoding: str, limit_bytes: int) -> bytes:
-    """What was packed, of which never more than `limit_bytes` are brought to light; raises `ApiError`."""
-    body = _UNPACK[encoding](packed, limit_bytes + 1)
+def decompress(compressed: bytes, encoding: str, limit_bytes: int) -> bytes:
+    """Decompress no more than `limit_bytes`; raises `ApiError` if there is more, or it is malformed."""
+    body = _DECOMPRESS[encoding](compressed, limit_bytes + 1)
     if len(body) > limit_bytes:
         raise _too_large(limit_bytes)
     return body
 
 
-def _plain(body: bytes, _most_bytes: int) -> bytes:
+def _identity(body: bytes, _max_bytes: int) -> bytes:
     return body
 
 
-def _gunzip(packed: bytes, most_bytes: int) -> bytes:
-    unpacker = zlib.decompressobj(wbits=_GZIP)
+def _gunzip(compressed: bytes, max_bytes: int) -> bytes:
+    decompressor = zlib.decompressobj(wbits=_GZIP)
     try:
-        body = unpacker.decompress(packed, most_bytes)
+        body = decompressor.decompress(compressed, max_bytes)
     except zlib.error as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not gzip: {error}") from error
-    if len(body) < most_bytes and (not unpacker.eof or unpacker.unused_data):
-        raise ApiError(HTTPStatus.BAD_REQUEST, "the body is not one whole gzip stream")
+    if len(body) < max_bytes and (not decompressor.eof or decompressor.unused_data):
+        raise ApiError(HTTPStatus.BAD_REQUEST, "the body is not one complete gzip stream")
     return body
 
 
-def _unzstd(packed: bytes, most_bytes: int) -> bytes:
-    unpacker = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+def _unzstd(compressed: bytes, max_bytes: int) -> bytes:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
     try:
-        # A frame says how large it will become, and may lie: read as a stream it is held to the limit.
-        with unpacker.stream_reader(packed) as reader:
-            return reader.read(most_bytes)
+        # A frame may lie about its decompressed size, so it is read as a stream up to the limit.
+        with decompressor.stream_reader(compressed) as reader:
+            return reader.read(max_bytes)
     except zstandard.ZstdError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not zstd: {error}") from error
 
 
-_UNPACK: dict[str, Callable[[bytes, int], bytes]] = {"identity": _plain, "gzip": _gunzip, "zstd": _unzstd}
+_DECOMPRESS: dict[str, Callable[[bytes, int], bytes]] = {
+    "identity": _identity,
+    "gzip": _gunzip,
+    "zstd": _unzstd,
+}
 
 
 def parse_body(body: bytes, parse: Callable[[bytes], Body], form: str = "JSON") -> Body:
-    """What `parse` makes of a body; raises `ApiError` naming the field that is wrong."""
+    """Parse a body; raises `ApiError` that names the invalid field."""
     try:
         return parse(body)
     except msgspec.ValidationError as error:
@@ -136,5 +140,5 @@ def parse_body(body: bytes, parse: Callable[[bytes], Body], form: str = "JSON") 
 
 
 def _too_large(limit_bytes: int) -> ApiError:
-    detail = f"the body is larger, unpacked, than {limit_bytes} bytes: send less at once"
+    detail = f"the decompressed body is larger than {limit_bytes} bytes; split it into smaller requests"
     return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)

@@ -1,8 +1,7 @@
-"""News for those who listen: what changed, in the order in which it did, to every reader at its own pace.
+"""Publish messages to subscribers, in order, each at its own pace. Independent of HTTP.
 
-Pure of HTTP: whoever knows of something says `tell`, and every reader has a bounded queue. One that does not
-keep up is let go with a last word, so that nobody slow costs memory or holds up the others. The last
-messages are kept, so that a reader who comes back goes on where it was, if that is not too long ago.
+Every subscriber has a bounded queue. One that falls behind is disconnected with a reason, so a slow client
+costs little memory and delays no other. Recent messages are retained for clients that reconnect.
 """
 
 import asyncio
@@ -13,132 +12,134 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-KEPT = 1000
-"""Messages that are remembered, and that may wait for one reader."""
+MAX_MESSAGES = 1000
+"""Limit of retained messages, and of messages queued for one subscriber."""
 
 
 class Topic(StrEnum):
     """What a message is about."""
 
     NODE = "node"
-    """A node came, went, or is in another state."""
+    """A node joined, changed its state, or was removed."""
     ALERT = "alert"
-    """Trouble began or ended."""
+    """An alert opened or closed."""
     EVENT = "event"
-    """A node told of something that happened to it or to a container."""
-    BEHIND = "behind"
-    """Something was missed, so that all should be asked for anew."""
+    """A node reported an event of its own or of a container."""
+    MISSED = "missed"
+    """Messages were lost: the client should reload everything."""
     END = "end"
-    """The last word: why no more comes."""
+    """The last message, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One piece of news."""
+    """One message."""
 
     id: str
-    news: Topic
+    topic: Topic
     body: bytes
     """JSON, on one line."""
 
     def encoded(self) -> bytes:
-        """As it goes over the wire (WHATWG, server-sent events)."""
-        return b"id: %b\nevent: %b\ndata: %b\n\n" % (self.id.encode(), self.news.encode(), self.body)
+        """Encode as a server-sent event (WHATWG)."""
+        return b"id: %b\nevent: %b\ndata: %b\n\n" % (self.id.encode(), self.topic.encode(), self.body)
 
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One who listens."""
+    """A queue of messages for one client."""
 
-    _waiting: deque[Message] = field(default_factory=deque)
-    _more: asyncio.Event = field(default_factory=asyncio.Event)
-    why_it_ends: str = ""
-    """Once there is one, nothing comes after what waits already."""
+    _queue: deque[Message] = field(default_factory=deque)
+    _ready: asyncio.Event = field(default_factory=asyncio.Event)
+    end_reason: str = ""
+    """Once it is set, no message is queued any more."""
 
     def put(self, message: Message) -> None:
-        """Let it wait; or, if too much does, let it all go."""
-        if self.why_it_ends:
+        """Queue a message; if the queue is full, drop it and end."""
+        if self.end_reason:
             return
-        if len(self._waiting) >= KEPT:
-            self._waiting.clear()
-            self.end("you did not keep up: connect again, and ask for everything anew")
+        if len(self._queue) >= MAX_MESSAGES:
+            self._queue.clear()
+            self.end("the client fell behind: reconnect and reload everything")
             return
-        self._waiting.append(message)
-        self._more.set()
+        self._queue.append(message)
+        self._ready.set()
 
-    def end(self, why: str) -> None:
-        """Say no more."""
-        self.why_it_ends = self.why_it_ends or why
-        self._more.set()
+    def end(self, reason: str) -> None:
+        """Accept no more messages."""
+        self.end_reason = self.end_reason or reason
+        self._ready.set()
 
-    async def take(self, patience_seconds: float) -> list[Message]:
-        """What waits; nothing after so long a silence, or at the end."""
+    async def take(self, timeout_seconds: float) -> list[Message]:
+        """Wait for queued messages; empty after the timeout, or at the end."""
         try:
-            async with asyncio.timeout(patience_seconds):
-                await self._more.wait()
+            async with asyncio.timeout(timeout_seconds):
+                await self._ready.wait()
         except TimeoutError:
             return []
-        taken = list(self._waiting)
-        self._waiting.clear()
-        if not self.why_it_ends:
-            self._more.clear()
+        taken = list(self._queue)
+        self._queue.clear()
+        if not self.end_reason:
+            self._ready.clear()
         return taken
 
 
 class EventStream:
-    """All readers, and what was told of late."""
+    """All subscribers, and the recent messages."""
 
     def __init__(self) -> None:
-        # Numbers begin anew with every run of the collector, and so mean nothing to another.
+        # Numbers restart with every run of the collector, so ids of another run are invalid.
         self._run = secrets.token_hex(4)
         self._number = 0
-        self._kept: deque[Message] = deque(maxlen=KEPT)
-        self._readers: set[Subscriber] = set()
-        self._why_it_ends = ""
+        self._recent: deque[Message] = deque(maxlen=MAX_MESSAGES)
+        self._subscribers: set[Subscriber] = set()
+        self._end_reason = ""
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(self._subscribers)
 
     @property
     def last_id(self) -> str:
         return f"{self._run}-{self._number}"
 
-    def publish(self, news: Topic, body: bytes) -> None:
-        """Tell everyone."""
+    def publish(self, topic: Topic, body: bytes) -> None:
+        """Send a message to all subscribers."""
         self._number += 1
-        message = Message(self.last_id, news, body)
-        self._kept.append(message)
-        for reader in self._readers:
-            reader.put(message)
+        message = Message(self.last_id, topic, body)
+        self._recent.append(message)
+        for subscriber in self._subscribers:
+            subscriber.put(message)
 
     @contextmanager
-    def reading(self, last_id: str | None = None) -> Iterator[Subscriber]:
-        """Listen while the block runs; from after the message of this id, if it is still remembered."""
-        reader = Subscriber()
+    def subscribe(self, last_id: str | None = None) -> Iterator[Subscriber]:
+        """Subscribe while the block runs, starting after the message with this id if it is retained."""
+        subscriber = Subscriber()
         for message in self._since(last_id):
-            reader.put(message)
-        if self._why_it_ends:
-            reader.end(self._why_it_ends)
-        self._readers.add(reader)
+            subscriber.put(message)
+        if self._end_reason:
+            subscriber.end(self._end_reason)
+        self._subscribers.add(subscriber)
         try:
-            yield reader
+            yield subscriber
         finally:
-            self._readers.discard(reader)
+            self._subscribers.discard(subscriber)
 
-    def end(self, why: str) -> None:
-        """Say no more to anyone."""
-        self._why_it_ends = why
-        for reader in self._readers:
-            reader.end(why)
+    def end(self, reason: str) -> None:
+        """End all subscriptions."""
+        self._end_reason = reason
+        for subscriber in self._subscribers:
+            subscriber.end(reason)
 
     def _since(self, last_id: str | None) -> list[Message]:
         if last_id is None or last_id == self.last_id:
             return []
         run, _, number = last_id.rpartition("-")
         missed = self._number - int(number) if run == self._run and _is_number(number) else -1
-        if not 0 <= missed <= len(self._kept):
-            return [Message(self.last_id, Topic.BEHIND, b'{"why":"what came after that is forgotten"}')]
-        return list(self._kept)[len(self._kept) - missed :]
+        if not 0 <= missed <= len(self._recent):
+            return [
+                Message(self.last_id, Topic.MISSED, b'{"reason":"messages after that id are not retained"}')
+            ]
+        return list(self._recent)[len(self._recent) - missed :]
 
 
 def _is_number(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""At the start: how the collector is reached, and whether it may be reached so."""
+"""At startup: tokens and TLS of the collector, and whether they are enough for its address."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,37 +12,37 @@ from wire.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What stands between the network and the routes."""
+    """Access control of the HTTP server."""
 
     tokens: TokenFile | None
-    """None lets everybody in who can reach the address: loopback only."""
+    """None accepts all requests, which is allowed on loopback only."""
     tls: SSLContext | None
 
 
-def opening(settings: config.CollectorConfig) -> Listener:
-    """How a collector with these settings is opened; raises `UserError` where that would be careless."""
+def open_listener(settings: config.CollectorConfig) -> Listener:
+    """Load tokens and certificates; raises `UserError` if the address needs more of them."""
     tls = _context(settings.tls) if settings.tls.certificate else None
     path = settings.access.tokens
     file = TokenFile(Path(path)) if path else None
-    tokens = file if file is not None and file.is_there else None
+    tokens = file if file is not None and file.exists else None
     listen = settings.http.listen
     if not parse_address(listen).is_loopback:
-        instead = f", or choose a loopback address such as {COLLECTOR_DEFAULT}"
+        instead = f", or listen on a loopback address such as {COLLECTOR_DEFAULT}"
         if tokens is None or not len(tokens.tokens):
             raise UserError(
-                f"the collector does not listen on {listen}, which other machines can reach, without tokens"
-                f" to tell who may: make some with wattpack token add{instead}"
+                f"http.listen is {listen}, which other machines can reach, but there are no tokens: create"
+                f" them with wattpack token add{instead}"
             )
         if tls is None and not settings.http.insecure_plaintext:
             raise UserError(
-                f"the collector does not listen on {listen}, which other machines can reach, without TLS, as"
-                f" tokens could be read on the way: set tls.certificate and tls.key{instead}"
+                f"http.listen is {listen}, which other machines can reach, but without TLS tokens could be"
+                f" read on the network: set tls.certificate and tls.key{instead}"
             )
     return Listener(tokens, tls)
 
 
 def _context(settings: config.TlsConfig) -> SSLContext:
-    # YAML and bcrypt come along with this, so only where there is TLS.
+    # Imports YAML and bcrypt, so only with TLS.
     from wire.http.tls import server_context  # noqa: PLC0415 - see above
     from wire.http.webconfig_file import ClientAuth, Tls  # noqa: PLC0415 - see above
 

@@ -1,4 +1,4 @@
-"""What every request passes: it calls us by our name, and every refusal is a problem document."""
+"""Middleware for every request: errors become problem documents, and the Host header is checked."""
 
 import difflib
 import ipaddress
@@ -19,25 +19,25 @@ log = logging.getLogger(__name__)
 _RETRY_AFTER_SECONDS = "5"
 
 
-def problems(paths: Iterable[str]) -> Middleware:
-    """Answer every refusal, and every bug, as a problem document; `paths` are those that exist."""
-    known = sorted(paths)
+def problem_documents(paths: Iterable[str]) -> Middleware:
+    """Answer every error as a problem document; `paths` are those of the routes."""
+    valid_paths = sorted(paths)
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             response = await handler(request)
-        except ApiError as refusal:
-            response = refusal.response()
+        except ApiError as error:
+            response = error.response()
         except HistoryUnavailable as error:
-            detail = f"the history cannot be used now: {error}"
-            later = {"Retry-After": _RETRY_AFTER_SECONDS}
-            response = ApiError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=later).response()
+            detail = f"the history is unavailable: {error}"
+            headers = {"Retry-After": _RETRY_AFTER_SECONDS}
+            response = ApiError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers).response()
         except web.HTTPException as error:
-            response = _explained(error, request, known)
+            response = _http_error(error, request, valid_paths)
         except Exception:
-            log.exception("a bug: %s %s was not answered", request.method, request.rel_url)
-            detail = "a bug in the collector; its log says where: please report it"
+            log.exception("internal error in %s %s", request.method, request.rel_url)
+            detail = "internal error, a bug in the collector: please report it with the traceback in its log"
             response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
         response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -46,31 +46,31 @@ def problems(paths: Iterable[str]) -> Middleware:
     return middleware
 
 
-def _explained(error: web.HTTPException, request: web.Request, known: list[str]) -> web.Response:
+def _http_error(error: web.HTTPException, request: web.Request, valid_paths: list[str]) -> web.Response:
     match error:
         case web.HTTPNotFound():
-            near = difflib.get_close_matches(request.path, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "/openapi.json lists what there is"
-            return ApiError(HTTPStatus.NOT_FOUND, f"there is nothing at {request.path}: {hint}").response()
+            near = difflib.get_close_matches(request.path, valid_paths, n=1)
+            hint = f"did you mean {near[0]}?" if near else "GET /openapi.json describes all paths"
+            return ApiError(HTTPStatus.NOT_FOUND, f"unknown path {request.path}: {hint}").response()
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(error.allowed_methods))
-            detail = f"{request.path} takes {allowed}, not {request.method}"
+            detail = f"{request.path} accepts {allowed}, not {request.method}"
             headers = {"Allow": allowed}
             return ApiError(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers=headers).response()
         case _:
             return ApiError(HTTPStatus(error.status), error.text or error.reason).response()
 
 
-def called_by_name(http: HttpConfig) -> Middleware:
-    """Refuse names that merely point here.
+def host_check(http: HttpConfig) -> Middleware:
+    """Reject requests for a foreign Host name, against DNS rebinding.
 
-    A page from elsewhere can have its own name resolve to an address of ours, and so make a browser talk to
-    us as if we were where the page came from (DNS rebinding); the Host header gives it away. An address in
-    that header is no name that could be made to point anywhere, so it is taken where others may call at all.
+    A foreign web page can resolve its own name to our address and make a browser send us requests; the Host
+    header reveals that. An IP address in that header cannot be rebound, so it is accepted unless the
+    collector listens on loopback only.
     """
     is_local = parse_address(http.listen).is_loopback
     names = http.other_names | {"localhost"}
-    others = "" if is_local else ", any address, or a name that is listed in http.names"
+    others = "" if is_local else ", an IP address, or add the name to http.names"
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -79,7 +79,8 @@ def called_by_name(http: HttpConfig) -> Middleware:
         if name not in names and not _is_address(name, loopback_only=is_local):
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
-                f"{host!r} is not a name of the collector: use 127.0.0.1, [::1] or localhost{others}",
+                f"the Host header {host!r} is not a name of this collector: use 127.0.0.1, [::1] or"
+                f" localhost{others}",
                 "Host",
             )
         return await handler(request)

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of routes and the types that travel."""
+"""The OpenAPI 3.1 document, generated from the route table and its types."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def document(routes: Sequence[Route]) -> Json:
-    """Describe `routes` for programs."""
+    """The OpenAPI document of `routes`."""
     paths: Json = {}
     schema_of, schemas = _schemas(routes)
     for route in routes:
@@ -42,7 +42,7 @@ def document(routes: Sequence[Route]) -> Json:
         "info": {
             "title": "Wattpack collector",
             "version": __version__,
-            "summary": "What the hosts and containers of a cluster use and draw.",
+            "summary": "Resource usage, power and energy of the nodes and containers of a cluster.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -51,15 +51,15 @@ def document(routes: Sequence[Route]) -> Json:
 
 
 _SECURITY_SCHEMES: Json = {
-    "token": {"type": "http", "scheme": "bearer", "description": "A token of `wattpack token add`."},
+    "token": {"type": "http", "scheme": "bearer", "description": "A token from `wattpack token add`."},
     "password": {
         "type": "http",
         "scheme": "basic",
-        "description": "The same token as the password of any user, which is how a browser can send it.",
+        "description": "The same token as the password of any user, for browsers.",
     },
     "certificate": {
         "type": "mutualTLS",
-        "description": "A certificate with the node's name in it, by the authority in `tls.client_ca`.",
+        "description": "A client certificate for the node's name, signed by the CA in `tls.client_ca`.",
     },
 }
 
@@ -69,7 +69,7 @@ def _answers(route: Route) -> Mapping[HTTPStatus, Answer]:
 
 
 def _security(route: Route) -> list[Json]:
-    """What opens a route; a collector on loopback may have no tokens, and then nothing is needed."""
+    """Ways to authenticate; the last one is none, for a collector on loopback without tokens."""
     if route.scope is Scope.OPEN:
         return []
     tokens: list[Json] = [{"token": [route.scope.value]}, {"password": [route.scope.value]}]
@@ -82,9 +82,9 @@ def _operation_id(route: Route) -> str:
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
-    """The schema of each type that travels, and those that they refer to.
+    """The schema of each type of a request or response, and the schemas that these refer to.
 
-    All at once, as two types of one name are then told apart by where they live.
+    In one call, so that msgspec qualifies two types of the same name by their modules.
     """
     answers = [answer.type for route in routes for answer in _answers(route).values()]
     kinds = list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
@@ -94,10 +94,10 @@ def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
 
 def _parameters(route: Route) -> Iterator[Json]:
     (_,), components = msgspec.json.schema_components([route.query], ref_template="{name}")
-    asked = components[route.query.__name__]
-    for name, schema in asked["properties"].items():
+    query = components[route.query.__name__]
+    for name, schema in query["properties"].items():
         described = dict(schema)
-        # Not given is not the same as null, which a query string cannot say.
+        # A query string cannot express null: the parameter is omitted.
         kinds = [kind for kind in described.pop("anyOf", []) if kind != {"type": "null"}]
         kinds = [components[kind["$ref"]] if "$ref" in kind else kind for kind in kinds]
         if described.get("default", ...) is None:
@@ -105,14 +105,14 @@ def _parameters(route: Route) -> Iterator[Json]:
         yield {
             "name": name,
             "in": "path" if f"{{{name}}}" in route.path else "query",
-            "required": name in asked.get("required", ()),
+            "required": name in query.get("required", ()),
             "description": described.pop("description", ""),
             "schema": (kinds[0] if kinds else {}) | described,
         }
 
 
 def _tidy(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
-    """Descriptions without their indentation; and sets as the lists they are told in, where twice is once."""
+    """Remove indentation from descriptions, and `uniqueItems`: a set may be sent with duplicates."""
     if isinstance(schema, list | tuple):
         return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""The API's reference for people, made from the same document that programs read."""
+"""The API reference in Markdown, generated from the OpenAPI document."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from collector.web.openapi import document
 from collector.web.routes import Route
 
-_HEAD = """# The collector's API
+_HEAD = """# Collector API
 
-Served in JSON; `GET /openapi.json` says the same to programs. A refusal is a problem document (RFC 9457) of
-type `application/problem+json`. Times are Unix seconds; a quantity that is not known is left out or null,
-never zero. Where the collector has tokens, `Authorization: Bearer TOKEN` shows one; an admin's opens
-everything.
+Requests and responses are JSON; `GET /openapi.json` is the same reference for programs. An error is a problem
+document (RFC 9457) of type `application/problem+json`. Times are Unix seconds. An unknown quantity is omitted
+or null, never zero. If the collector has tokens, send one as `Authorization: Bearer TOKEN`; an admin token is
+valid for every route.
 """
 
 
@@ -27,15 +27,15 @@ def _routes(described: dict[str, Any]) -> Iterator[str]:
             yield f"## `{method.upper()} {path}`\n"
             yield f"{operation['summary']}{_needs(operation['security'])}\n"
             if body := operation.get("requestBody"):
-                yield f"Takes {_kind(body['content']['application/json']['schema'])}.\n"
+                yield f"Request body: {_kind(body['content']['application/json']['schema'])}.\n"
             if parameters := operation["parameters"]:
-                yield "| parameter | type | default | |\n|---|---|---|---|"
+                yield "| parameter | type | default | description |\n|---|---|---|---|"
                 for each in parameters:
                     schema = each["schema"]
                     default = schema.get("default", "")
                     yield f"| `{each['name']}` | {_kind(schema)} | {default} | {each['description']} |"
                 yield ""
-            yield "| status | type | |\n|---|---|---|"
+            yield "| status | type | description |\n|---|---|---|"
             for status, response in operation["responses"].items():
                 ((content_type, content),) = response["content"].items()
                 kind = _kind(content["schema"])
@@ -46,7 +46,7 @@ def _routes(described: dict[str, Any]) -> Iterator[str]:
 
 def _needs(security: list[dict[str, list[str]]]) -> str:
     scopes = [scope for way in security for scope in way.get("token", ())]
-    return f" Needs a token for {scopes[0]}." if scopes else ""
+    return f" Requires a token of kind `{scopes[0]}`." if scopes else ""
 
 
 def _types(described: dict[str, Any]) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _types(described: dict[str, Any]) -> Iterator[str]:
             yield f"One of {', '.join(f'`{value}`' for value in values)}.\n"
         if properties := schema.get("properties"):
             required = schema.get("required", [])
-            yield "| field | type | always there |\n|---|---|---|"
+            yield "| field | type | required |\n|---|---|---|"
             for field, kind in properties.items():
                 yield f"| `{field}` | {_kind(kind)} | {'yes' if field in required else 'no'} |"
             yield ""

@@ -1,4 +1,4 @@
-"""What a route is. One table of them makes the server, the OpenAPI document and the reference alike."""
+"""Routes. The server, the OpenAPI document and the API reference are made from one table of them."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +18,7 @@ from wire.messages import encode
 Query = TypeVar("Query", bound=msgspec.Struct)
 Body = TypeVar("Body", bound=msgspec.Struct)
 Context = Any
-"""What handlers work on, such as the collector: given by the application, passed on as it is."""
+"""The object that handlers work on, such as the collector; the application provides it."""
 Serve = Callable[[Context, web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -28,7 +28,7 @@ class NoQuery(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One way in which a route can answer."""
+    """One possible response of a route."""
 
     description: str
     type: Any = str
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One thing that can be asked."""
+    """One endpoint."""
 
     method: str
     path: str
@@ -45,13 +45,13 @@ class Route:
     serve: Serve
     answers: Mapping[HTTPStatus, Answer]
     query: type[msgspec.Struct] = NoQuery
-    """Its parameters: those that `path` names in braces, and those after the question mark."""
+    """Type of its parameters: those in braces in `path`, and those of the query string."""
     body: Any = None
-    """The type of what comes in the request, where there is something."""
+    """Type of the request body, if there is one."""
     body_types: tuple[str, ...] = (JSON_TYPE,)
-    """How that may be written."""
+    """Accepted media types of the body."""
     needs: Scope | None = None
-    """What the caller must be allowed; if not said, to read for a GET, and to change things for the rest."""
+    """Required scope; by default read for GET, admin for other methods."""
 
     @property
     def scope(self) -> Scope:
@@ -61,25 +61,24 @@ class Route:
 
 
 def refused(status: HTTPStatus, description: str) -> dict[HTTPStatus, Answer]:
-    """A refusal that a route documents."""
+    """An error response of a route."""
     return {status: Answer(description, Problem, PROBLEM_TYPE)}
 
 
 REFUSED_HOST = refused(
-    HTTPStatus.FORBIDDEN, "The Host header is not a name of the collector, or the token is not for this."
+    HTTPStatus.FORBIDDEN, "The Host header is not a name of the collector, or the token is of the wrong kind."
 )
-NO_TOKEN = refused(HTTPStatus.UNAUTHORIZED, "A token is needed, and none that is valid was sent.")
-REFUSED_QUERY = refused(HTTPStatus.BAD_REQUEST, "A parameter is unknown or impossible.")
+NO_TOKEN = refused(HTTPStatus.UNAUTHORIZED, "A valid token is required.")
+REFUSED_QUERY = refused(HTTPStatus.BAD_REQUEST, "A parameter is unknown or invalid.")
 REFUSED_BODY = {
-    **refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large, unpacked."),
+    **refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The decompressed body is too large."),
     **refused(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        "The body is of another type, or packed with neither gzip nor zstd.",
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The media type or the compression of the body is not supported."
     ),
     **refused(HTTPStatus.REQUEST_TIMEOUT, "The body took too long to arrive."),
 }
-NO_NODE = refused(HTTPStatus.NOT_FOUND, "There is no node of this name.")
-NO_HISTORY = refused(HTTPStatus.SERVICE_UNAVAILABLE, "The history cannot be used now; try later.")
+NO_NODE = refused(HTTPStatus.NOT_FOUND, "No node has this name.")
+NO_HISTORY = refused(HTTPStatus.SERVICE_UNAVAILABLE, "The history is unavailable; retry later.")
 
 
 def get(  # noqa: PLR0913 - one argument per column of the table
@@ -92,11 +91,11 @@ def get(  # noqa: PLR0913 - one argument per column of the table
     refusals: Mapping[HTTPStatus, Answer] | None = None,
     scope: Scope = Scope.READ,
 ) -> Route:
-    """A question with typed parameters and a typed answer in JSON."""
+    """A GET route with typed parameters and a typed JSON response."""
 
     async def serve(context: Context, request: web.Request) -> web.Response:
-        asked = parse_query(request, query)
-        return web.Response(body=encode(await handler(context, asked)), content_type=JSON_TYPE)
+        parameters = parse_query(request, query)
+        return web.Response(body=encode(await handler(context, parameters)), content_type=JSON_TYPE)
 
     answers = _found(answer) | REFUSED_QUERY | REFUSED_HOST | dict(refusals or {})
     return Route(
@@ -114,16 +113,16 @@ def post(  # noqa: PLR0913 - one argument per column of the table
     refusals: Mapping[HTTPStatus, Answer] | None = None,
     scope: Scope = Scope.READ,
 ) -> Route:
-    """A question in JSON, with a typed answer in JSON; asking changes nothing."""
+    """A POST route with a typed JSON body and a typed JSON response."""
     decoder = msgspec.json.Decoder(body)
 
     async def serve(context: Context, request: web.Request) -> web.Response:
         parse_query(request, NoQuery)
-        asked = parse_body(await read_body(request), decoder.decode)
-        return web.Response(body=encode(await handler(context, asked)), content_type=JSON_TYPE)
+        parsed = parse_body(await read_body(request), decoder.decode)
+        return web.Response(body=encode(await handler(context, parsed)), content_type=JSON_TYPE)
 
-    wrong = refused(HTTPStatus.BAD_REQUEST, "Something in the body is wrong.")
-    answers = _found(answer) | wrong | REFUSED_BODY | REFUSED_HOST | dict(refusals or {})
+    invalid = refused(HTTPStatus.BAD_REQUEST, "The body is invalid.")
+    answers = _found(answer) | invalid | REFUSED_BODY | REFUSED_HOST | dict(refusals or {})
     return Route(
         method="POST", path=path, summary=summary, serve=serve, answers=answers, body=body, needs=scope
     )
@@ -134,14 +133,14 @@ def _found(answer: type[msgspec.Struct]) -> dict[HTTPStatus, Answer]:
 
 
 def parse_query(request: web.Request, query: type[Query]) -> Query:
-    """The parameters of a request, in its path and after; raises `ApiError` naming the one that is wrong."""
+    """Parse parameters in the path and the query string; raises `ApiError` that names an invalid one."""
     in_path = dict(request.match_info)
-    known = [name for name in query.__struct_fields__ if name not in in_path]
+    valid = [name for name in query.__struct_fields__ if name not in in_path]
     for name in request.query:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(known) or 'none here'}"
-            raise ApiError(HTTPStatus.BAD_REQUEST, f"there is no parameter {name}: {hint}", name)
+        if name not in valid:
+            near = difflib.get_close_matches(name, valid, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"valid are {', '.join(valid) or 'none'}"
+            raise ApiError(HTTPStatus.BAD_REQUEST, f"unknown parameter {name}: {hint}", name)
         if len(request.query.getall(name)) > 1:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"the parameter {name} is given more than once", name)
     for field in msgspec.structs.fields(query):
@@ -149,13 +148,13 @@ def parse_query(request: web.Request, query: type[Query]) -> Query:
             detail = f"the parameter {field.name} is missing: add ?{field.name}=..."
             raise ApiError(HTTPStatus.BAD_REQUEST, detail, field.name)
     try:
-        asked = msgspec.convert(dict(request.query) | in_path, query, strict=False)
+        parsed = msgspec.convert(dict(request.query) | in_path, query, strict=False)
     except msgspec.ValidationError as error:
         what, where = what_and_where(error)
         name = where.removeprefix("$.")
         raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: {what[:1].lower()}{what[1:]}", name) from error
     for name in request.query:
-        # `null` is read as nothing, where text is not expected: so a slip would widen what is asked for.
-        if getattr(asked, name) is None:
-            raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: null is no value: leave the parameter out", name)
-    return asked
+        # msgspec converts `null` to None where text is not expected, which would silently drop a filter.
+        if getattr(parsed, name) is None:
+            raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: null is not a value; omit the parameter", name)
+    return parsed

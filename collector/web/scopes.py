@@ -1,4 +1,4 @@
-"""What can be allowed, and who is asking."""
+"""Scopes of routes and tokens, and the caller of a request."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,16 +7,16 @@ from aiohttp import web
 
 
 class Scope(StrEnum):
-    """What a route asks of who calls it."""
+    """Permission that a route requires."""
 
     OPEN = "open"
-    """Nothing: anybody may know that the collector lives."""
+    """No token, for health checks."""
     NODE = "node"
-    """To speak for a node, which the route then compares with what is said."""
+    """Send reports for a node; the route checks the name of the node."""
     READ = "read"
-    """To see everything, and to ask questions that change nothing."""
+    """Read everything, and make requests that change nothing."""
     ADMIN = "admin"
-    """To change things."""
+    """Change things."""
 
 
 _MAY: dict[Scope, frozenset[Scope]] = {
@@ -28,21 +28,21 @@ _MAY: dict[Scope, frozenset[Scope]] = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request, as far as that is known and matters."""
+    """The authenticated sender of a request."""
 
     scope: Scope
     nodes: frozenset[str] | None = None
-    """The only nodes that it may speak for; None does not bind it to any."""
+    """The nodes that it may report for; None means all."""
 
     def may(self, scope: Scope) -> bool:
         return scope in _MAY[self.scope]
 
-    def may_speak_for(self, node: str) -> bool:
+    def may_report_for(self, node: str) -> bool:
         return self.nodes is None or node in self.nodes
 
 
-ANYBODY = Caller(Scope.ADMIN)
-"""Whoever is on this host, where there are no tokens."""
+TRUSTED = Caller(Scope.ADMIN)
+"""Any process on this host, if there are no tokens."""
 
 CALLER = web.RequestKey("CALLER", Caller)
-"""Where the guard leaves who it let in."""
+"""Set by the authentication middleware."""

@@ -1,4 +1,4 @@
-"""The file of tokens: a line of JSON each, for its owner alone, replaced as a whole, followed while used."""
+"""The token file: one JSON line per token, private to its owner, replaced atomically, reloaded on change."""
 
 import contextlib
 import fcntl
@@ -15,32 +15,32 @@ from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
-_FOR_ITS_OWNER = 0o600
-_LOOK_SECONDS = 1.0
+_PRIVATE = 0o600
+_CHECK_SECONDS = 1.0
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Token)
 
 
 def parse_tokens(text: bytes, name: str) -> list[Token]:
-    """The tokens in a file's content; raises `UserError` naming the line that is wrong."""
+    """Parse the content of a token file; raises `UserError` that names an invalid line."""
     tokens = []
-    seen: set[str] = set()
+    ids: set[str] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
             token = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UserError(f"{name}, line {number} is no token: {error}; remove the line") from None
-        if token.id in seen:
-            raise UserError(f"{name}, line {number}: the token {token.id} stands twice; remove one line")
-        seen.add(token.id)
+            raise UserError(f"{name}, line {number} is not a token: {error}; remove the line") from None
+        if token.id in ids:
+            raise UserError(f"{name}, line {number}: duplicate token {token.id}; remove one line")
+        ids.add(token.id)
         tokens.append(token)
     return tokens
 
 
 def read_tokens(path: Path) -> list[Token] | None:
-    """The tokens of a file; None where there is no such file."""
+    """Read a token file; None if it does not exist."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -48,20 +48,18 @@ def read_tokens(path: Path) -> list[Token] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot read the tokens in {path} ({why}): check access.tokens") from error
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"cannot read the tokens in {path} ({reason}): check access.tokens") from error
     if mode & 0o022:
-        raise UserError(
-            f"others can write to {path}, and so let themselves in: chmod {_FOR_ITS_OWNER:o} {path}"
-        )
+        raise UserError(f"other users can write to {path} and add tokens: run chmod {_PRIVATE:o} {path}")
     return parse_tokens(text, str(path))
 
 
 @contextlib.contextmanager
-def changing(path: Path) -> Iterator[list[Token]]:
-    """Change the file: what is done to the list within the block is written when it ends well.
+def edit_tokens(path: Path) -> Iterator[list[Token]]:
+    """Edit the list of tokens within the block; it is written when the block ends without an error.
 
-    One at a time; who reads sees the file as it was or as it is, never a half of it.
+    Locked against concurrent edits; readers see the old file or the new one, never a part.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,9 +68,9 @@ def changing(path: Path) -> Iterator[list[Token]]:
             yield tokens
             _replace(path, b"".join(_encoder.encode(token) + b"\n" for token in tokens))
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).lower()
         raise UserError(
-            f"cannot change {path} ({why}): run it as root, or choose the file with --file"
+            f"cannot write {path} ({reason}): run this as root, or choose another file with --file"
         ) from error
 
 
@@ -89,10 +87,10 @@ def _locked(folder: Path) -> Iterator[None]:
 def _replace(path: Path, text: bytes) -> None:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
-    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _FOR_ITS_OWNER)
+    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE)
     try:
         if os.geteuid() == 0:
-            # The service is not root, and owns its folder: it must be able to read what root puts there.
+            # The service runs as the owner of the folder, and must be able to read the file.
             folder = path.parent.stat()
             os.fchown(handle, folder.st_uid, folder.st_gid)
         with os.fdopen(handle, "wb", closefd=False) as file:
@@ -104,38 +102,38 @@ def _replace(path: Path, text: bytes) -> None:
 
 
 class TokenFile:
-    """The tokens of a file, as they are now: a new or a revoked one counts within a second."""
+    """The current tokens of a file; changes take effect within a second."""
 
     def __init__(self, path: Path, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._monotonic = monotonic
-        self._stamp = self._stamped()
+        self._stamp = self._read_stamp()
         found = read_tokens(path)
-        self.is_there = found is not None
+        self.exists = found is not None
         self._tokens = Tokens(found or ())
-        self._looked = monotonic()
+        self._checked_at = monotonic()
 
     @property
     def tokens(self) -> Tokens:
-        """What is in the file; if that cannot be read, what was in it before."""
-        if (now := self._monotonic()) - self._looked >= _LOOK_SECONDS:
-            self._looked = now
-            if (stamp := self._stamped()) != self._stamp:
+        """The tokens in the file; the previous ones if it is unreadable."""
+        if (now := self._monotonic()) - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            if (stamp := self._read_stamp()) != self._stamp:
                 self._stamp = stamp
-                self._read_again()
+                self._reload()
         return self._tokens
 
-    def _read_again(self) -> None:
+    def _reload(self) -> None:
         try:
-            # A file that is gone leaves no token valid. It never opens the door: only a start can.
+            # If the file is deleted, no token is valid; only a restart turns authentication off.
             found: Sequence[Token] = read_tokens(self._path) or ()
-        except UserError as complaint:
-            log.warning("going on with the tokens before: %s", complaint)
+        except UserError as error:
+            log.warning("keeping the previous tokens: %s", error)
             return
         self._tokens = Tokens(found)
-        log.info("%s was changed: %d tokens are in use", self._path, len(self._tokens))
+        log.info("reloaded %s, tokens in use: %d", self._path, len(self._tokens))
 
-    def _stamped(self) -> tuple[int, int, int] | None:
+    def _read_stamp(self) -> tuple[int, int, int] | None:
         try:
             status = self._path.stat()
         except OSError:

@@ -1,8 +1,8 @@
-"""Tokens: secrets that the collector can recognise but does not know.
+"""Tokens. The collector stores only their hashes.
 
-A token is 256 random bits, so its SHA-256 is stored and nothing slower: the slow hashes of passwords make up
-for what people choose, and guessing one of 2**256 is out of reach at any speed. A fast one, though, can be
-computed for each request of a thousand nodes.
+A token is 256 random bits, so a SHA-256 is enough: slow password hashes make up for weak passwords, and
+guessing 256 bits is out of reach at any speed. A fast hash can be computed for each request of a thousand
+nodes.
 """
 
 import hashlib
@@ -21,32 +21,32 @@ _SECRET_BYTES = 32
 _ID_BYTES = 4
 
 KINDS = (Scope.NODE, Scope.READ, Scope.ADMIN)
-"""What a token can be for."""
+"""Scopes that a token can have."""
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """One token as it is stored."""
+    """A stored token."""
 
     id: Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
-    """Names the token where people speak of it; tells nothing about the secret."""
+    """Public name of the token; unrelated to the secret."""
     kind: Scope
     name: Name
-    """The node that it is bound to; of the other kinds a label, for people."""
+    """The node that it is valid for; for other kinds, a label."""
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     created_at: float
     expires_at: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"there are no tokens for {self.kind}")
+            raise ValueError(f"no token can be of kind {self.kind}")
 
     def is_valid(self, now: float) -> bool:
         return self.expires_at is None or now < self.expires_at
 
 
 def make_token(kind: Scope, name: str, now: float, expires_at: float | None = None) -> tuple[Token, str]:
-    """Make a token; gives what to store, and the secret, which is told once and kept nowhere."""
-    # The words in front let people, and scanners of repositories, see what they have found.
+    """Create a token; returns what to store, and the secret, which is stored nowhere."""
+    # The prefix lets people and secret scanners recognise it.
     secret = f"wattpack-{kind}-{secrets.token_urlsafe(_SECRET_BYTES)}"
     token = Token(
         id=secrets.token_hex(_ID_BYTES),
@@ -60,28 +60,28 @@ def make_token(kind: Scope, name: str, now: float, expires_at: float | None = No
 
 
 class Tokens:
-    """All tokens that there are, found by their secrets in a time that tells nothing.
+    """All tokens, with a look-up by secret that leaks nothing through its timing.
 
-    They are looked up by a hash under a key of this process. So the time of a look-up depends on nothing
-    that a stranger could know or choose, and it is the same for one token as for ten thousand.
+    The look-up uses a keyed hash with a key of this process, so its time depends on nothing that an attacker
+    knows or chooses, nor on the number of tokens.
     """
 
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
         self._key = secrets.token_bytes(_SECRET_BYTES)
-        self._by_mark = {self._mark(bytes.fromhex(token.sha256)): token for token in tokens}
+        self._by_keyed_hash = {self._keyed_hash(bytes.fromhex(token.sha256)): token for token in tokens}
 
     def __len__(self) -> int:
-        return len(self._by_mark)
+        return len(self._by_keyed_hash)
 
     def caller(self, secret: bytes, now: float) -> Caller | None:
-        """Who shows this secret; None if it is nobody's, or no longer valid."""
+        """The caller with this secret; None if it is unknown or expired."""
         digest = hashlib.sha256(secret).digest()
-        token = self._by_mark.get(self._mark(digest))
+        token = self._by_keyed_hash.get(self._keyed_hash(digest))
         if token is None or not hmac.compare_digest(bytes.fromhex(token.sha256), digest):
             return None
         if not token.is_valid(now):
             return None
         return Caller(token.kind, frozenset({token.name}) if token.kind is Scope.NODE else None)
 
-    def _mark(self, digest: bytes) -> bytes:
+    def _keyed_hash(self, digest: bytes) -> bytes:
         return hashlib.blake2b(digest, key=self._key).digest()

@@ -87,4 +87,4 @@ def test_the_file_is_the_configured_one(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_folder_that_cannot_be_written_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     status, said = token(capsys, Path("/proc/none/tokens.jsonl"), "add", "read", "x")
-    assert (status, "cannot change /proc/none/tokens.jsonl" in said) == (2, True)
+    assert (status, "cannot write /proc/none/tokens.jsonl" in said) == (2, True)

@@ -55,8 +55,8 @@ def told(now: Mapping[str, Any]) -> str:
         until = "until wattpack resume" if pause["until"] is None else f"until {moment(pause['until'])} UTC"
         why = f" ({pause['why']})" if pause["why"] else ""
         return f"paused {until}{why}: nothing is begun, what is under way is brought to its end"
-    if now["dry"]:
+    if now["dry_run"]:
         return f"not paused; the driver is {now['driver']}: plans are kept on record, and nothing is done"
-    if now["holder"]:
-        return f"not paused; another collector acts: {now['holder']}"
+    if now["lease_holder"]:
+        return f"not paused; another collector acts: {now['lease_holder']}"
     return f"acting, by the driver {now['driver']}"

@@ -9,7 +9,7 @@ import msgspec
 from agent.config import AgentConfig
 from agent.delivery.credentials import read_token, tls_context
 from collector.config import CollectorConfig
-from collector.web.listener import opening
+from collector.web.listener import open_listener
 from wattpack.config.loader import Given, keys, load
 from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wire.http.webconfig import check_web_config
@@ -49,7 +49,7 @@ def _check_access(loaded: object) -> None:
             read_token(loaded.collector)
             tls_context(loaded.collector)
     elif isinstance(loaded, CollectorConfig):
-        opening(loaded)
+        open_listener(loaded)
 
 
 def _value(config: object, path: tuple[str, ...]) -> object:

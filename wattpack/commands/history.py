@@ -48,7 +48,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         print(json.dumps(answer, indent=2))
     else:
         print("the same plan" if answer["same"] else "another plan than then")
-        for title, actions in (("then", answer["then"]), ("now", answer["now"])):
+        for title, actions in (("recorded", answer["recorded"]), ("replayed", answer["replayed"])):
             print(f"{title}:")
             print("\n".join(f"  {_describe(action)}" for action in actions) or "  nothing")
     return _SAME if answer["same"] else _DIFFERS

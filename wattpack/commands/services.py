@@ -54,5 +54,5 @@ def _row(service: Json) -> tuple[str, ...]:
         percent_text(None if lead is None else lead["confidence"]),
         number_text(need.get("cpu_cores"), digits=3),
         bytes_text(need.get("memory_bytes")),
-        "yes" if service["known"] else "not yet",
+        "yes" if service["profiled"] else "not yet",
     )

@@ -103,6 +103,6 @@ def _next(cluster: Json, alerts: list[Json], silent: list[Json]) -> str:
         return f"look at {silent[0]['name']}: systemctl status wattpack-agent there says why it is silent"
     if alerts:
         return "wattpack alerts tells more; wattpack plan says what could be moved against it"
-    if cluster["at"] - cluster["understood_at"] > _LONG_SINCE_SECONDS:
+    if cluster["at"] - cluster["analyzed_at"] > _LONG_SINCE_SECONDS:
         return "wait a minute: the cluster was not thought through of late, so services may be unknown"
     return "nothing is wrong; wattpack containers shows who draws most, wattpack energy who drew it"

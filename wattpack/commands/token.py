@@ -9,7 +9,7 @@ import msgspec
 
 from collector.config import CollectorConfig
 from collector.web.scopes import Scope
-from collector.web.token_file import changing, read_tokens
+from collector.web.token_file import edit_tokens, read_tokens
 from collector.web.tokens import KINDS, Token, make_token
 from wattpack.config.options import add_config_options, load_config
 from wire.errors import UserError
@@ -81,13 +81,13 @@ def _add(path: Path, kind: Scope, name: str, days: float | None) -> list[Shown]:
         raise UserError(f"--days {days:g}: choose a number above 0 and up to {_LONGEST_DAYS}")
     now = time.time()
     token, secret = make_token(kind, name, now, None if days is None else now + days * _DAY_SECONDS)
-    with changing(path) as tokens:
+    with edit_tokens(path) as tokens:
         tokens.append(token)
     return [_public(token, secret)]
 
 
 def _revoke(path: Path, which: str) -> list[Shown]:
-    with changing(path) as tokens:
+    with edit_tokens(path) as tokens:
         found = [token for token in tokens if which in (token.id, token.name)]
         if not found:
             raise UserError(f"there is no token {which!r} in {path}: wattpack token list shows them")

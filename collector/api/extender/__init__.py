@@ -1,1 +1,1 @@
-"""Kubernetes' questions: kube-scheduler's extender protocol, and load for Trimaran and PEAKS."""
+"""For Kubernetes: kube-scheduler's extender protocol, and load metrics for Trimaran and PEAKS."""

@@ -1,22 +1,22 @@
-"""What kube-scheduler sends an extender, and what it takes for an answer.
+"""Requests of kube-scheduler to an extender, and the responses.
 
-The extender's own types are Go structs without names for JSON, so their keys are capitalised; pods and nodes
-are as everywhere in Kubernetes. Only what is looked at is named; nodes are handed back as they came.
+The extender's own types are Go structs without JSON names, so their keys are capitalised; pods and nodes are
+ordinary Kubernetes objects. Only the fields in use are declared; nodes are returned unchanged.
 """
 
 import msgspec
 
 
 class _Go(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """A struct of the extender's own."""
+    """A struct of the extender protocol."""
 
 
 class _Kube(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object of Kubernetes' API. Go writes an empty list or map as null."""
+    """An object of the Kubernetes API. Go encodes an empty list or map as null."""
 
 
 class OwnerReference(_Kube, frozen=True, kw_only=True):
-    """What keeps a pod."""
+    """The owner of a pod."""
 
     kind: str = ""
     name: str = ""
@@ -24,7 +24,7 @@ class OwnerReference(_Kube, frozen=True, kw_only=True):
 
 
 class ObjectMeta(_Kube, frozen=True, kw_only=True):
-    """Who an object is."""
+    """Metadata of an object."""
 
     name: str = ""
     namespace: str = "default"
@@ -34,7 +34,7 @@ class ObjectMeta(_Kube, frozen=True, kw_only=True):
 
 
 class ResourceRequirements(_Kube, frozen=True, kw_only=True):
-    """What a container asks for."""
+    """Requests and limits of a container."""
 
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
@@ -49,7 +49,7 @@ class PodContainer(_Kube, frozen=True, kw_only=True):
 
 
 class PodSpec(_Kube, frozen=True, kw_only=True):
-    """What a pod is to run."""
+    """Containers of a pod."""
 
     containers: list[PodContainer] | None = None
     init_containers: list[PodContainer] | None = None
@@ -57,27 +57,27 @@ class PodSpec(_Kube, frozen=True, kw_only=True):
 
 
 class SchedulerPod(_Kube, frozen=True, kw_only=True):
-    """What wants a place."""
+    """The pod to be scheduled."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
 class NodeList(_Kube, frozen=True, kw_only=True):
-    """Nodes, as they came."""
+    """Nodes, undecoded."""
 
     metadata: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     items: list[msgspec.Raw] | None = None
 
 
 class Named(_Kube, frozen=True, kw_only=True):
-    """All that is read of a node."""
+    """The decoded part of a node."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 class ExtenderArgs(_Go, frozen=True, kw_only=True):
-    """A pod, and the nodes that are left for it: all of each, or their names if the extender knows them."""
+    """A pod and its candidate nodes: complete, or only their names if the extender caches nodes."""
 
     pod: SchedulerPod
     nodes: NodeList | None = None
@@ -85,45 +85,45 @@ class ExtenderArgs(_Go, frozen=True, kw_only=True):
 
 
 class ExtenderFilterResult(_Go, frozen=True, kw_only=True):
-    """The nodes that the pod may go to, in the way that they came; and the others, each with the reason."""
+    """Nodes that fit, in the form in which they came; and the others, each with a reason."""
 
     nodes: NodeList | None = None
     node_names: list[str] | None = None
     failed_nodes: dict[str, str]
     failed_and_unresolvable_nodes: dict[str, str]
-    """Those where the pod could not go even if others made room for it."""
+    """Nodes where preemption would not help."""
     error: str = ""
 
 
 class HostPriority(_Go, frozen=True, kw_only=True):
-    """How good a node is, from 0 to 10."""
+    """Score of a node, from 0 to 10."""
 
     host: str
     score: int
 
 
 class Victims(_Go, frozen=True, kw_only=True):
-    """Pods that would have to go."""
+    """Pods that would be preempted."""
 
     pods: list[SchedulerPod] | None = None
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class MetaPod(_Go, frozen=True, kw_only=True):
-    """A pod by its id."""
+    """A pod by its UID."""
 
     uid: str = msgspec.field(name="UID")
 
 
 class MetaVictims(_Go, frozen=True, kw_only=True):
-    """The same, by their ids."""
+    """Pods that would be preempted, by UID."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class ExtenderPreemptionArgs(_Go, frozen=True, kw_only=True):
-    """A pod that fits nowhere, and who would have to make room for it on each node."""
+    """A pod that fits on no node, and the victims on each node."""
 
     pod: SchedulerPod
     node_name_to_victims: dict[str, Victims] | None = None
@@ -131,6 +131,6 @@ class ExtenderPreemptionArgs(_Go, frozen=True, kw_only=True):
 
 
 class ExtenderPreemptionResult(_Go, frozen=True, kw_only=True):
-    """The nodes where that would help."""
+    """Nodes where preemption helps."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]

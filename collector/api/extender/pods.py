@@ -1,4 +1,4 @@
-"""From a pod to a request: what it asks for, what it belongs to, and what is known of that."""
+"""From a pod to a placement request: its resource requests, its workload, and the learned need."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ _ALWAYS = "Always"
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """A pod as a request, and the names that it and its like go by."""
+    """A placement request for a pod, with the names of the pod and its workload."""
 
     request: Request
     pod: str
-    """As agents call its containers' service."""
+    """Name that agents report as the service of its containers."""
     workload: str
-    """What keeps it, and would make another one like it."""
+    """Name of its owner, such as a deployment."""
 
     @property
     def names(self) -> tuple[str, str]:
         return self.workload, self.pod
 
 
-def asking(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> PodRequest:
-    """What a pod asks for. Raises `UserError` where a quantity cannot be read."""
+def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> PodRequest:
+    """The request of a pod. Raises `UserError` for an invalid quantity."""
     metadata = pod.metadata
     labels = metadata.labels or {}
     name = f"{metadata.namespace}/{metadata.name}"
@@ -44,7 +44,7 @@ def asking(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> PodRequ
     need = make_out(
         snapshot,
         services=(workload, name),
-        # Of several containers each needs something of its own.
+        # A profile by image is that of one container, so it does not fit a pod of several images.
         image=images.pop() if len(images) == 1 else None,
         demand=Quantities(),
         reserve=requested(pod),
@@ -65,7 +65,7 @@ def asking(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> PodRequ
 
 
 def requested(pod: SchedulerPod) -> Quantities:
-    """What a pod asks for, as the scheduler counts: all its containers, or the largest that runs before."""
+    """Requests of a pod as the scheduler counts them: all containers, or the largest init container."""
     cores = _sum(pod, "cpu")
     size_bytes = _sum(pod, "memory")
     return Quantities(
@@ -75,26 +75,26 @@ def requested(pod: SchedulerPod) -> Quantities:
 
 
 def _sum(pod: SchedulerPod, resource: str) -> Decimal:
-    before = pod.spec.init_containers or []
-    # One that starts before the others and always runs stays beside them: a sidecar.
-    beside = [each for each in before if each.restart_policy == _ALWAYS]
-    running = sum(_each([*(pod.spec.containers or []), *beside], resource), Decimal(0))
-    starting = max(_each(before, resource), default=Decimal(0))
+    init = pod.spec.init_containers or []
+    # An init container that always restarts is a sidecar.
+    sidecars = [each for each in init if each.restart_policy == _ALWAYS]
+    running = sum(_requests([*(pod.spec.containers or []), *sidecars], resource), Decimal(0))
+    starting = max(_requests(init, resource), default=Decimal(0))
     overhead = (pod.spec.overhead or {}).get(resource, "0")
     return max(running, starting) + parse_quantity(overhead)
 
 
-def _each(containers: Iterable[PodContainer], resource: str) -> Iterator[Decimal]:
+def _requests(containers: Iterable[PodContainer], resource: str) -> Iterator[Decimal]:
     for container in containers:
-        asked, allowed = container.resources.requests or {}, container.resources.limits or {}
-        yield max(parse_quantity(asked.get(resource, allowed.get(resource, "0"))), Decimal(0))
+        requests, limits = container.resources.requests or {}, container.resources.limits or {}
+        yield max(parse_quantity(requests.get(resource, limits.get(resource, "0"))), Decimal(0))
 
 
 def _workload(pod: SchedulerPod) -> str | None:
-    """What keeps a pod: its deployment rather than the set of replicas in between, whose name has a hash."""
+    """The owner of a pod; for a replica set, whose name ends in a hash, the deployment above it."""
     owners = pod.metadata.owner_references or []
     owner = next((each for each in owners if each.controller), owners[0] if owners else None)
     if owner is None:
         return None
-    number = (pod.metadata.labels or {}).get(_HASH_LABEL)
-    return owner.name.removesuffix(f"-{number}") if number else owner.name
+    template_hash = (pod.metadata.labels or {}).get(_HASH_LABEL)
+    return owner.name.removesuffix(f"-{template_hash}") if template_hash else owner.name

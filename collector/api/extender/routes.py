@@ -1,4 +1,4 @@
-"""What Kubernetes asks, and where. Verbs stand at the end of the path, as kube-scheduler puts them there."""
+"""Routes for Kubernetes. The verb ends the path, as kube-scheduler expects."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -23,9 +23,10 @@ from collector.api.extender.models import (
     NodeList,
     SchedulerPod,
 )
-from collector.api.extender.pods import PodRequest, asking
-from collector.api.extender.scheduling import points, sort_out
-from collector.api.extender.watcher import WatcherMetrics, load
+from collector.api.extender.pods import PodRequest, pod_request
+from collector.api.extender.scheduling import score_nodes, split_nodes
+from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
+from collector.api.nodes import no_such_node
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.question import resolve_policy
@@ -53,45 +54,45 @@ _named = msgspec.json.Decoder(Named)
 
 
 class ExtenderQuery(msgspec.Struct, frozen=True):
-    """How a verb is asked, such as `filterVerb: filter?policy=draps`."""
+    """Parameters of a verb, such as `filterVerb: filter?policy=draps`."""
 
-    policy: Annotated[str | None, Meta(description="By what to decide, if not by what is configured.")] = None
+    policy: Annotated[str | None, Meta(description="Policy to use instead of the configured one.")] = None
 
 
 class WatcherQuery(msgspec.Struct, frozen=True):
-    """Whose load is asked for."""
+    """Parameters of load-watcher."""
 
-    host: Annotated[str | None, Meta(description="Only of the node of this name.")] = None
+    host: Annotated[str | None, Meta(description="Only the node with this name.")] = None
 
 
-async def _judged(
+async def _rank(
     core: Core, pod: SchedulerPod, policy_name: str | None
 ) -> tuple[Snapshot, PodRequest, Ranking]:
     chosen = resolve_policy(core.config, policy_name, {}, "place")
     policy, settings = chosen.policy, chosen.settings
-    # Asked again about the same pod, what was answered before no longer counts.
+    # A new request for the same pod replaces the reservation of the earlier one.
     core.reservations.release(_name(pod))
     snapshot = await core.snapshot()
     try:
-        asked = asking(pod, snapshot, core.config.placement.default_class)
-    except UserError as complaint:
-        raise ApiError(HTTPStatus.BAD_REQUEST, str(complaint), "$.Pod") from complaint
-    left = core.reservations.left_by(asked.names, core.clock())
-    core.snapshots.rehearse = partial(rank, request=asked.request, policy=policy, settings=settings)
-    return snapshot, asked, rank(snapshot, asked.request, policy, settings, left)
+        wanted = pod_request(pod, snapshot, core.config.placement.default_class)
+    except UserError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
+    left = core.reservations.left_by(wanted.names, core.clock())
+    core.snapshots.rehearse = partial(rank, request=wanted.request, policy=policy, settings=settings)
+    return snapshot, wanted, rank(snapshot, wanted.request, policy, settings, left)
 
 
 def _name(pod: SchedulerPod) -> str:
     return f"pod/{pod.metadata.uid or f'{pod.metadata.namespace}/{pod.metadata.name}'}"
 
 
-async def filtered(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> ExtenderFilterResult:
-    """Which nodes a pod may go to."""
+async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> ExtenderFilterResult:
+    """Split the candidate nodes into those that fit a pod and those that do not."""
     items = _items(args)
     names = list(items) if args.nodes is not None else (args.node_names or [])
-    snapshot, asked, ranking = await _judged(core, args.pod, query.policy)
-    found = sort_out(snapshot, ranking, names)
-    log.debug("%s may go to %d of %d nodes", asked.pod, len(found.passed), len(names))
+    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
+    found = split_nodes(snapshot, ranking, names)
+    log.debug("pod %s fits on %d of %d nodes", wanted.pod, len(found.passed), len(names))
     nodes = args.nodes
     return ExtenderFilterResult(
         nodes=None
@@ -103,55 +104,54 @@ async def filtered(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> Exte
     )
 
 
-async def prioritized(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> list[HostPriority]:
-    """How good each node is for a pod; the best is taken to be the one that it goes to, until that shows."""
+async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> list[HostPriority]:
+    """Score the candidate nodes for a pod, and reserve the best one until the pod starts."""
     names = list(_items(args)) if args.nodes is not None else (args.node_names or [])
-    snapshot, asked, ranking = await _judged(core, args.pod, query.policy)
-    given = points(snapshot, ranking, names)
+    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
+    scores = score_nodes(snapshot, ranking, names)
     seconds = core.config.placement.scheduled_seconds
-    if seconds and max(given, default=0) > 0:
-        best = names[given.index(max(given))]
-        request = replace(asked.request, service=asked.pod)
+    if seconds and max(scores, default=0) > 0:
+        best = names[scores.index(max(scores))]
+        request = replace(wanted.request, service=wanted.pod)
         try:
             core.reservations.place(
                 snapshot, request, best, now=core.clock(), seconds=seconds, name=_name(args.pod)
             )
-        except UserError as complaint:
-            log.warning("%s is not counted on %s meanwhile: %s", asked.pod, best, complaint)
+        except UserError as error:
+            log.warning("no reservation for pod %s on node %s: %s", wanted.pod, best, error)
     unknown = [name for name in names if name not in snapshot.nodes.index]
     if unknown:
-        log.info("%d nodes get no points as no agent tells of them, such as %s", len(unknown), unknown[0])
-    return [HostPriority(host=name, score=score) for name, score in zip(names, given, strict=True)]
+        log.info("nodes without an agent get score 0: %d, such as %s", len(unknown), unknown[0])
+    return [HostPriority(host=name, score=score) for name, score in zip(names, scores, strict=True)]
 
 
-async def preempted(
+async def check_preemption(
     core: Core, args: ExtenderPreemptionArgs, query: ExtenderQuery
 ) -> ExtenderPreemptionResult:
-    """On which nodes it would help a pod if others left."""
+    """Keep the nodes where preempting the victims helps the pod."""
     by_id = dict(args.node_name_to_meta_victims or {})
     for name, victims in (args.node_name_to_victims or {}).items():
         pods = [MetaPod(uid=each.metadata.uid) for each in victims.pods or ()]
         by_id[name] = MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
-    snapshot, _, ranking = await _judged(core, args.pod, query.policy)
-    hopeless = sort_out(snapshot, ranking, by_id).unresolvable
+    snapshot, _, ranking = await _rank(core, args.pod, query.policy)
+    hopeless = split_nodes(snapshot, ranking, by_id).unresolvable
     return ExtenderPreemptionResult(
         node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name not in hopeless}
     )
 
 
 def _items(args: ExtenderArgs) -> dict[str, msgspec.Raw]:
-    """The nodes that came whole, by name."""
+    """The complete nodes of a request, by name."""
     items = (args.nodes.items or []) if args.nodes is not None else []
     return {parse_body(bytes(item), _named.decode).metadata.name: item for item in items}
 
 
-async def watched(core: Core, query: WatcherQuery) -> WatcherMetrics:
-    """The load of the nodes."""
+async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:
+    """Get the load of nodes."""
     snapshot = await core.snapshot()
     if query.host is not None and query.host not in snapshot.nodes.index:
-        detail = f"there is no node {query.host}: /v1/nodes lists those there are"
-        raise ApiError(HTTPStatus.NOT_FOUND, detail, "host")
-    return load(snapshot, query.host)
+        raise no_such_node(query.host, "host")
+    return watcher_metrics(snapshot, query.host)
 
 
 def _verb(
@@ -177,8 +177,8 @@ def _verb(
         body=body,
         needs=Scope.READ,
         answers={
-            HTTPStatus.OK: Answer("As kube-scheduler takes it.", answer),
-            **refused(HTTPStatus.BAD_REQUEST, "Something in the body, or a parameter, is wrong."),
+            HTTPStatus.OK: Answer("A response of the extender protocol.", answer),
+            **refused(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),
             **REFUSED_BODY,
             **REFUSED_HOST,
         },
@@ -188,30 +188,30 @@ def _verb(
 ROUTES: tuple[Route, ...] = (
     _verb(
         "filter",
-        "For kube-scheduler's extender: the nodes that a pod may go to.",
+        "Filter nodes for a pod (kube-scheduler extender).",
         ExtenderFilterResult,
-        filtered,
+        filter_nodes,
         ExtenderArgs,
     ),
     _verb(
         "prioritize",
-        "For kube-scheduler's extender: how good each node is for a pod.",
+        "Score nodes for a pod (kube-scheduler extender).",
         list[HostPriority],
-        prioritized,
+        prioritize_nodes,
         ExtenderArgs,
     ),
     _verb(
         "preempt",
-        "For kube-scheduler's extender: the nodes on which it would help a pod if others left.",
+        "Keep the nodes where preemption helps a pod (kube-scheduler extender).",
         ExtenderPreemptionResult,
-        preempted,
+        check_preemption,
         ExtenderPreemptionArgs,
     ),
     get(
         "/watcher",
-        "The load of the nodes in the shape of load-watcher, for Trimaran and PEAKS.",
+        "Get the load of nodes in the format of load-watcher, for Trimaran and PEAKS.",
         WatcherMetrics,
-        watched,
+        node_load,
         query=WatcherQuery,
         refusals=NO_NODE,
     ),

@@ -1,4 +1,4 @@
-"""What is answered about a pod and some nodes: which of them, and how good each is."""
+"""Filter and score the candidate nodes of a pod."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from collector.policies.filters import why
 from collector.policies.interface import Ranking, Rejection
 from collector.snapshot.tables import Snapshot
 
-MOST_POINTS = 10
-"""What an extender may give at most."""
-_NOT_KNOWN = frozenset({Rejection.DOWN, Rejection.STALE, Rejection.UNKNOWN_CAPACITY})
-"""That we know nothing is no reason to keep a pod from a node that Kubernetes believes in."""
-_ROOM = frozenset(
+MAX_SCORE = 10
+"""Highest score of an extender."""
+_UNKNOWN = frozenset({Rejection.DOWN, Rejection.STALE, Rejection.UNKNOWN_CAPACITY})
+"""Kubernetes considers the node healthy; missing data on our side must not exclude it."""
+_RESOLVABLE = frozenset(
     {
         Rejection.CPU,
         Rejection.MEMORY,
@@ -26,21 +26,21 @@ _ROOM = frozenset(
         Rejection.BOTTLENECK,
     }
 )
-"""What others could make room for by leaving."""
+"""Reasons that preemption can resolve."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
-    """Nodes by whether a pod may go there."""
+class SplitNodes:
+    """Nodes by whether the pod fits."""
 
     passed: list[str]
     failed: dict[str, str]
     unresolvable: dict[str, str]
-    """Those that it could not go to even if others left."""
+    """Nodes where preemption would not help."""
 
 
-def sort_out(snapshot: Snapshot, ranking: Ranking, names: Iterable[str]) -> Sorted:
-    """Which of the nodes asked about a pod may go to; one that is not known here may."""
+def split_nodes(snapshot: Snapshot, ranking: Ranking, names: Iterable[str]) -> SplitNodes:
+    """Split candidate nodes by whether the pod fits; a node without an agent passes."""
     passed: list[str] = []
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
@@ -48,33 +48,33 @@ def sort_out(snapshot: Snapshot, ranking: Ranking, names: Iterable[str]) -> Sort
     for name in names:
         row = index.get(name)
         code = Rejection.NOT if row is None else Rejection(int(refused[row]))
-        if code is Rejection.NOT or code in _NOT_KNOWN:
+        if code is Rejection.NOT or code in _UNKNOWN:
             passed.append(name)
-        elif code in _ROOM:
+        elif code in _RESOLVABLE:
             failed[name] = why(code)
         else:
             unresolvable[name] = why(code)
-    return Sorted(passed, failed, unresolvable)
+    return SplitNodes(passed, failed, unresolvable)
 
 
-def points(snapshot: Snapshot, ranking: Ranking, names: Sequence[str]) -> list[int]:
-    """From 1 to 10 for the nodes asked about that the policy ranks, by how their scores compare.
+def score_nodes(snapshot: Snapshot, ranking: Ranking, names: Sequence[str]) -> list[int]:
+    """Scale the policy's scores of the candidate nodes to 1-10.
 
-    What is refused, not known here or in doubt gets 0: it never looks better than what is known.
+    Rejected, unknown and doubtful nodes get 0, so they never rank above a known one.
     """
     scores = np.full(len(snapshot.nodes.names), np.nan)
     scores[ranking.rows] = ranking.scores
     scores[doubtful(snapshot)] = np.nan
     rows = [snapshot.nodes.index.get(name) for name in names]
-    asked = np.array([np.nan if row is None else scores[row] for row in rows])
-    ranked = ~np.isnan(asked)
-    given = np.zeros(len(names), dtype=np.int64)
-    finite = asked[np.isfinite(asked)]
+    candidates = np.array([np.nan if row is None else scores[row] for row in rows])
+    ranked = ~np.isnan(candidates)
+    scaled = np.zeros(len(names), dtype=np.int64)
+    finite = candidates[np.isfinite(candidates)]
     if not finite.size:
-        given[ranked] = 1
-        return given.tolist()
+        scaled[ranked] = 1
+        return scaled.tolist()
     lowest, highest = float(finite.min()), float(finite.max())
     width = highest - lowest
-    places = np.ones(len(names)) if width == 0 else np.clip((asked - lowest) / width, 0.0, 1.0)
-    given[ranked] = 1 + np.rint(places[ranked] * (MOST_POINTS - 1)).astype(np.int64)
-    return given.tolist()
+    shares = np.ones(len(names)) if width == 0 else np.clip((candidates - lowest) / width, 0.0, 1.0)
+    scaled[ranked] = 1 + np.rint(shares[ranked] * (MAX_SCORE - 1)).astype(np.int64)
+    return scaled.tolist()

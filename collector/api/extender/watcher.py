@@ -1,4 +1,4 @@
-"""Load in the shape of load-watcher, which Kubernetes' Trimaran and PEAKS plugins read."""
+"""Load in the format of load-watcher, which the Kubernetes plugins Trimaran and PEAKS read."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _PERCENT = 100.0
 
 
 class WatcherMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """One number. Percent of what the node has; of the type Energy, watts."""
+    """One value: percent of the node's capacity; for the type Energy, watts."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ class WatcherMetric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """All numbers of one node."""
+    """All values of one node."""
 
     metrics: list[WatcherMetric]
     tags: dict[str, str] = {}
@@ -40,7 +40,7 @@ class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatcherWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """The time that means are of."""
+    """The averaging window."""
 
     duration: str
     start: int
@@ -54,7 +54,7 @@ class WatcherData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatcherMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """The load of nodes, as load-watcher tells it; one that is not heard of is left out."""
+    """The load of nodes in the format of load-watcher, without nodes that are down."""
 
     timestamp: int
     window: WatcherWindow
@@ -62,7 +62,7 @@ class WatcherMetrics(msgspec.Struct, frozen=True, kw_only=True):
     data: WatcherData
 
 
-def load(snapshot: Snapshot, host: str | None = None) -> WatcherMetrics:
+def watcher_metrics(snapshot: Snapshot, host: str | None = None) -> WatcherMetrics:
     """The load of all nodes, or of one."""
     nodes, end = snapshot.nodes, int(snapshot.at)
     rows = np.flatnonzero(nodes.on & (nodes.liveness != Liveness.DOWN)).tolist()
@@ -85,11 +85,11 @@ def _metrics(snapshot: Snapshot, row: int) -> Iterator[WatcherMetric]:
     past = nodes.history[row, -_SLOTS:] if nodes.history.shape[1] else np.empty((0, len(RESOURCES)))
     for place, resource in enumerate(RESOURCES):
         latest = float(nodes.used_ratio[row, place])
-        # The slot that lasts is not among those of the past: what holds now stands for it.
-        seen = [each for each in (*past[:, place].tolist(), latest) if not np.isnan(each)]
-        if not seen:
+        # The history does not contain the current slot: the latest value stands in for it.
+        values = [each for each in (*past[:, place].tolist(), latest) if not np.isnan(each)]
+        if not values:
             continue
-        for operator, ratio in (("AVG", float(np.mean(seen))), ("STD", float(np.std(seen)))):
+        for operator, ratio in (("AVG", float(np.mean(values))), ("STD", float(np.std(values)))):
             yield _metric(resource, _TYPES[resource], operator, ratio * _PERCENT)
         if not np.isnan(latest):
             yield _metric(resource, _TYPES[resource], "Latest", latest * _PERCENT)

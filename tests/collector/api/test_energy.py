@@ -36,7 +36,7 @@ async def what_if(collector: Client, envelope: Quantities, node: str | None = No
     return await collector.post(encode({"node": node, "envelope": envelope}), "/v1/what-if")
 
 
-async def test_a_curve_runs_from_no_cpu_load_to_full_with_all_else_as_it_is(collector: Client) -> None:
+async def test_power_curve_spans_cpu_load_from_none_to_full(collector: Client) -> None:
     await collector.send(telling())
     status, answer = await collector.ask("/v1/power-curve?node=alpha")
     points = answer.pop("points")
@@ -56,20 +56,20 @@ async def test_a_curve_runs_from_no_cpu_load_to_full_with_all_else_as_it_is(coll
     assert len(told) == 11
 
 
-async def test_a_curve_needs_no_state(collector: Client) -> None:
+async def test_power_curve_without_a_node_state(collector: Client) -> None:
     await collector.send(said(heartbeat=msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)))
     status, answer = await collector.ask("/v1/power-curve?node=alpha")
     assert (status, answer["sampled_at"], answer["points"][0]["watts"]) == (200, None, 20.0)
 
 
-async def test_the_last_heartbeat_counts(collector: Client) -> None:
+async def test_last_heartbeat_replaces_the_curve(collector: Client) -> None:
     lower = msgspec.structs.replace(CURVE, idle_watts=10.0)
     await collector.send(telling(sequence=1), telling(curve=lower, sequence=3), telling(sequence=2))
     _, answer = await collector.ask("/v1/power-curve?node=alpha")
     assert answer["points"][0]["watts"] == 12.0
 
 
-async def test_a_curve_of_a_node_that_is_not_there_or_told_none_is_refused(collector: Client) -> None:
+async def test_power_curve_of_unknown_node_or_without_curve_is_an_error(collector: Client) -> None:
     await collector.send(report("mute"), said("hardly-heard"))
     for node, expected in (("nobody", 404), ("mute", 409), ("hardly-heard", 409)):
         status, refusal = await collector.ask(f"/v1/power-curve?node={node}")
@@ -77,13 +77,13 @@ async def test_a_curve_of_a_node_that_is_not_there_or_told_none_is_refused(colle
         assert node in refusal["detail"]
 
 
-async def test_an_envelope_costs_what_the_nodes_own_curve_says(collector: Client) -> None:
+async def test_what_if_uses_the_curve_of_the_node(collector: Client) -> None:
     await collector.send(telling())
     status, answer = await what_if(collector, Quantities(cpu_cores=2.0, memory_bytes=4_000_000_000), "alpha")
     assert status == 200
     # From 25 % of CPU and memory to 75 %: 15 to 35 W, and 2 to 6 W.
     assert answer == {
-        "answers": [
+        "estimates": [
             {
                 "node": "alpha",
                 "before_watts": 37.0,
@@ -99,24 +99,24 @@ async def test_an_envelope_costs_what_the_nodes_own_curve_says(collector: Client
     }
 
 
-async def test_what_a_node_has_too_little_of_is_named(collector: Client) -> None:
+async def test_exceeded_resources_are_listed(collector: Client) -> None:
     await collector.send(telling())
     _, answer = await what_if(collector, Quantities(cpu_cores=3.5, memory_bytes=6_000_000_000))
-    (only,) = answer["answers"]
+    (only,) = answer["estimates"]
     # All of the memory is just enough.
     assert (only["exceeded"], only["after_watts"]) == (["cpu"], 68.0)
 
 
-async def test_what_cannot_be_counted_is_named(collector: Client) -> None:
+async def test_resources_of_unknown_capacity_are_listed(collector: Client) -> None:
     await collector.send(telling())
     _, answer = await what_if(
         collector, Quantities(disk_bytes_per_second=1e6, network_bytes_per_second=62_500_000.0)
     )
-    (only,) = answer["answers"]
+    (only,) = answer["estimates"]
     assert (only["not_counted"], only["exceeded"], only["added_watts"]) == (["disk"], [], 1.0)
 
 
-async def test_every_node_is_asked_and_the_cheapest_comes_first(collector: Client) -> None:
+async def test_what_if_on_all_nodes_is_sorted_by_added_watts(collector: Client) -> None:
     await collector.send(
         telling("idle", used=Quantities(0.0, 0)),
         telling("busy", used=Quantities(3.0, 0)),
@@ -126,25 +126,25 @@ async def test_every_node_is_asked_and_the_cheapest_comes_first(collector: Clien
         said("hardly-heard"),
     )
     _, answer = await what_if(collector, Quantities(cpu_cores=1.0))
-    added = [(each["node"], each["added_watts"]) for each in answer["answers"]]
+    added = [(each["node"], each["added_watts"]) for each in answer["estimates"]]
     assert added == [("large", pytest.approx(60 / 64)), ("busy", 5.0), ("idle", 15.0)]
-    why = {each["node"]: each["why"] for each in answer["unknown"]}
-    assert list(why) == ["fresh", "hardly-heard", "mute"]
-    assert "CPU" in why["fresh"]
-    assert "no power curve" in why["mute"]
+    reasons = {each["node"]: each["reason"] for each in answer["unknown"]}
+    assert list(reasons) == ["fresh", "hardly-heard", "mute"]
+    assert "CPU" in reasons["fresh"]
+    assert "no power curve" in reasons["mute"]
 
 
-async def test_a_node_that_is_down_is_not_guessed_at(collector: Client) -> None:
+async def test_no_estimate_for_a_node_that_is_down(collector: Client) -> None:
     await collector.send(telling())
     collector.clock.now += 100
     _, answer = await what_if(collector, QUARTER)
-    assert answer["answers"] == []
-    assert [(each["node"], "down" in each["why"]) for each in answer["unknown"]] == [("alpha", True)]
+    assert answer["estimates"] == []
+    assert [(each["node"], "down" in each["reason"]) for each in answer["unknown"]] == [("alpha", True)]
     status, curve = await collector.ask("/v1/power-curve?node=alpha")
     assert (status, curve["node_state"]) == (200, "down")
 
 
-async def test_a_node_that_is_not_there_is_refused(collector: Client) -> None:
+async def test_what_if_on_unknown_node_is_an_error(collector: Client) -> None:
     status, refusal = await what_if(collector, QUARTER, "nobody")
     assert (status, refusal["field"]) == (404, "$.node")
 
@@ -163,12 +163,12 @@ async def test_a_node_that_is_not_there_is_refused(collector: Client) -> None:
         (b"{", "$"),
     ],
 )
-async def test_a_wrong_question_is_told_what_is_wrong(collector: Client, body: bytes, field: str) -> None:
+async def test_invalid_what_if_names_the_field(collector: Client, body: bytes, field: str) -> None:
     status, refusal = await collector.post(body, "/v1/what-if")
     assert (status, refusal["field"]) == (400, field)
 
 
-async def test_a_question_comes_as_json_and_without_parameters(collector: Client) -> None:
+async def test_what_if_accepts_json_without_parameters(collector: Client) -> None:
     body = encode({"envelope": QUARTER})
     status, refusal = await collector.post(body, "/v1/what-if", {"Content-Type": "text/plain"})
     assert (status, refusal["field"]) == (415, "Content-Type")
@@ -176,7 +176,7 @@ async def test_a_question_comes_as_json_and_without_parameters(collector: Client
     assert (status, refusal["field"]) == (400, "node")
 
 
-async def test_a_restarted_collector_still_knows_the_curves(tmp_path: Path) -> None:
+async def test_curves_survive_a_restart(tmp_path: Path) -> None:
     config, clock = settings(tmp_path / "history.db"), Clock()
     async with collecting(config, clock) as collector:
         await collector.send(telling(), said(sequence=2, at=START + 3, state=state(used=QUARTER)))
@@ -184,4 +184,4 @@ async def test_a_restarted_collector_still_knows_the_curves(tmp_path: Path) -> N
     async with collecting(config, clock) as collector:
         after = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
     assert after == before
-    assert before[0][1]["answers"]
+    assert before[0][1]["estimates"]

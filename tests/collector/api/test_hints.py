@@ -75,7 +75,7 @@ def names(answer: dict[str, Any]) -> list[str]:
     return [each["node"] for each in answer["nodes"]]
 
 
-async def test_nodes_are_ranked_with_everything_that_can_be_checked(asker: Asker) -> None:
+async def test_placement_ranks_nodes_with_figures_and_reasons(asker: Asker) -> None:
     await asker.send(heard("busy", 6.0), heard("calm", 1.0), heard("full", 7.9, curve=False))
     answer = await asker.hint(policy="draps", demand=NEED)
     assert names(answer) == ["calm"]
@@ -84,7 +84,7 @@ async def test_nodes_are_ranked_with_everything_that_can_be_checked(asker: Asker
     used = nodes["calm"]["used"]
     assert best["predicted_ratio"]["cpu_ratio"] == pytest.approx((used["cpu_cores"] + 1.0) / 8.0)
     _, what_if = await asker.post(encode({"node": "calm", "envelope": NEED}), "/v1/what-if")
-    assert best["added_watts"] == pytest.approx(what_if["answers"][0]["added_watts"])
+    assert best["added_watts"] == pytest.approx(what_if["estimates"][0]["added_watts"])
     assert best["error_watts"] == pytest.approx(0.1 * best["added_watts"])
     assert (best["watts_unknown"], best["state"], best["confidence"]) == (None, "up", 1.0)
     assert any("87.5%" in reason for reason in best["reasons"]), best["reasons"]
@@ -97,12 +97,12 @@ async def test_nodes_are_ranked_with_everything_that_can_be_checked(asker: Asker
 
 
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
-async def test_a_cluster_without_nodes_has_no_place(asker: Asker, policy: str) -> None:
+async def test_placement_in_an_empty_cluster(asker: Asker, policy: str) -> None:
     answer = await asker.hint(policy=policy, demand=NEED, reserve=NEED, reserve_seconds=10)
     assert (answer["nodes"], answer["refused"], answer["reservation"]) == ([], [], None)
 
 
-async def test_watts_that_nobody_can_tell_are_said_to_be_unknown(asker: Asker) -> None:
+async def test_unknown_watts_are_null_with_a_reason(asker: Asker) -> None:
     await asker.send(heard("dark", curve=False), heard("told"))
     answer = await asker.hint(policy="spread", reserve=NEED)
     dark, told = answer["nodes"]
@@ -112,7 +112,7 @@ async def test_watts_that_nobody_can_tell_are_said_to_be_unknown(asker: Asker) -
 
 
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
-async def test_what_is_stale_or_unknown_is_never_best(asker: Asker, policy: str) -> None:
+async def test_stale_or_unknown_nodes_never_rank_first(asker: Asker, policy: str) -> None:
     await asker.send(
         heard("a-silent", 0.1),
         said("b-untold", heartbeat=HEARTBEAT, state=state(used=Quantities(), capacity=HAS)),
@@ -131,7 +131,7 @@ async def test_what_is_stale_or_unknown_is_never_best(asker: Asker, policy: str)
         assert "its last word is 20 s old" in late["a-silent"]
 
 
-async def test_what_was_learnt_of_a_service_or_image_is_used_and_said(asker: Asker) -> None:
+async def test_placement_uses_the_learned_envelope(asker: Asker) -> None:
     facts = ServiceFacts(
         name="shop",
         profiled=True,
@@ -156,7 +156,7 @@ async def test_what_was_learnt_of_a_service_or_image_is_used_and_said(asker: Ask
     assert answer["assumed"]["demand"] == msgspec.to_builtins(facts.envelope) | {"cpu_cores": 0.5}
 
 
-async def test_a_guess_and_nothing_at_all_are_said(asker: Asker) -> None:
+async def test_placement_names_a_guessed_or_missing_need(asker: Asker) -> None:
     await asker.send(heard("alpha"))
     answer = await asker.hint(service="new", reserve=NEED)
     assert (answer["assumed"]["basis"], answer["assumed"]["demand"]) == ("guess", msgspec.to_builtins(NEED))
@@ -165,14 +165,14 @@ async def test_a_guess_and_nothing_at_all_are_said(asker: Asker) -> None:
     assert answer["nodes"][0]["confidence"] is None
 
 
-async def test_what_running_instances_were_promised_is_taken_for_the_reserve(asker: Asker) -> None:
+async def test_reserve_defaults_to_that_of_running_instances(asker: Asker) -> None:
     promised = Quantities(1.0, 100_000_000)
     await asker.send(heard("alpha", containers=(container(limit=promised),)))
     answer = await asker.hint(service="shop")
     assert answer["assumed"]["reserve"] == msgspec.to_builtins(promised)
 
 
-async def test_labels_constraints_and_exclusions_count(asker: Asker) -> None:
+async def test_constraints_and_exclusions_reject_nodes(asker: Asker) -> None:
     await asker.send(heard("a"), heard("b"), heard("c", containers=(container(),)))
     answer = await asker.hint(demand=NEED, constraints=["node!=a"], avoid=["shop"], refused="all")
     assert names(answer) == ["b"]
@@ -184,7 +184,7 @@ async def test_labels_constraints_and_exclusions_count(asker: Asker) -> None:
     assert {"why": "the request excludes it", "nodes": 2} in answer["refused_for"]
 
 
-async def test_a_kept_place_counts_until_its_container_is_seen(asker: Asker) -> None:
+async def test_reservation_counts_until_its_container_starts(asker: Asker) -> None:
     await asker.send(heard("a"), heard("b"))
     chosen = []
     for _ in range(4):
@@ -205,7 +205,7 @@ async def test_a_kept_place_counts_until_its_container_is_seen(asker: Asker) -> 
     assert [each["node"] for each in kept["reservations"]] == ["b", "b"]
 
 
-async def test_a_place_can_be_let_go_once(asker: Asker) -> None:
+async def test_reservation_can_be_released_once(asker: Asker) -> None:
     await asker.send(heard("a"))
     kept = (await asker.hint(demand=NEED, reserve_seconds=60))["reservation"]
     url = f"{asker.url}/v1/hints/reservations?id={kept['id']}"
@@ -216,7 +216,7 @@ async def test_a_place_can_be_let_go_once(asker: Asker) -> None:
     assert (await asker.ask("/v1/hints/reservations"))[1] == {"reservations": []}
 
 
-async def test_nothing_is_sent_back_to_where_it_was_moved_away_from(asker: Asker) -> None:
+async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) -> None:
     await asker.send(heard("a", 0.5), heard("b", 3.0))
     asker.core.reservations.leave("shop", "a", until=START + 300)
     answer = await asker.hint(service="shop", demand=NEED, policy="draps")
@@ -237,7 +237,7 @@ async def test_nothing_is_sent_back_to_where_it_was_moved_away_from(asker: Asker
         ({"nodes": 5}, "$", "nodes"),
     ],
 )
-async def test_a_wrong_question_is_answered_with_what_is_wrong(
+async def test_invalid_placement_question_names_the_error(
     asker: Asker, question: dict[str, Any], field: str, hint: str
 ) -> None:
     refusal = await asker.refusal(**question)
@@ -245,7 +245,7 @@ async def test_a_wrong_question_is_answered_with_what_is_wrong(
     assert hint in refusal["detail"]
 
 
-async def test_settings_are_as_configured_where_a_question_does_not_tell() -> None:
+async def test_configured_policy_settings_are_the_default() -> None:
     configured = msgspec.structs.replace(ALWAYS_NEW, policies={"draps": {"fill_ratio": 0.2}})
     async with asking(configured, Clock()) as asker:
         await asker.send(heard("a", 1.0))
@@ -254,7 +254,7 @@ async def test_settings_are_as_configured_where_a_question_does_not_tell() -> No
         assert names(await asker.hint(policy="draps", demand=NEED, settings=more)) == ["a"]
 
 
-async def test_a_policy_that_makes_no_plans_says_so(asker: Asker) -> None:
+async def test_rebalance_with_a_placement_policy_is_an_error(asker: Asker) -> None:
     refusal = await asker.refusal("/v1/hints/rebalance", policy="spread")
     assert "does not make plans" in refusal["detail"]
 
@@ -263,7 +263,7 @@ def alarmed(node: str, containers: Sequence[Any]) -> Report:
     return heard(node, 7.9, alerts=(Alert(Resource.CPU, START, "busy"),), containers=tuple(containers))
 
 
-async def test_a_bottleneck_proposes_its_own_migration(asker: Asker) -> None:
+async def test_proposal_moves_a_container_off_the_bottleneck(asker: Asker) -> None:
     hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
     other = container("other", used=Quantities(1.0, 1_000_000), started_at=START - 5000)
     await asker.send(alarmed("hot", (hungry, other)), heard("cool", 1.0))
@@ -278,7 +278,7 @@ async def test_a_bottleneck_proposes_its_own_migration(asker: Asker) -> None:
     assert (plan["actions"], plan["left"]) == ([], ["cpu on hot waits: a plan has 0 moves at most"])
 
 
-async def test_a_bottleneck_without_a_way_out_says_why(asker: Asker) -> None:
+async def test_proposal_without_a_target_has_a_reason(asker: Asker) -> None:
     await asker.send(alarmed("hot", ()))
     _, answer = await asker.ask("/v1/alerts/proposals")
     (proposal,) = answer["proposals"]
@@ -286,7 +286,7 @@ async def test_a_bottleneck_without_a_way_out_says_why(asker: Asker) -> None:
     assert "none of its 0 containers" in proposal["why_not"]
 
 
-async def test_every_policy_is_listed_with_its_settings(asker: Asker) -> None:
+async def test_policies_are_listed_with_their_settings(asker: Asker) -> None:
     _, answer = await asker.ask("/v1/policies")
     listed = {each["name"]: each for each in answer["policies"]}
     assert listed.keys() == POLICIES.keys()

@@ -50,7 +50,7 @@ async def test_containers_are_filtered(collector: Client) -> None:
     assert await found(collector, "/v1/containers?group=cpu", "containers") == []
 
 
-async def test_the_containers_of_a_service_are_told_a_page_at_a_time_over_all_nodes(
+async def test_containers_of_a_service_are_paged_across_nodes(
     collector: Client,
 ) -> None:
     for node in ("beta", "alpha", "gamma"):
@@ -68,7 +68,7 @@ async def test_the_containers_of_a_service_are_told_a_page_at_a_time_over_all_no
     assert names == [f"{name}-{node}" for node in ("alpha", "beta", "gamma") for name in ("a", "b")]
 
 
-async def test_one_node_and_one_container_are_those_of_the_lists(collector: Client) -> None:
+async def test_one_node_and_one_container_equal_their_list_entries(collector: Client) -> None:
     await collector.send(report(containers=[container()]))
     [node] = await collector.nodes()
     assert await collector.ask("/v1/nodes/alpha") == (200, node)
@@ -76,7 +76,7 @@ async def test_one_node_and_one_container_are_those_of_the_lists(collector: Clie
     assert await collector.ask("/v1/containers/id-of-web") == (200, web)
 
 
-async def test_a_name_with_a_slash_is_asked_for_in_its_escaped_form(collector: Client) -> None:
+async def test_name_with_a_slash_is_escaped_in_the_path(collector: Client) -> None:
     await collector.send(report("rack/7"))
     status, node = await collector.ask("/v1/nodes/rack%2F7")
     assert (status, node["name"]) == (200, "rack/7")
@@ -93,13 +93,13 @@ async def test_a_name_with_a_slash_is_asked_for_in_its_escaped_form(collector: C
         "/v1/services/none/history",
     ],
 )
-async def test_what_is_not_there_is_a_404_that_says_where_to_look(collector: Client, path: str) -> None:
+async def test_unknown_name_is_a_404_with_a_hint(collector: Client, path: str) -> None:
     status, said = await collector.ask(path)
     assert status == 404
-    assert "lists them" in said["detail"]
+    assert "; GET /v1/" in said["detail"]
 
 
-async def test_a_history_is_told_in_steps(collector: Client) -> None:
+async def test_history_has_a_point_per_step(collector: Client) -> None:
     await collector.send(
         report(at=START - 60, containers=[container()]), report(sequence=2, containers=[container()])
     )
@@ -113,7 +113,7 @@ async def test_a_history_is_told_in_steps(collector: Client) -> None:
     "query",
     ["start=5&end=5", "start=9&end=5", "start=0&end=1e9", "start=nan", "start=-1", "end=inf", "end=1e300"],
 )
-async def test_an_impossible_period_is_refused(collector: Client, query: str) -> None:
+async def test_invalid_period_is_an_error(collector: Client, query: str) -> None:
     await collector.send(report())
     for path in ("/v1/nodes/alpha/history", "/v1/energy"):
         status, said = await collector.ask(f"{path}?{query}")
@@ -121,7 +121,7 @@ async def test_an_impossible_period_is_refused(collector: Client, query: str) ->
         assert said["field"] in {"start", "end"}
 
 
-async def test_energy_is_added_up_as_asked(collector: Client) -> None:
+async def test_energy_is_grouped(collector: Client) -> None:
     for sequence, at, joules in ((1, START - 600, 1000.0), (2, START, 7000.0)):
         power = NodePower(50.0, 30.0, 5.0, PowerSource.RAPL, 0.03, joules)
         await collector.send(report(sequence=sequence, at=at, power=power, containers=[container()]))
@@ -132,7 +132,7 @@ async def test_energy_is_added_up_as_asked(collector: Client) -> None:
     assert (status, said["field"]) == (400, "by")
 
 
-async def test_envelopes_of_containers_tell_percentiles(collector: Client) -> None:
+async def test_envelopes_have_percentiles(collector: Client) -> None:
     usage = ContainerUsage("id-of-web", cpu=Sketch({3: 5}, zeros=2))
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(usage,))
     await collector.send(
@@ -148,7 +148,7 @@ async def test_envelopes_of_containers_tell_percentiles(collector: Client) -> No
     assert (status, said_no["field"]) == (400, "node")
 
 
-async def test_events_are_walked_from_the_latest_back(collector: Client) -> None:
+async def test_events_are_paged_from_the_latest(collector: Client) -> None:
     events = tuple(
         Event(EventKind.STARTED, START - number, container=f"c{number}") for number in (0, 1, 1, 2)
     )
@@ -163,7 +163,7 @@ async def test_events_are_walked_from_the_latest_back(collector: Client) -> None
     assert len(told) == len(events)
 
 
-async def test_the_cluster_is_added_up(collector: Client) -> None:
+async def test_cluster_totals(collector: Client) -> None:
     await collector.send(report("alpha", containers=[container()]), report("beta", power=None))
     collector.clock.now += 3600
     await collector.send(report("alpha", sequence=2, containers=[container()]))
@@ -179,22 +179,22 @@ async def test_the_cluster_is_added_up(collector: Client) -> None:
     assert (cluster["containers"], cluster["cpu_cores"], cluster["problems"]) == (1, 4.0, [])
 
 
-async def test_the_stream_tells_what_changes_and_goes_on_where_it_was(collector: Client) -> None:
+async def test_stream_sends_changes_and_resumes(collector: Client) -> None:
     url = collector.url + "/v1/stream"
     async with collector.http.get(url) as stream:
         assert stream.content_type == "text/event-stream"
-        assert await stream.content.readline() == b": listening\n"
+        assert await stream.content.readline() == b": connected\n"
         await collector.send(report("alpha"), said(sequence=2, events=(Event(EventKind.JOINED, START),)))
-        heard = await _message(stream.content)
-    assert (heard["event"], b'"joined"' in heard["data"].encode()) == ("event", True)
-    # The state of the node follows with the next look.
-    async with collector.http.get(url, headers={"Last-Event-ID": heard["id"]}) as again:
+        first = await _message(stream.content)
+    assert (first["event"], b'"joined"' in first["data"].encode()) == ("event", True)
+    # The state of the node follows within a second.
+    async with collector.http.get(url, headers={"Last-Event-ID": first["id"]}) as again:
         await again.content.readline()
         following = await _message(again.content)
-    assert (following["event"], following["id"] > heard["id"]) == ("node", True)
+    assert (following["event"], following["id"] > first["id"]) == ("node", True)
     async with collector.http.get(url, headers={"Last-Event-ID": "another-7"}) as late:
         await late.content.readline()
-        assert (await _message(late.content))["event"] == "behind"
+        assert (await _message(late.content))["event"] == "missed"
 
 
 async def _message(content: aiohttp.StreamReader) -> dict[str, str]:

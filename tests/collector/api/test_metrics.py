@@ -13,7 +13,7 @@ async def scraped(collector: Client) -> str:
         return await answer.text()
 
 
-async def test_it_counts_what_became_of_reports_and_who_is_there(collector: Client) -> None:
+async def test_metrics_count_reports_and_nodes(collector: Client) -> None:
     await collector.send(report(containers=[container()]), report("beta"))
     await collector.send(report())
     await collector.post(b"nonsense")
@@ -30,9 +30,9 @@ async def test_it_counts_what_became_of_reports_and_who_is_there(collector: Clie
         'wattpack_collector_nodes{state="suspect"} 1.0',
         'wattpack_collector_nodes{state="down"} 0.0',
         "wattpack_collector_containers 1.0",
-        'wattpack_collector_reports_taken_total{kind="heartbeat"} 2.0',
-        'wattpack_collector_reports_taken_total{kind="news"} 1.0',
-        'wattpack_collector_reports_taken_total{kind="beacon"} 2.0',
+        'wattpack_collector_new_reports_total{kind="heartbeat"} 2.0',
+        'wattpack_collector_new_reports_total{kind="news"} 1.0',
+        'wattpack_collector_new_reports_total{kind="beacon"} 2.0',
         "wattpack_collector_sequence_gaps_total 1.0",
         'wattpack_collector_alerts{state="open"} 1.0',
         'wattpack_collector_alerts{state="closed"} 0.0',
@@ -47,7 +47,7 @@ async def test_it_counts_what_became_of_reports_and_who_is_there(collector: Clie
     assert float(size.split()[1]) > 4096
 
 
-async def test_the_table_covers_every_metric_that_is_exposed(collector: Client) -> None:
+async def test_every_exposed_metric_is_in_the_table(collector: Client) -> None:
     exposed = {family.name for family in text_string_to_metric_families(await scraped(collector))}
     ours = {name for name in exposed if not name.startswith("process_")}
     listed = {spec.name.removesuffix("_total") for spec in COLLECTOR_METRICS} | {INGEST_DURATION[0]}

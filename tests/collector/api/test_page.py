@@ -4,7 +4,7 @@ from collector.api.page import page_and_policy
 from tests.collector.builders import Client
 
 
-async def test_the_page_is_served_under_a_strict_policy(collector: Client) -> None:
+async def test_page_has_a_strict_content_security_policy(collector: Client) -> None:
     async with collector.http.get(collector.url + "/") as answer:
         assert (answer.status, answer.content_type) == (200, "text/html")
         policy = answer.headers["Content-Security-Policy"]
@@ -14,14 +14,14 @@ async def test_the_page_is_served_under_a_strict_policy(collector: Client) -> No
     assert len(re.findall(r"'sha256-[A-Za-z0-9+/]{43}='", policy)) == 2
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
+def test_page_has_no_external_resources() -> None:
     text, _ = page_and_policy()
     assert re.findall(r"(?:src|href)=[\"'](?!data:)", text) == []
     assert [each for each in re.findall(r"https?://[^\"'\s]+", text) if "www.w3.org" not in each] == []
     assert len(re.findall(r"<script", text)) == len(re.findall(r"<style", text)) == 1
 
 
-def test_the_page_sets_text_only_as_text() -> None:
+def test_page_never_inserts_markup() -> None:
     text, _ = page_and_policy()
     for dangerous in (
         "innerHTML",

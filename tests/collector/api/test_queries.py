@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.api.queries import Paged, Pager, has_label
+from collector.api.queries import PageQuery, Pager, has_label
 from collector.common.errors import ApiError
 from tests.collector.builders import Client, container, report
 
@@ -18,7 +18,7 @@ def walked(ordered: list[Entry], limit: int) -> list[Entry]:
     told: list[Entry] = []
     cursor: str | None = None
     while True:
-        page, cursor = PAGER.page(ordered, Paged(limit=limit, cursor=cursor))
+        page, cursor = PAGER.page(ordered, PageQuery(limit=limit, cursor=cursor))
         assert len(page) <= limit
         told += page
         if cursor is None:
@@ -27,25 +27,25 @@ def walked(ordered: list[Entry], limit: int) -> list[Entry]:
 
 
 @given(entries, st.integers(1, 7))
-def test_page_by_page_everything_is_told_once_and_in_order(found: set[Entry], limit: int) -> None:
+def test_pages_contain_every_entry_once_and_in_order(found: set[Entry], limit: int) -> None:
     assert walked(sorted(found), limit) == sorted(found)
 
 
 @given(entries, entries, st.integers(1, 5))
-def test_what_comes_or_goes_meanwhile_moves_nothing_else(
+def test_changes_between_pages_affect_no_other_entry(
     before: set[Entry], after: set[Entry], limit: int
 ) -> None:
-    first, cursor = PAGER.page(sorted(before), Paged(limit=limit))
+    first, cursor = PAGER.page(sorted(before), PageQuery(limit=limit))
     if cursor is None:
         return
-    second, _ = PAGER.page(sorted(after), Paged(limit=1000, cursor=cursor))
+    second, _ = PAGER.page(sorted(after), PageQuery(limit=1000, cursor=cursor))
     assert second == [entry for entry in sorted(after) if entry > first[-1]]
 
 
 @pytest.mark.parametrize("cursor", ["", "?", "é", "bm8", "WzFd", "WyJhIiwiYiJd", "x" * 5000])
-def test_a_cursor_that_nobody_gave_is_refused(cursor: str) -> None:
+def test_invalid_cursor_is_an_error(cursor: str) -> None:
     with pytest.raises(ApiError) as refused:
-        PAGER.page([], Paged(cursor=cursor))
+        PAGER.page([], PageQuery(cursor=cursor))
     assert refused.value.problem.status == HTTPStatus.BAD_REQUEST
     assert refused.value.problem.field == "cursor"
 
@@ -54,12 +54,12 @@ def test_a_cursor_that_nobody_gave_is_refused(cursor: str) -> None:
     ("asked", "expected"),
     [("tier", True), ("tier=web", True), ("tier=", False), ("tie", False), ("empty=", True), ("a=b=c", True)],
 )
-def test_labels_are_asked_for_by_key_or_by_value(asked: str, expected: bool) -> None:  # noqa: FBT001 - a column
+def test_label_selector_matches_key_or_value(asked: str, expected: bool) -> None:  # noqa: FBT001 - a column
     assert has_label(asked)({"tier": "web", "empty": "", "a": "b=c"}) is expected
 
 
 @pytest.mark.parametrize(("path", "key"), [("/v1/nodes", "nodes"), ("/v1/containers", "containers")])
-async def test_lists_are_walked_over_http(collector: Client, path: str, key: str) -> None:
+async def test_lists_are_paged_over_http(collector: Client, path: str, key: str) -> None:
     for node in ("gamma", "alpha", "beta"):
         await collector.send(report(node, containers=[container(f"{name}-{node}") for name in "cab"]))
     _, whole = await collector.ask(path)

@@ -22,7 +22,7 @@ from wire.resources import Quantities, Resource
 from wire.sketch import Sketch
 
 
-async def test_a_node_is_shown_with_what_it_said(collector: Client) -> None:
+async def test_node_has_its_reported_values(collector: Client) -> None:
     await collector.send(report(containers=[container()]))
     collector.clock.now += 2
     (node,) = await collector.nodes()
@@ -45,7 +45,7 @@ async def test_a_node_is_shown_with_what_it_said(collector: Client) -> None:
     assert node["containers"] == 1
 
 
-async def test_what_is_not_known_is_absent_or_null_never_zero(collector: Client) -> None:
+async def test_unknown_values_are_omitted_or_null_never_zero(collector: Client) -> None:
     await collector.send(report(power=None, containers=[container(power=None, image=None)]))
     (node,) = await collector.nodes()
     (one,) = await collector.containers()
@@ -54,7 +54,7 @@ async def test_what_is_not_known_is_absent_or_null_never_zero(collector: Client)
     assert "disk_bytes_per_second" not in node["capacity"]
 
 
-async def test_containers_can_be_asked_for_by_node_and_by_name(collector: Client) -> None:
+async def test_containers_are_filtered_by_node_and_name(collector: Client) -> None:
     for node in ("alpha", "beta"):
         await collector.send(report(node, containers=[container("web"), container("db")]))
 
@@ -68,7 +68,7 @@ async def test_containers_can_be_asked_for_by_node_and_by_name(collector: Client
     assert await found("?node=none") == []
 
 
-async def test_mean_cpu_comes_from_the_counter_so_that_a_lost_sample_does_not_matter(
+async def test_mean_cpu_comes_from_the_counter_despite_lost_samples(
     collector: Client,
 ) -> None:
     for number in (0, 1, 2, 6, 7):  # three reports never arrived
@@ -86,7 +86,7 @@ async def test_mean_cpu_comes_from_the_counter_so_that_a_lost_sample_does_not_ma
     }
 
 
-async def test_the_window_is_the_one_asked_for(collector: Client) -> None:
+async def test_mean_covers_the_requested_window(collector: Client) -> None:
     for number in range(20):
         collector.clock.now = START + 3 * number
         busy = number >= 15
@@ -104,7 +104,7 @@ async def test_the_window_is_the_one_asked_for(collector: Client) -> None:
     assert (node["mean"]["samples"], node["mean"]["cpu_cores"]) == (5, 1.0)
 
 
-async def test_a_counter_that_starts_anew_makes_no_spike(collector: Client) -> None:
+async def test_counter_reset_makes_no_spike(collector: Client) -> None:
     for number, total in enumerate([1000.0, 1003.0, 0.0, 3.0]):
         collector.clock.now = START + 3 * number
         await collector.send(
@@ -117,7 +117,7 @@ async def test_a_counter_that_starts_anew_makes_no_spike(collector: Client) -> N
     assert one["mean"]["cpu_cores"] == pytest.approx(0.75)
 
 
-async def test_a_backlog_delivered_at_once_is_not_averaged_into_the_present(collector: Client) -> None:
+async def test_backlog_is_not_part_of_the_current_mean(collector: Client) -> None:
     backlog = [
         report(
             sequence=number + 1,
@@ -131,7 +131,7 @@ async def test_a_backlog_delivered_at_once_is_not_averaged_into_the_present(coll
     assert (one["mean"]["seconds"], one["mean"]["cpu_cores"]) == (27.0, pytest.approx(1.0))
 
 
-async def test_nodes_are_listed_by_name_or_as_the_registry_has_them(collector: Client) -> None:
+async def test_nodes_are_sorted_by_name_or_registry_order(collector: Client) -> None:
     for name, cores in {"a": 0.1, "b": 3.0, "c": 1.9, "d": 3.9, "e": 3.5}.items():
         await collector.send(report(name, used=Quantities(cores, 0)))
     assert [node["name"] for node in await collector.nodes()] == ["a", "b", "c", "d", "e"]
@@ -145,14 +145,14 @@ async def test_nodes_are_listed_by_name_or_as_the_registry_has_them(collector: C
     ]
 
 
-async def test_a_node_that_is_down_has_no_mean(collector: Client) -> None:
+async def test_down_node_has_no_mean(collector: Client) -> None:
     await collector.send(report(containers=[container()]))
     collector.clock.now += 100
     assert [(each["node_state"], each["mean"]) for each in await collector.containers()] == [("down", None)]
     assert [(each["state"], each["mean"]) for each in await collector.nodes()] == [("down", None)]
 
 
-async def test_what_was_said_once_holds_until_the_node_says_otherwise(collector: Client) -> None:
+async def test_reported_values_hold_until_the_next_report(collector: Client) -> None:
     await collector.send(report(containers=[container("still"), container("moves")]))
     moved = container("moves", used=Quantities(memory_bytes=150_000_000), cpu_seconds_total=60.0)
     await collector.send(
@@ -174,7 +174,7 @@ async def test_what_was_said_once_holds_until_the_node_says_otherwise(collector:
     assert moves["mean"]["cpu_cores"] == pytest.approx(0.5)
 
 
-async def test_a_container_is_shown_with_its_labels_counters_and_p90(collector: Client) -> None:
+async def test_container_has_labels_counters_and_p90(collector: Client) -> None:
     sketch = Sketch()
     for number in range(1, 101):
         sketch.add(number / 100)
@@ -200,7 +200,7 @@ async def test_a_container_is_shown_with_its_labels_counters_and_p90(collector: 
     assert (node["agent_version"], node["beacon_seconds"], node["complete"]) == ("0.1.0", 5.0, True)
 
 
-async def test_alerts_are_listed_with_the_open_ones_first(collector: Client) -> None:
+async def test_open_alerts_come_first(collector: Client) -> None:
     over = Alert(Resource.DISK, START - 30, "disk at 95 %", closed_at=START - 9)
     lasting = Alert(Resource.CPU, START - 60, "CPU at 97 %", ratio=0.97, container="id-of-web", name="web")
     await collector.send(report(), said(sequence=2, alerts=(over, lasting)))
@@ -226,7 +226,7 @@ async def test_alerts_are_listed_with_the_open_ones_first(collector: Client) -> 
     assert await collector.alerts("?state=closed") == everything[1:]
 
 
-async def test_events_are_listed_with_the_latest_first(collector: Client) -> None:
+async def test_latest_events_come_first(collector: Client) -> None:
     joined = Event(EventKind.JOINED, START)
     died = Event(
         EventKind.DIED,
@@ -267,11 +267,11 @@ async def test_events_are_listed_with_the_latest_first(collector: Client) -> Non
     [
         ("/v1/containers?nod=a", "nod", "did you mean node?"),
         ("/v1/containers?window=5", "window", "did you mean window_seconds?"),
-        ("/v1/nodes?zzz=a", "zzz", "there is limit, cursor, state, region"),
+        ("/v1/nodes?zzz=a", "zzz", "valid are limit, cursor, state, region"),
         ("/v1/power-curve", "node", "is missing"),
-        ("/healthz?verbose=1", "verbose", "there is none here"),
+        ("/healthz?verbose=1", "verbose", "valid are none"),
         ("/v1/containers?node=a&node=b", "node", "more than once"),
-        ("/v1/nodes?task_class=null", "task_class", "leave the parameter out"),
+        ("/v1/nodes?task_class=null", "task_class", "omit the parameter"),
         ("/v1/nodes?window_seconds=soon", "window_seconds", "expected `float`"),
         ("/v1/nodes?window_seconds=0", "window_seconds", "> 0"),
         ("/v1/nodes?window_seconds=nan", "window_seconds", ""),
@@ -281,7 +281,7 @@ async def test_events_are_listed_with_the_latest_first(collector: Client) -> Non
         ("/v1/events?limit=9999", "limit", "<= 1000"),
     ],
 )
-async def test_a_wrong_parameter_is_named(collector: Client, path: str, field: str, hint: str) -> None:
+async def test_invalid_parameter_is_named(collector: Client, path: str, field: str, hint: str) -> None:
     status, said = await collector.ask(path)
     assert (status, said["field"]) == (400, field)
     assert hint in said["detail"]
@@ -292,7 +292,7 @@ async def test_health_and_readiness(collector: Client) -> None:
     assert await collector.ask("/readyz") == (200, {"status": "ready", "version": "0.1.0"})
 
 
-async def test_the_description_is_valid_and_every_route_answers_as_it_says(collector: Client) -> None:
+async def test_openapi_is_valid_and_routes_conform(collector: Client) -> None:
     telling = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)
     await collector.send(
         said(state=state(), containers=(container(),), heartbeat=telling),
@@ -313,7 +313,7 @@ async def test_the_description_is_valid_and_every_route_answers_as_it_says(colle
         "/v1/hints/rebalance": b"{}",
         "/v1/pause": b"{}",
         "/v1/resume": b"{}",
-        "/v1/room": b"{}",
+        "/v1/make-room": b"{}",
         "/v1/kubernetes/filter": b'{"Pod": {}, "NodeNames": ["alpha", "nobody"]}',
         "/v1/kubernetes/prioritize": b'{"Pod": {}, "NodeNames": ["alpha", "nobody"]}',
         "/v1/kubernetes/preempt": b'{"Pod": {}, "NodeNameToMetaVictims": {"alpha": {"Pods": []}}}',
@@ -336,7 +336,7 @@ async def test_the_description_is_valid_and_every_route_answers_as_it_says(colle
                 OAS31Validator(schema).validate(json.loads(await answer.read()))
 
 
-async def test_refusals_answer_as_described(collector: Client) -> None:
+async def test_error_responses_conform_to_openapi(collector: Client) -> None:
     _, document = await collector.ask("/openapi.json")
     schema = {"$ref": "#/components/schemas/Problem", "components": document["components"]}
     for route in ROUTES:
@@ -349,7 +349,7 @@ async def test_refusals_answer_as_described(collector: Client) -> None:
             OAS31Validator(schema).validate(json.loads(await answer.read()))
 
 
-def test_the_reference_names_every_route_parameter_and_type() -> None:
+def test_reference_covers_every_route_parameter_and_type() -> None:
     text = api_markdown(ROUTES)
     for route in ROUTES:
         assert f"## `{route.method} {route.path}`" in text
@@ -363,8 +363,8 @@ def test_the_reference_names_every_route_parameter_and_type() -> None:
         "ClusterAlert",
         "NodeEvent",
         "NodePowerCurve",
-        "WhatIf",
-        "WhatIfAnswers",
+        "WhatIfQuestion",
+        "WhatIfResult",
         "Mean",
         "Problem",
         "Quantities",

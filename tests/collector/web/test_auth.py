@@ -15,9 +15,9 @@ import pytest
 
 from collector.api.table import ROUTES
 from collector.config import CollectorConfig, TlsConfig
-from collector.web.auth import names_in
+from collector.web.auth import certificate_names
 from collector.web.scopes import Scope
-from collector.web.token_file import changing
+from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
 from tests.certificates import Authority, trusting
 from tests.collector.builders import JSON, START, Client, Clock, collecting, report, settings
@@ -56,7 +56,7 @@ async def guarding(tmp_path: Path, config: CollectorConfig | None = None) -> Asy
 
 def add(path: Path, kind: Scope, name: str, expires_at: float | None = None) -> str:
     token, secret = make_token(kind, name, START, expires_at)
-    with changing(path) as tokens:
+    with edit_tokens(path) as tokens:
         tokens.append(token)
     return secret
 
@@ -67,7 +67,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
         yield guarded
 
 
-async def test_every_route_but_those_on_health_needs_a_token(guarded: Guarded) -> None:
+async def test_all_routes_except_health_require_a_token(guarded: Guarded) -> None:
     for route in ROUTES:
         open_to_all = route.path in ("/healthz", "/readyz")
         status = await guarded.ask(route.path, None, route.method)
@@ -77,7 +77,7 @@ async def test_every_route_but_those_on_health_needs_a_token(guarded: Guarded) -
     assert await guarded.ask("/v1/nodes", None, "DELETE") == 401
 
 
-async def test_who_shows_no_valid_token_is_told_how(guarded: Guarded) -> None:
+async def test_invalid_token_gets_a_challenge(guarded: Guarded) -> None:
     async with guarded.client.http.get(guarded.client.url + "/v1/nodes") as answer:
         assert answer.headers.getall("WWW-Authenticate") == [
             'Bearer realm="wattpack"',
@@ -98,7 +98,7 @@ async def test_who_shows_no_valid_token_is_told_how(guarded: Guarded) -> None:
         assert (header, status) == (header, 401)
 
 
-async def test_a_read_token_reads_asks_and_changes_nothing(guarded: Guarded) -> None:
+async def test_read_token_reads_and_changes_nothing(guarded: Guarded) -> None:
     for path in ("/v1/nodes", "/metrics", "/", "/openapi.json"):
         assert (path, await guarded.ask(path, guarded.read)) == (path, 200)
     question = {"data": b'{"envelope": {"cpu_cores": 1}}', "headers": dict(JSON)}
@@ -106,7 +106,7 @@ async def test_a_read_token_reads_asks_and_changes_nothing(guarded: Guarded) -> 
     assert await guarded.tell(guarded.read, "alpha") == 403
 
 
-async def test_a_browser_shows_a_token_as_a_password(guarded: Guarded) -> None:
+async def test_token_as_basic_password(guarded: Guarded) -> None:
     basic = base64.b64encode(f"anybody:{guarded.read}".encode()).decode()
     async with guarded.client.http.get(
         guarded.client.url + "/", headers={"Authorization": f"Basic {basic}"}
@@ -114,13 +114,13 @@ async def test_a_browser_shows_a_token_as_a_password(guarded: Guarded) -> None:
         assert (page.status, page.content_type) == (200, "text/html")
 
 
-async def test_a_node_speaks_for_itself_and_reads_nothing(guarded: Guarded) -> None:
+async def test_node_token_reports_for_its_node_and_reads_nothing(guarded: Guarded) -> None:
     assert await guarded.tell(guarded.node, "alpha") == 200
     for path in ("/v1/nodes", "/metrics", "/", "/nowhere"):
         assert (path, await guarded.ask(path, guarded.node)) == (path, 403)
 
 
-async def test_a_batch_with_another_nodes_report_is_refused_whole(guarded: Guarded) -> None:
+async def test_batch_with_a_report_of_another_node_is_rejected(guarded: Guarded) -> None:
     body = encode([report("alpha"), report("beta")])
     status, said = await guarded.client.post(body, headers={"Authorization": f"Bearer {guarded.node}"})
     assert (status, said["field"]) == (403, "$[1].node")
@@ -128,7 +128,7 @@ async def test_a_batch_with_another_nodes_report_is_refused_whole(guarded: Guard
     assert (status, known["nodes"]) == (200, [])
 
 
-async def test_an_admin_may_do_everything(guarded: Guarded) -> None:
+async def test_admin_token_may_do_everything(guarded: Guarded) -> None:
     assert await guarded.tell(guarded.admin, "alpha", "beta") == 200
     assert await guarded.ask("/v1/nodes", guarded.admin) == 200
 
@@ -142,7 +142,7 @@ async def test_a_token_expires(tmp_path: Path) -> None:
         assert (await client.ask("/v1/nodes", Authorization=f"Bearer {secret}"))[0] == 401
 
 
-async def test_nothing_of_a_token_is_logged(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+async def test_tokens_are_not_logged(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for token in (guarded.node, guarded.read, guarded.admin, guarded.read[:-1]):
         await guarded.ask("/v1/nodes", token)
@@ -151,21 +151,21 @@ async def test_nothing_of_a_token_is_logged(guarded: Guarded, caplog: pytest.Log
         assert token[15:35] not in caplog.text
 
 
-async def test_a_name_points_here_only_if_it_is_known_whatever_the_token(guarded: Guarded) -> None:
+async def test_foreign_host_is_rejected_with_a_valid_token(guarded: Guarded) -> None:
     status, said = await guarded.client.ask(
         "/v1/nodes", Host="evil.example", Authorization=f"Bearer {guarded.read}"
     )
     assert (status, said["field"]) == (403, "Host")
 
 
-def test_names_are_found_in_a_certificate() -> None:
-    assert names_in(
+def test_certificate_names() -> None:
+    assert certificate_names(
         {
             "subject": ((("organizationName", "x"),), (("commonName", "alpha"),)),
             "subjectAltName": (("DNS", "alpha.example"), ("IP Address", "127.0.0.1"), ("URI", "spiffe://x")),
         }
     ) == {"alpha", "alpha.example"}
-    assert names_in({}) == frozenset()
+    assert certificate_names({}) == frozenset()
 
 
 @pytest.mark.lab

@@ -14,7 +14,7 @@ from collector.common.errors import ApiError
 from collector.config import IngestConfig
 from collector.history.sqlite.history import SqliteHistory
 from collector.web.backpressure import Backpressure
-from collector.web.scopes import ANYBODY, Caller, Scope
+from collector.web.scopes import TRUSTED, Caller, Scope
 from tests.collector.builders import JSON, Client, collecting, said, settings
 from wire.messages import Report, encode
 
@@ -23,23 +23,23 @@ def batch(node: str, count: int, first: int = 1) -> list[Report]:
     return [said(node, sequence=first + number) for number in range(count)]
 
 
-def test_reports_have_room_up_to_the_bounds_and_give_it_back() -> None:
+def test_waiting_reports_are_limited_and_released() -> None:
     waiting = Backpressure(IngestConfig(max_waiting_reports=250, max_waiting_reports_per_node=100))
     with ExitStack() as held:
-        held.enter_context(waiting.room_for(batch("alpha", 100)))
-        with pytest.raises(ApiError, match="of alpha"), waiting.room_for(batch("alpha", 1)):
+        held.enter_context(waiting.storing(batch("alpha", 100)))
+        with pytest.raises(ApiError, match="of node alpha"), waiting.storing(batch("alpha", 1)):
             pass
-        held.enter_context(waiting.room_for(batch("beta", 100)))
-        with pytest.raises(ApiError, match="as many reports to keep"), waiting.room_for(batch("gamma", 51)):
+        held.enter_context(waiting.storing(batch("beta", 100)))
+        with pytest.raises(ApiError, match="too many reports wait"), waiting.storing(batch("gamma", 51)):
             pass
-        with waiting.room_for(batch("gamma", 50)):
+        with waiting.storing(batch("gamma", 50)):
             assert waiting.reports == 250
     assert waiting.reports == 0
-    with waiting.room_for(batch("alpha", 100)):
+    with waiting.storing(batch("alpha", 100)):
         pass
 
 
-def test_a_node_that_is_known_has_few_requests_at_once_and_leaves_others_theirs() -> None:
+def test_requests_per_node_are_limited() -> None:
     waiting = Backpressure(IngestConfig())
     alpha, beta = (Caller(Scope.NODE, frozenset({name})) for name in ("alpha", "beta"))
     with ExitStack() as held:
@@ -50,24 +50,24 @@ def test_a_node_that_is_known_has_few_requests_at_once_and_leaves_others_theirs(
         with waiting.request(beta):
             pass
         for _ in range(100):
-            held.enter_context(waiting.request(ANYBODY))
+            held.enter_context(waiting.request(TRUSTED))
     with waiting.request(alpha):
         pass
 
 
-def test_bodies_have_room_together_and_one_alone_always() -> None:
+def test_total_body_size_is_limited_except_for_a_single_request() -> None:
     waiting = Backpressure(IngestConfig(max_waiting_bytes=1 << 20))
-    with waiting.request(ANYBODY) as grow:
+    with waiting.request(TRUSTED) as grow:
         grow(2 << 20)
-        with waiting.request(ANYBODY) as other, pytest.raises(ApiError, match="bodies to read"):
+        with waiting.request(TRUSTED) as other, pytest.raises(ApiError, match="request bodies"):
             other(1)
     assert waiting.size_bytes == 0
 
 
 @given(chance=st.floats(0, 1))
-def test_who_is_put_off_is_told_for_how_long_and_not_all_the_same(chance: float) -> None:
+def test_retry_after_is_random(chance: float) -> None:
     waiting = Backpressure(IngestConfig(max_waiting_reports=100), lambda: chance)
-    with pytest.raises(ApiError) as refusal, waiting.room_for(batch("alpha", 101)):
+    with pytest.raises(ApiError) as refusal, waiting.storing(batch("alpha", 101)):
         pass
     answer = refusal.value.response()
     assert answer.status == 429
@@ -100,7 +100,7 @@ class Jam:
             await self.came.wait_for(lambda: self.waiting >= reports)
 
 
-async def test_a_jam_puts_off_who_comes_and_nothing_of_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_overload_delays_requests_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     config = msgspec.structs.replace(
         settings(), ingest=IngestConfig(max_waiting_reports=300, max_waiting_reports_per_node=200)
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from collector.common.errors import ApiError
 from collector.ingest.push import parse_reports
-from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, unpack
+from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, decompress
 from tests.collector.builders import Client, collecting, settings
 from tests.collector.ingest.test_push import BODY, WHOLE
 from tests.collector.speaking import clusters, patient
@@ -34,7 +34,7 @@ def zstd_of_unknown_size(body: bytes) -> bytes:
 
 @pytest.mark.parametrize("pack", [zstd, zstd_of_unknown_size])
 @pytest.mark.parametrize(("form", "body"), [(JSON_TYPE, BODY), (MSGPACK_TYPE, PACKED)])
-async def test_zstd_is_taken_in_either_form(
+async def test_zstd_with_and_without_content_size(
     collector: Client, pack: Callable[[bytes], bytes], form: str, body: bytes
 ) -> None:
     headers = {"Content-Type": form, "Content-Encoding": "zstd"}
@@ -44,7 +44,7 @@ async def test_zstd_is_taken_in_either_form(
 
 @patient
 @given(reports=clusters())
-def test_messagepack_says_the_same_as_json(reports: list[Report]) -> None:
+def test_messagepack_equals_json(reports: list[Report]) -> None:
     for start in range(0, len(reports), 100):
         batch = tuple(reports[start : start + 100])
         assert parse_reports(msgspec.msgpack.encode(batch), MSGPACK_TYPE) == batch
@@ -63,7 +63,7 @@ def test_messagepack_says_the_same_as_json(reports: list[Report]) -> None:
         ({}, "$[0].heartbeat.usage[0].cpu.bins"),
     ],
 )
-async def test_what_json_cannot_say_messagepack_may_not(
+async def test_messagepack_rejects_values_that_json_cannot_express(
     collector: Client, changes: dict[str, object], field: str
 ) -> None:
     # Bins are numbered by texts in JSON, as it has no other keys, and by numbers in MessagePack.
@@ -73,7 +73,7 @@ async def test_what_json_cannot_say_messagepack_may_not(
 
 
 @pytest.mark.parametrize("started_at", [float("nan"), float("-inf")])
-async def test_nor_where_any_number_is_allowed(collector: Client, started_at: float) -> None:
+async def test_messagepack_rejects_non_finite_numbers(collector: Client, started_at: float) -> None:
     tree = json.loads(BODY)
     tree[0]["containers"][0]["started_at"] = started_at
     del tree[0]["heartbeat"]["usage"]
@@ -83,13 +83,13 @@ async def test_nor_where_any_number_is_allowed(collector: Client, started_at: fl
     assert (status, answer["field"]) == (400, "$[0].containers[0].started_at")
 
 
-async def test_broken_messagepack_is_named_as_such(collector: Client) -> None:
+async def test_malformed_messagepack_is_an_error(collector: Client) -> None:
     for body in (b"", PACKED[:-1], PACKED + b"\x00", b"\xc1", BODY):
         status, answer = await collector.post(body, headers={"Content-Type": MSGPACK_TYPE})
         assert (status, answer["status"]) == (400, 400), body
 
 
-async def test_a_question_comes_in_json_only(collector: Client) -> None:
+async def test_questions_accept_json_only(collector: Client) -> None:
     body = msgspec.msgpack.encode({"envelope": {}})
     status, answer = await collector.post(body, "/v1/what-if", {"Content-Type": MSGPACK_TYPE})
     assert (status, answer["field"]) == (415, "Content-Type")
@@ -106,11 +106,11 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_is_refused_and_never_unpacked(bomb: str) -> None:
+def test_decompression_bomb_is_rejected_early(bomb: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ApiError) as refusal:
-            unpack(BOMBS[bomb], bomb.partition(" ")[0], LIMIT)
+            decompress(BOMBS[bomb], bomb.partition(" ")[0], LIMIT)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -118,7 +118,7 @@ def test_a_bomb_is_refused_and_never_unpacked(bomb: str) -> None:
     assert peak_bytes < 20 * LIMIT
 
 
-async def test_bombs_are_refused_over_http_and_the_next_is_taken() -> None:
+async def test_decompression_bombs_over_http() -> None:
     async with collecting(settings(max_body_bytes=LIMIT)) as collector:
         for name, bomb in BOMBS.items():
             status, _ = await collector.post(bomb, headers={"Content-Encoding": name.partition(" ")[0]})
@@ -130,31 +130,31 @@ async def test_bombs_are_refused_over_http_and_the_next_is_taken() -> None:
 def unpacked(packed: bytes, encoding: str, limit_bytes: int) -> bytes | int:
     """What comes to light, or the status of the refusal."""
     try:
-        return unpack(packed, encoding, limit_bytes)
+        return decompress(packed, encoding, limit_bytes)
     except ApiError as refusal:
         return refusal.problem.status
 
 
 @given(body=st.binary(max_size=300), limit_bytes=st.integers(1, 300))
-def test_what_is_unpacked_is_what_was_packed_or_too_large(body: bytes, limit_bytes: int) -> None:
+def test_decompress_round_trip_up_to_the_limit(body: bytes, limit_bytes: int) -> None:
     for encoding, packed in (("gzip", gzip.compress(body)), ("zstd", zstd(body)), ("identity", body)):
         assert unpacked(packed, encoding, limit_bytes) == (body if len(body) <= limit_bytes else 413)
 
 
 @given(packed=st.binary(max_size=100))
-def test_what_was_never_packed_is_refused_or_nothing(packed: bytes) -> None:
+def test_decompress_of_garbage_is_an_error(packed: bytes) -> None:
     assert unpacked(packed, "gzip", LIMIT) == 400
     assert unpacked(packed, "zstd", LIMIT) in (400, b"")
 
 
-async def test_two_packings_at_once_are_not_guessed_at(collector: Client) -> None:
+async def test_multiple_content_encodings_are_rejected(collector: Client) -> None:
     status, answer = await collector.post(BODY, headers={"Content-Encoding": "gzip, zstd"})
     assert (status, answer["field"]) == (415, "Content-Encoding")
     status, answer = await collector.post(zlib.compress(BODY), headers={"Content-Encoding": "deflate"})
     assert (status, answer["field"]) == (415, "Content-Encoding")
 
 
-async def test_a_body_that_takes_too_long_is_given_up_and_holds_up_nobody() -> None:
+async def test_slow_body_times_out_without_blocking_others() -> None:
     async with collecting(settings(body_timeout_seconds=0.2)) as collector:
         port = int(collector.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -170,7 +170,7 @@ async def test_a_body_that_takes_too_long_is_given_up_and_holds_up_nobody() -> N
         writer.close()
 
 
-async def test_who_says_that_it_will_be_too_large_is_refused_before_it_is_sent() -> None:
+async def test_large_content_length_is_rejected_unread() -> None:
     async with collecting(settings(max_body_bytes=LIMIT)) as collector:
         port = int(collector.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

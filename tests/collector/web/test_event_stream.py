@@ -1,12 +1,12 @@
 import asyncio
 
-from collector.web.event_stream import KEPT, EventStream, Topic
+from collector.web.event_stream import MAX_MESSAGES, EventStream, Topic
 
 
-async def test_a_reader_hears_what_is_told_while_it_listens() -> None:
+async def test_subscriber_gets_messages_while_subscribed() -> None:
     stream = EventStream()
     stream.publish(Topic.EVENT, b"0")
-    with stream.reading() as reader:
+    with stream.subscribe() as reader:
         stream.publish(Topic.EVENT, b"1")
         stream.publish(Topic.ALERT, b"2")
         assert [each.body for each in await reader.take(5)] == [b"1", b"2"]
@@ -14,57 +14,57 @@ async def test_a_reader_hears_what_is_told_while_it_listens() -> None:
     assert len(stream) == 0
 
 
-async def test_who_comes_back_goes_on_after_what_it_has() -> None:
+async def test_reconnect_resumes_after_the_last_id() -> None:
     stream = EventStream()
     for number in range(5):
         stream.publish(Topic.EVENT, b"%d" % number)
-    with stream.reading() as reader:
+    with stream.subscribe() as reader:
         stream.publish(Topic.EVENT, b"5")
         [last] = await reader.take(5)
     stream.publish(Topic.EVENT, b"6")
-    with stream.reading(last.id) as reader:
+    with stream.subscribe(last.id) as reader:
         assert [each.body for each in await reader.take(5)] == [b"6"]
-    with stream.reading(stream.last_id) as reader:
+    with stream.subscribe(stream.last_id) as reader:
         assert await reader.take(0) == []
 
 
-async def test_who_was_away_for_too_long_is_told_so() -> None:
+async def test_reconnect_after_too_long_reports_missed_messages() -> None:
     stream = EventStream()
     stream.publish(Topic.EVENT, b"first")
     first = stream.last_id
-    for _ in range(KEPT + 1):
+    for _ in range(MAX_MESSAGES + 1):
         stream.publish(Topic.EVENT, b"more")
     for last_id in (first, "other-3", "nonsense", "", f"{first.partition('-')[0]}-99999999"):
-        with stream.reading(last_id) as reader:
+        with stream.subscribe(last_id) as reader:
             [message] = await reader.take(5)
-            assert message.news is Topic.BEHIND
+            assert message.topic is Topic.MISSED
             assert message.id == stream.last_id
 
 
-async def test_who_does_not_keep_up_is_let_go_and_costs_nothing() -> None:
+async def test_slow_subscriber_is_disconnected() -> None:
     stream = EventStream()
-    with stream.reading() as slow:
-        for _ in range(KEPT + 1):
+    with stream.subscribe() as slow:
+        for _ in range(MAX_MESSAGES + 1):
             stream.publish(Topic.EVENT, b"more")
         assert await slow.take(5) == []
-        assert "did not keep up" in slow.why_it_ends
+        assert "fell behind" in slow.end_reason
 
 
-async def test_the_end_is_told_to_those_who_wait() -> None:
+async def test_end_reaches_waiting_subscribers() -> None:
     stream = EventStream()
-    with stream.reading() as reader:
+    with stream.subscribe() as reader:
         waiting = asyncio.create_task(reader.take(60))
         await asyncio.sleep(0)
         stream.end("it stops")
         assert await waiting == []
-        assert reader.why_it_ends == "it stops"
-    with stream.reading() as late:
-        assert late.why_it_ends == "it stops"
+        assert reader.end_reason == "it stops"
+    with stream.subscribe() as late:
+        assert late.end_reason == "it stops"
 
 
-def test_a_message_is_written_as_server_sent_events_are() -> None:
+def test_message_encoding() -> None:
     stream = EventStream()
-    with stream.reading() as reader:
+    with stream.subscribe() as reader:
         stream.publish(Topic.NODE, b'{"node":"alpha"}')
-        [message] = list(reader._waiting)
+        [message] = list(reader._queue)
     assert message.encoded() == f'id: {stream.last_id}\nevent: node\ndata: {{"node":"alpha"}}\n\n'.encode()

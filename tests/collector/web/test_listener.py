@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from collector.config import CollectorConfig, HttpConfig, TlsConfig
-from collector.web.listener import opening
+from collector.web.listener import open_listener
 from collector.web.scopes import Scope
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
@@ -19,44 +19,42 @@ def wide(tokens: Path | str, listen: str = "0.0.0.0:8640", **http: Any) -> Colle
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:8640", "[::]:8640", "192.0.2.1:8640", "example.org:80"])
 @pytest.mark.parametrize("insecure", [False, True])
-def test_it_refuses_to_be_reached_by_other_machines_without_tokens(
-    tmp_path: Path, listen: str, *, insecure: bool
-) -> None:
+def test_remote_address_requires_tokens(tmp_path: Path, listen: str, *, insecure: bool) -> None:
     (tmp_path / "empty.jsonl").touch()
     for tokens in ("", tmp_path / "missing.jsonl", tmp_path / "empty.jsonl"):
-        with pytest.raises(UserError, match=r"without tokens .* make some with wattpack token add"):
-            opening(wide(tokens, listen, insecure_plaintext=insecure))
+        with pytest.raises(UserError, match=r"no tokens: create them with wattpack token add"):
+            open_listener(wide(tokens, listen, insecure_plaintext=insecure))
 
 
-def test_it_refuses_to_be_reached_by_other_machines_in_plain_text(tmp_path: Path) -> None:
+def test_remote_address_requires_tls(tmp_path: Path) -> None:
     add(tmp_path / "tokens.jsonl", Scope.NODE, "alpha")
     with pytest.raises(UserError, match=r"without TLS.*tls\.certificate"):
-        opening(wide(tmp_path / "tokens.jsonl"))
-    assert opening(wide(tmp_path / "tokens.jsonl", insecure_plaintext=True)).tls is None
+        open_listener(wide(tmp_path / "tokens.jsonl"))
+    assert open_listener(wide(tmp_path / "tokens.jsonl", insecure_plaintext=True)).tls is None
 
 
-def test_on_loopback_no_file_asks_for_no_token_and_any_file_does(tmp_path: Path) -> None:
+def test_loopback_requires_tokens_only_if_the_file_exists(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
-    assert opening(settings(tokens=path)).tokens is None
+    assert open_listener(settings(tokens=path)).tokens is None
     path.touch()
-    assert opening(settings(tokens=path)).tokens is not None
+    assert open_listener(settings(tokens=path)).tokens is not None
 
 
-def test_tokens_that_cannot_be_read_do_not_open_the_door(tmp_path: Path) -> None:
+def test_unreadable_token_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot read the tokens"):
-        opening(settings(tokens=tmp_path))
+        open_listener(settings(tokens=tmp_path))
 
 
 @pytest.mark.lab
-def test_with_tokens_and_tls_it_may_be_reached(tmp_path: Path) -> None:
+def test_remote_address_with_tokens_and_tls(tmp_path: Path) -> None:
     add(tmp_path / "tokens.jsonl", Scope.NODE, "alpha")
     server = Authority(tmp_path).issue("server")
     tls = TlsConfig(certificate=str(server.certificate), key=str(server.key))
-    opened = opening(msgspec.structs.replace(wide(tmp_path / "tokens.jsonl"), tls=tls))
+    opened = open_listener(msgspec.structs.replace(wide(tmp_path / "tokens.jsonl"), tls=tls))
     assert opened.tls is not None
 
 
-async def test_where_others_may_call_they_call_by_address_or_by_a_name_that_is_listed(tmp_path: Path) -> None:
+async def test_remote_host_names_are_addresses_or_configured(tmp_path: Path) -> None:
     add(tmp_path / "tokens.jsonl", Scope.NODE, "alpha")
     config = wide(
         tmp_path / "tokens.jsonl", "0.0.0.0:0", insecure_plaintext=True, names="watts.example, Collector"

@@ -7,14 +7,14 @@ from tests.collector.builders import Client, report
 from wire.messages import encode
 
 
-async def test_names_of_this_host_get_in(collector: Client) -> None:
+async def test_local_host_names_are_accepted(collector: Client) -> None:
     for host in ("localhost", "LOCALHOST:8640", "127.0.0.1:1", "127.9.9.9", "[::1]", "[::1]:8640"):
         status, said = await collector.ask("/healthz", Host=host)
         assert (host, status) == (host, 200), said
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/nodes", "/metrics", "/nowhere"])
-async def test_names_that_merely_point_here_do_not(collector: Client, path: str) -> None:
+async def test_foreign_host_names_are_rejected(collector: Client, path: str) -> None:
     for host in (
         "evil.example",
         "evil.example:8640",
@@ -30,7 +30,7 @@ async def test_names_that_merely_point_here_do_not(collector: Client, path: str)
         assert (host, status, said["field"]) == (host, 403, "Host")
 
 
-async def test_a_page_from_elsewhere_cannot_post(collector: Client) -> None:
+async def test_foreign_page_cannot_post(collector: Client) -> None:
     # What a browser sends across origins without asking first.
     for content_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         status, _ = await collector.post(encode([report()]), headers={"Content-Type": content_type})
@@ -41,13 +41,13 @@ async def test_a_page_from_elsewhere_cannot_post(collector: Client) -> None:
     assert await collector.nodes() == []
 
 
-async def test_a_path_that_is_not_there_is_a_problem_with_the_nearest_one(collector: Client) -> None:
+async def test_unknown_path_suggests_the_nearest(collector: Client) -> None:
     status, said = await collector.ask("/v1/node")
     assert (status, said["title"]) == (404, "Not Found")
     assert "did you mean /v1/nodes?" in said["detail"]
 
 
-async def test_a_wrong_method_is_a_problem_and_says_the_right_one(collector: Client) -> None:
+async def test_wrong_method_lists_the_allowed_ones(collector: Client) -> None:
     async with collector.http.get(collector.url + "/v1/reports") as answer:
         assert (answer.status, answer.headers["Allow"]) == (405, "POST")
         assert answer.content_type == "application/problem+json"
@@ -55,13 +55,13 @@ async def test_a_wrong_method_is_a_problem_and_says_the_right_one(collector: Cli
     assert (status, said["status"]) == (405, 405)
 
 
-async def test_answers_are_never_kept_or_guessed_at_by_a_browser(collector: Client) -> None:
+async def test_responses_disable_caching_and_sniffing(collector: Client) -> None:
     async with collector.http.get(collector.url + "/v1/nodes") as answer:
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-async def test_a_bug_is_logged_and_answered_as_a_problem(
+async def test_internal_error_is_logged_and_a_problem_document(
     collector: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> None:
@@ -73,7 +73,7 @@ async def test_a_bug_is_logged_and_answered_as_a_problem(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
+async def test_failing_disk_is_an_error_without_acknowledgement(
     collector: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def full(*_: object) -> None:
@@ -85,6 +85,6 @@ async def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
         async with collector.http.get(collector.url + "/readyz") as answer:
             assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
         status, said = await collector.post(encode([report()]))
-        assert (status, said["detail"]) == (503, "the history cannot be used now: the disk is full")
+        assert (status, said["detail"]) == (503, "the history is unavailable: the disk is full")
         assert await collector.nodes() == []
     assert (await collector.send(report())).taken == 1

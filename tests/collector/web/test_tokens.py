@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.web.scopes import Caller, Scope
-from collector.web.token_file import TokenFile, changing, parse_tokens, read_tokens
+from collector.web.token_file import TokenFile, edit_tokens, parse_tokens, read_tokens
 from collector.web.tokens import KINDS, Token, Tokens, make_token
 from tests.collector.builders import START, Clock
 from wire.errors import UserError
@@ -15,32 +15,32 @@ from wire.errors import UserError
 
 def add(path: Path, kind: Scope, name: str, expires_at: float | None = None) -> tuple[Token, str]:
     token, secret = make_token(kind, name, START, expires_at)
-    with changing(path) as tokens:
+    with edit_tokens(path) as tokens:
         tokens.append(token)
     return token, secret
 
 
 @given(kind=st.sampled_from(KINDS), name=st.text(min_size=1, max_size=20))
-def test_a_secret_is_known_again_and_any_other_is_not(kind: Scope, name: str) -> None:
+def test_secret_identifies_its_token_only(kind: Scope, name: str) -> None:
     token, secret = make_token(kind, name, START)
     _, other = make_token(kind, name, START)
     tokens = Tokens([token])
     caller = tokens.caller(secret.encode(), START)
     assert caller is not None
     assert caller.scope is kind
-    assert caller.may_speak_for(name)
-    assert caller.may_speak_for(name + "x") == (kind is not Scope.NODE)
+    assert caller.may_report_for(name)
+    assert caller.may_report_for(name + "x") == (kind is not Scope.NODE)
     for wrong in (other, secret[:-1], secret + " ", "", token.sha256, token.id):
         assert tokens.caller(wrong.encode(), START) is None
 
 
-def test_what_is_stored_does_not_hold_the_secret() -> None:
+def test_stored_token_does_not_contain_the_secret() -> None:
     token, secret = make_token(Scope.READ, "grafana", START)
     assert secret.startswith("wattpack-read-")
     assert secret.rpartition("-")[2] not in repr(token)
 
 
-def test_each_kind_may_do_its_own_and_an_admin_everything() -> None:
+def test_scopes_of_each_kind() -> None:
     assert {kind: {scope for scope in Scope if Caller(kind).may(scope)} for kind in KINDS} == {
         Scope.NODE: {Scope.OPEN, Scope.NODE},
         Scope.READ: {Scope.OPEN, Scope.READ},
@@ -48,14 +48,14 @@ def test_each_kind_may_do_its_own_and_an_admin_everything() -> None:
     }
 
 
-def test_an_expired_token_is_nobodys() -> None:
+def test_expired_token_is_invalid() -> None:
     token, secret = make_token(Scope.READ, "guest", START, START + 10)
     tokens = Tokens([token])
     assert tokens.caller(secret.encode(), START + 9.9) is not None
     assert tokens.caller(secret.encode(), START + 10) is None
 
 
-def test_the_file_is_for_its_owner_alone_and_reads_back_as_it_was_written(tmp_path: Path) -> None:
+def test_token_file_is_private_and_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "made" / "tokens.jsonl"
     assert read_tokens(path) is None
     first, _ = add(path, Scope.NODE, "alpha")
@@ -64,7 +64,7 @@ def test_the_file_is_for_its_owner_alone_and_reads_back_as_it_was_written(tmp_pa
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_root_writes_belongs_to_the_service_that_owns_the_folder(tmp_path: Path) -> None:
+def test_token_file_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("ownership: needs root")
     os.chown(tmp_path, 12345, 54321)
@@ -73,15 +73,15 @@ def test_what_root_writes_belongs_to_the_service_that_owns_the_folder(tmp_path: 
     assert (status.st_uid, status.st_gid) == (12345, 54321)
 
 
-def test_a_change_that_fails_leaves_the_file_alone(tmp_path: Path) -> None:
+def test_failed_edit_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
     first, _ = add(path, Scope.NODE, "alpha")
-    with pytest.raises(IndexError), changing(path) as tokens:
+    with pytest.raises(IndexError), edit_tokens(path) as tokens:
         del tokens[0], tokens[0]
     assert read_tokens(path) == [first]
 
 
-def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
+def test_token_file_writable_by_others_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
     add(path, Scope.NODE, "alpha")
     path.chmod(0o620)
@@ -92,30 +92,28 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("{", r"t, line 2 is no token: Input data was truncated"),
-        ("[]", r"t, line 2 is no token"),
-        ('{"id": "00000000", "kind": "open"}', r"t, line 2 is no token: .* missing"),
+        ("{", r"t, line 2 is not a token: Input data was truncated"),
+        ("[]", r"t, line 2 is not a token"),
+        ('{"id": "00000000", "kind": "open"}', r"t, line 2 is not a token: .* missing"),
         (
             '{"id":"00000000","kind":"open","name":"x","sha256":"' + "0" * 64 + '","created_at":1}',
-            "there are no tokens for open",
+            "no token can be of kind open",
         ),
     ],
 )
-def test_a_line_that_is_wrong_is_named(line: str, sentence: str) -> None:
+def test_invalid_line_is_named(line: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         parse_tokens(f"\n{line}\n".encode(), "t")
 
 
-def test_no_token_stands_twice(tmp_path: Path) -> None:
+def test_duplicate_token_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
     add(path, Scope.NODE, "alpha")
-    with pytest.raises(UserError, match=r"line 2: the token .* stands twice"):
+    with pytest.raises(UserError, match=r"line 2: duplicate token"):
         parse_tokens(path.read_bytes() * 2, "t")
 
 
-def test_a_file_is_followed_and_one_that_breaks_changes_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_changed_file_is_reloaded_unless_invalid(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, clock = tmp_path / "tokens.jsonl", Clock(0.0)
     _, secret = add(path, Scope.READ, "first")
     file = TokenFile(path, monotonic=clock)
@@ -130,7 +128,7 @@ def test_a_file_is_followed_and_one_that_breaks_changes_nothing(
     whole = path.read_bytes()
     path.write_bytes(whole + b"{")
     assert admitted() == [True, True]
-    assert "going on with the tokens before" in caplog.text
+    assert "keeping the previous tokens" in caplog.text
     path.write_bytes(whole.splitlines()[1] + b"\n")
     assert admitted() == [False, True]
     path.unlink()

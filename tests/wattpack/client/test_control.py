@@ -10,7 +10,7 @@ from wattpack.commands.pause import seconds
 from wire.errors import UserError
 
 _MEANWHILE = "nothing is begun, what is under way is brought to its end"
-ACTING = {"driver": "swarm", "dry": False, "holder": None, "pause": None}
+ACTING = {"driver": "swarm", "dry_run": False, "lease_holder": None, "pause": None}
 
 
 @pytest.mark.parametrize(("span", "meant"), [("90s", 90), ("30m", 1800), ("1h", 3600), ("1.5d", 129_600)])
@@ -28,9 +28,9 @@ def test_what_is_no_time_is_said(wrong: str) -> None:
     ("changes", "sentence"),
     [
         ({}, "acting, by the driver swarm"),
-        ({"holder": "web1 (ab)"}, "not paused; another collector acts: web1 (ab)"),
+        ({"lease_holder": "web1 (ab)"}, "not paused; another collector acts: web1 (ab)"),
         (
-            {"dry": True, "driver": "none"},
+            {"dry_run": True, "driver": "none"},
             "not paused; the driver is none: plans are kept on record, and nothing is done",
         ),
         (

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from collector.api.extender.models import SchedulerPod
-from collector.api.extender.pods import asking, requested
+from collector.api.extender.pods import pod_request, requested
 from collector.drivers.kubernetes.models import KubePod
 from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import TaskKind
@@ -25,7 +25,7 @@ def container(cpu: str | None = None, memory: str | None = None, image: str = "x
     return {"image": image, "resources": {"requests": asked}}
 
 
-def test_containers_add_up_and_one_that_runs_before_counts_alone() -> None:
+def test_pod_requests_sum_containers_or_take_the_largest_init_container() -> None:
     both = container("250m", "1Gi"), container("0.75", "512Mi")
     assert requested(pod(*both)) == Quantities(1.0, 3 << 29)
     assert requested(pod(*both, initContainers=[container("2", "1Mi")])) == Quantities(2.0, 3 << 29)
@@ -34,19 +34,19 @@ def test_containers_add_up_and_one_that_runs_before_counts_alone() -> None:
     assert requested(pod(*both, overhead={"cpu": "500m"})) == Quantities(1.5, 3 << 29)
 
 
-def test_a_limit_stands_for_a_request_that_is_missing_and_nothing_is_not_zero() -> None:
+def test_limit_replaces_a_missing_request_and_none_is_unknown() -> None:
     limited = {"image": "x", "resources": {"limits": {"cpu": "2"}, "requests": None}}
     assert requested(pod(limited)) == Quantities(2.0)
     assert requested(pod(container())) == Quantities()
 
 
-def test_a_pod_is_known_by_what_keeps_it_by_its_own_name_or_by_its_image() -> None:
+def test_pod_need_is_found_by_workload_name_or_image() -> None:
     def known(name: str, image: str = "") -> ServiceFacts:
         return ServiceFacts(name=name, profiled=True, envelope=NEED, image=image)
 
     def demand(*services: ServiceFacts, **metadata: Any) -> Quantities:
         snapshot = assemble([NodeFacts(name="a", capacity=NEED)], services=services)
-        return asking(pod(container("1", image="img"), metadata=metadata), snapshot, 1).request.demand
+        return pod_request(pod(container("1", image="img"), metadata=metadata), snapshot, 1).request.demand
 
     owned = {
         "labels": {"pod-template-hash": "5d4f8c7b9"},
@@ -59,18 +59,18 @@ def test_a_pod_is_known_by_what_keeps_it_by_its_own_name_or_by_its_image() -> No
     assert demand(known("other", image="another")) == Quantities(1.0)
 
 
-def test_labels_and_owners_say_what_may_be_done_with_it() -> None:
+def test_pod_class_and_kind_come_from_labels_and_owners() -> None:
     snapshot = assemble([NodeFacts(name="a", capacity=NEED)])
     owners = {"ownerReferences": [{"kind": "Job", "name": "nightly"}]}
-    request = asking(pod(metadata={"labels": {"wattpack.class": "3"}} | owners), snapshot, 1).request
+    request = pod_request(pod(metadata={"labels": {"wattpack.class": "3"}} | owners), snapshot, 1).request
     assert (request.task_class, request.kind) == (3, TaskKind.JOB)
-    request = asking(pod(), snapshot, 2).request
+    request = pod_request(pod(), snapshot, 2).request
     assert (request.task_class, request.kind) == (2, TaskKind.SERVICE)
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job", None])
-def test_a_pod_is_called_here_as_its_driver_calls_it(kind: str | None) -> None:
+def test_workload_name_matches_the_kubernetes_driver(kind: str | None) -> None:
     """What the driver evicts is refused by its workload's name: both must make the same of a pod."""
     described = described_pod("web-x2x4z", "a", kind=kind)
-    asked = asking(msgspec.convert(described, SchedulerPod), assemble([]), 1)
+    asked = pod_request(msgspec.convert(described, SchedulerPod), assemble([]), 1)
     assert msgspec.convert(described, KubePod).workload == asked.workload

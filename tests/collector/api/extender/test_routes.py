@@ -71,7 +71,7 @@ async def points(asker: Asker, *names: str, policy: str = "draps") -> dict[str, 
     return {each["Host"]: each["Score"] for each in answer}
 
 
-async def test_names_are_answered_with_names(asker: Asker) -> None:
+async def test_filter_by_names_returns_names(asker: Asker) -> None:
     await asker.send(heard("calm", 1.0), heard("full", 7.9), heard("not-asked", 1.0))
     assert await filtered(asker, by_name("full", "calm", "stranger")) == {
         "Nodes": None,
@@ -82,7 +82,7 @@ async def test_names_are_answered_with_names(asker: Asker) -> None:
     }
 
 
-async def test_whole_nodes_are_handed_back_as_they_came(asker: Asker) -> None:
+async def test_filter_returns_complete_nodes_unchanged(asker: Asker) -> None:
     await asker.send(heard("calm", 1.0), heard("full", 7.9))
     nodes = {"metadata": {"resourceVersion": "7"}, "items": [node("full"), node("calm")]}
     body = json.dumps({"Pod": POD, "Nodes": nodes, "NodeNames": None}).encode()
@@ -94,13 +94,13 @@ async def test_whole_nodes_are_handed_back_as_they_came(asker: Asker) -> None:
     assert [each["Host"] for each in priorities] == ["full", "calm"]
 
 
-async def test_an_empty_question_has_an_empty_answer(asker: Asker) -> None:
+async def test_filter_without_nodes_is_empty(asker: Asker) -> None:
     body = json.dumps({"Pod": POD, "Nodes": {"metadata": {}, "items": None}, "NodeNames": None}).encode()
     assert (await filtered(asker, body))["Nodes"]["items"] == []
     assert await points(asker) == {}
 
 
-async def test_points_follow_the_policy_and_what_is_not_known_has_none(asker: Asker) -> None:
+async def test_scores_follow_the_policy_and_unknown_nodes_get_zero(asker: Asker) -> None:
     untold = state(used=Quantities(), capacity=Quantities(8.0, 16_000_000_000))
     await asker.send(heard("a", 1.0), heard("b", 3.0), heard("c", 5.0), said("d", state=untold))
     await asker.send(heard("silent", 0.0))
@@ -116,7 +116,7 @@ async def test_points_follow_the_policy_and_what_is_not_known_has_none(asker: As
     }
 
 
-async def test_pods_in_a_row_are_counted_where_they_were_sent(asker: Asker) -> None:
+async def test_successive_pods_count_reservations(asker: Asker) -> None:
     await asker.send(heard("a", 1.0), heard("b", 1.2))
     best = []
     for number in range(4):
@@ -133,7 +133,7 @@ async def test_pods_in_a_row_are_counted_where_they_were_sent(asker: Asker) -> N
     assert [each["service"] for each in kept["reservations"]] == ["default/p1", "default/p2", "default/p3"]
 
 
-async def test_a_pod_does_not_come_straight_back_to_where_it_was_evicted_from(asker: Asker) -> None:
+async def test_pod_does_not_return_to_the_node_it_was_evicted_from(asker: Asker) -> None:
     await asker.send(heard("a", 1.0), heard("b", 3.0))
     owned = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
     pod = POD | {"metadata": POD["metadata"] | owned}
@@ -147,7 +147,7 @@ async def test_a_pod_does_not_come_straight_back_to_where_it_was_evicted_from(as
     assert (await filtered(asker, body))["NodeNames"] == ["a", "b"]
 
 
-async def test_preemption_is_kept_from_nodes_where_it_would_not_help(asker: Asker) -> None:
+async def test_preemption_drops_nodes_where_it_does_not_help(asker: Asker) -> None:
     await asker.send(heard("full", 7.9), heard("left", 1.0))
     asker.core.reservations.leave("default/p0", "left", until=START + 300)
     victims = {"Pods": [{"metadata": {"name": "v", "uid": "u1"}}], "NumPDBViolations": 1}
@@ -170,13 +170,13 @@ async def test_preemption_is_kept_from_nodes_where_it_would_not_help(asker: Aske
         ),
     ],
 )
-async def test_what_cannot_be_read_is_refused(asker: Asker, body: str | bytes, field: str) -> None:
+async def test_invalid_extender_request_names_the_field(asker: Asker, body: str | bytes, field: str) -> None:
     data = body if isinstance(body, bytes) else body.encode()
     status, refusal = await asker.post(data, "/v1/kubernetes/filter")
     assert (status, refusal["field"]) == (400, field)
 
 
-async def test_load_is_told_as_load_watcher_does(asker: Asker) -> None:
+async def test_load_has_the_format_of_load_watcher(asker: Asker) -> None:
     await asker.send(heard("a", 2.0), heard("b", 4.0))
     status, answer = await asker.ask("/watcher?host=b")
     assert status == 200

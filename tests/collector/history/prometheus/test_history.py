@@ -187,9 +187,9 @@ async def test_whoever_looks_sees_that_the_store_is_away(store: FakeStore, tmp_p
         assert "it answers 502 not now" in answer[1]["problems"][0]
         async with collector.http.get(collector.url + "/metrics") as scraped:
             lines = (await scraped.text()).splitlines()
-        assert 'wattpack_collector_trouble{part="store"} 1.0' in lines
-        assert "wattpack_collector_store_waiting_reports 1.0" in lines
-        assert "wattpack_collector_store_dropped_reports_total 0.0" in lines
+        assert 'wattpack_collector_dependency_down{dependency="store"} 1.0' in lines
+        assert "wattpack_collector_outbox_reports 1.0" in lines
+        assert "wattpack_collector_outbox_dropped_reports_total 0.0" in lines
 
 
 async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
