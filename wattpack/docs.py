@@ -1,9 +1,10 @@
-"""Writes the pages of `docs/` and the settings files that are made from code.
+"""Writes the pages and sections of `docs/`, and the settings files, that are made from code.
 
 Run by `./dev docs`, checked by the tests.
 """
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION
 from collector.api.metrics import COLLECTOR_METRICS
 from collector.api.table import ROUTES
+from collector.common.labels import LABELS
 from collector.config import CollectorConfig
 from collector.core.parts import INGEST_DURATION
 from collector.web.reference import api_markdown
@@ -170,6 +172,15 @@ def _metrics() -> Iterator[str]:
     yield ""
 
 
+def labels_markdown() -> str:
+    """The labels `wattpack.*`."""
+    rows = (
+        f"| `{each.name}` | {each.set_on} | {each.values} | {each.default} | {each.meaning} |"
+        for each in LABELS
+    )
+    return "\n".join(("| label | set on | values | default | meaning |", "|---|---|---|---|---|", *rows))
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": configuration_markdown,
     "docs/metrics.md": metrics_markdown,
@@ -178,10 +189,23 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
+SECTIONS: dict[str, Callable[[], str]] = {"docs/operations.md": labels_markdown}
+"""Pages with one generated part, between two comments."""
+_SECTION = re.compile(r"(<!-- Made from code by ./dev docs -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def with_section(page: str, section: str) -> str:
+    """A page with its generated part replaced."""
+    return _SECTION.sub(lambda marks: marks[1] + section + marks[2], page)
+
+
 def main(root: Path = Path()) -> None:
-    """Write every page anew."""
+    """Write every generated page and section."""
     for name, page in PAGES.items():
         (root / name).write_text(page(), encoding="utf-8")
+    for name, section in SECTIONS.items():
+        text = (root / name).read_text(encoding="utf-8")
+        (root / name).write_text(with_section(text, section()), encoding="utf-8")
 
 
 if __name__ == "__main__":

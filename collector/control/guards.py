@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from collector.common.labels import ACT_LABEL, ALLOWED, MOVE_LABEL, NEVER
 from collector.common.liveness import Liveness
 from collector.config import ControlConfig
 from collector.control.records import IN_MOTION, Pause, Step, StepState
@@ -11,7 +12,6 @@ from collector.drivers.interface import Mode, OrchestratorState, ServiceView
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Relocation, affected_nodes
 from collector.snapshot.tables import NOWHERE, Snapshot
 
-ACT_LABEL, ALLOWED, NEVER = "wattpack.act", "allowed", "never"
 _HOUR_SECONDS = 3600.0
 
 
@@ -146,7 +146,7 @@ def may_move(step: Step, given: GuardContext) -> Says:
         return f"{step.service} stays where it is: {service.stays}"
     row = given.snapshot.tasks.index.get(step.action.task)
     if row is not None and not given.snapshot.tasks.movable[row]:
-        return f"{step.action.title} has opted out by its label wattpack.move=never"
+        return f"{step.action.title} has opted out by its label {MOVE_LABEL}={NEVER}"
     return None
 
 

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
 
-from collector.control.guards import ACT_LABEL, ALLOWED, NEVER
+from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.live.updates import Allocation, NodeStatus
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.policies.stability import POWER_LABEL
 from collector.snapshot.columns import Four, four
 from wire.resources import Quantities
 

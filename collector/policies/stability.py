@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.labels import NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Move
 from collector.policies.interface import Stability
@@ -13,7 +14,6 @@ from wire.resources import RESOURCES, Resource
 
 COPY_BYTES_PER_SECOND = 125e6
 """How fast a container's memory is filled again on another node: a link of one gigabit."""
-POWER_LABEL, _NEVER = "wattpack.power", "never"
 _MEMORY = RESOURCES.index(Resource.MEMORY)
 
 
@@ -37,7 +37,7 @@ def may_wake(snapshot: Snapshot) -> Flags:
 
 def may_sleep(snapshot: Snapshot) -> Flags:
     """The nodes that may be switched off once nothing is left there."""
-    return ~snapshot.nodes.labelled(POWER_LABEL, _NEVER)
+    return ~snapshot.nodes.labelled(POWER_LABEL, NEVER)
 
 
 def keeps_awake(snapshot: Snapshot) -> Flags:

@@ -251,7 +251,7 @@ def test_what_must_stay_stays(cluster: Swarm, settings: Settings, tmp_path: Path
         ),
         "never": (
             {"replicas": 2, "labels": {"wattpack.move": "never"}},
-            "its label wattpack.move says never",
+            "its label wattpack.move is never",
         ),
     }
     for name, (options, _) in kinds.items():

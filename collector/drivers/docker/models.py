@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import Mode, ServiceView, TaskView
-from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
 from wire.resources import Quantities
 
 SWARM_SERVICE = "com.docker.swarm.service.id"
@@ -135,10 +135,10 @@ def limit_of(host_config: Json) -> Quantities:
 
 def _reasons(container: DockerContainer) -> Iterator[str]:
     """Why a container may not be moved, the weightiest first."""
-    leave = container.labels.get(MOVE)
+    leave = container.labels.get(MOVE_LABEL)
     network = str(container.host_config.get("NetworkMode", ""))
     if leave == NEVER:
-        yield f"its label {MOVE} says {NEVER}"
+        yield f"its label {MOVE_LABEL} is {NEVER}"
     if container.is_swarms:
         yield "a Swarm keeps it"
     for mount in container.mounts:
@@ -149,4 +149,4 @@ def _reasons(container: DockerContainer) -> Iterator[str]:
     if container.host_config.get("AutoRemove"):
         yield "it is to be removed when it ends, so that nothing would be left to go back to"
     if leave != ALLOWED:
-        yield f"there is one of it {NO_LEAVE}"
+        yield f"there is one of it {NO_MOVE_LABEL}"

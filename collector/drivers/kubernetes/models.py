@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
+from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.quantities import parse_quantity
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
 from wire.resources import Quantities
 
-DRAINED, OFF = "wattpack.drained", "wattpack.off"
 """The annotations of a node that was cordoned by us, and of one that was then switched off."""
 _HOSTNAME = "kubernetes.io/hostname"
 _MIRROR = "kubernetes.io/config.mirror"
@@ -228,17 +227,17 @@ def service_view(name: str, pods: list[KubePod]) -> ServiceView:
 
 def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
     """Why a pod may not be moved, the weightiest first."""
-    leave = pod.metadata.labels.get(MOVE)
+    leave = pod.metadata.labels.get(MOVE_LABEL)
     if leave == NEVER:
-        yield f"its label {MOVE} says {NEVER}"
+        yield f"its label {MOVE_LABEL} is {NEVER}"
     yield from _of_its_kind(pod)
     if leave == ALLOWED:
         return
     for volume in pod.spec.volumes:
         if any(kind in volume for kind in _LOCAL_VOLUMES):
-            yield f"it uses the volume {volume.get('name')}, which stays behind {NO_LEAVE}"
+            yield f"it uses the volume {volume.get('name')}, which stays behind {NO_MOVE_LABEL}"
     if replicas <= 1:
-        yield f"it has one replica {NO_LEAVE}"
+        yield f"it has one replica {NO_MOVE_LABEL}"
 
 
 def _of_its_kind(pod: KubePod) -> Iterator[str]:

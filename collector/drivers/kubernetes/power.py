@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
+from collector.common.labels import DRAINED_LABEL, OFF_LABEL
 from collector.config import DriverConfig
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
-from collector.drivers.kubernetes.models import DRAINED, OFF, KubeNode, KubePod, service_view
+from collector.drivers.kubernetes.models import KubeNode, KubePod, service_view
 from collector.drivers.polling import until
 
 
@@ -52,17 +53,17 @@ class KubernetesPower:
 
     async def release(self, nodes: Iterable[KubeNode]) -> tuple[str, ...]:
         """Open what was cordoned to be switched off, and never was."""
-        left = [node for node in nodes if DRAINED in node.metadata.annotations and not _is_off(node)]
+        left = [node for node in nodes if DRAINED_LABEL in node.metadata.annotations and not _is_off(node)]
         for node in left:
             await self._open(node)
         return tuple(f"uncordoned {node.name}, which was emptied but not switched off" for node in left)
 
     async def _open(self, node: KubeNode) -> None:
         marks = node.metadata.annotations
-        if DRAINED in marks:
+        if DRAINED_LABEL in marks:
             await self._server.change_node(node.name, _cordon(cordoned=False))
-        elif OFF in marks:  # and someone else cordoned it
-            await self._server.change_node(node.name, {"metadata": {"annotations": {OFF: None}}})
+        elif OFF_LABEL in marks:  # and someone else cordoned it
+            await self._server.change_node(node.name, {"metadata": {"annotations": {OFF_LABEL: None}}})
 
     async def _empty(self, name: str) -> None:
         why = ""
@@ -118,13 +119,13 @@ def _must_leave(pod: KubePod) -> bool:
 
 
 def _cordon(*, cordoned: bool) -> dict[str, object]:
-    marks = {DRAINED: "true"} if cordoned else {DRAINED: None, OFF: None}
+    marks = {DRAINED_LABEL: "true"} if cordoned else {DRAINED_LABEL: None, OFF_LABEL: None}
     return {"metadata": {"annotations": marks}, "spec": {"unschedulable": cordoned}}
 
 
 def _marked_off() -> dict[str, object]:
-    return {"metadata": {"annotations": {OFF: "true"}}}
+    return {"metadata": {"annotations": {OFF_LABEL: "true"}}}
 
 
 def _is_off(node: KubeNode) -> bool:
-    return OFF in node.metadata.annotations
+    return OFF_LABEL in node.metadata.annotations

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import DriverError, Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.drivers.leave import ALLOWED, MOVE, NEVER, NO_LEAVE
 from collector.drivers.swarm.specs import as_written, constraints_of
 from wire.resources import Quantities
 
@@ -20,7 +20,6 @@ _STOP_NANOSECONDS = 10e9
 """What Swarm takes where nothing is told."""
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
-DRAINED, OFF = "wattpack.drained", "wattpack.off"
 """The labels of a node that was drained by us, with what it was before, and of one that was then switched
 off: nobody else's drained node is ever taken for ours."""
 
@@ -231,9 +230,9 @@ def _reasons(
     spec: Json, labels: Mapping[str, str], mode: Mode, replicas: int, *, is_job: bool
 ) -> Iterator[str]:
     """Why a service may not be moved, the weightiest first."""
-    leave = labels.get(MOVE)
+    leave = labels.get(MOVE_LABEL)
     if leave == NEVER:
-        yield f"its label {MOVE} says {NEVER}"
+        yield f"its label {MOVE_LABEL} is {NEVER}"
     if is_job:
         yield "it is a job, which would begin anew"
     if mode is Mode.GLOBAL:
@@ -244,9 +243,9 @@ def _reasons(
     if leave == ALLOWED:
         return
     for place in local_data(spec, writable_only=False):
-        yield f"it uses {place}, which stays behind {NO_LEAVE}"
+        yield f"it uses {place}, which stays behind {NO_MOVE_LABEL}"
     if replicas <= 1:
-        yield f"it has one replica {NO_LEAVE}"
+        yield f"it has one replica {NO_MOVE_LABEL}"
 
 
 def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:

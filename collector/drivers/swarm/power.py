@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from collector.common.labels import DRAINED_LABEL, OFF_LABEL
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Json
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import ActionResult, DriverError, Mode
 from collector.drivers.polling import until
 from collector.drivers.swarm.client import Manager
-from collector.drivers.swarm.models import DRAINED, OFF, SwarmNode, SwarmState, service_view
+from collector.drivers.swarm.models import SwarmNode, SwarmState, service_view
 
 _ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
 _DRAIN, _ACTIVE = "drain", "active"
@@ -33,7 +34,7 @@ class SwarmPower:
             raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
         cluster = await self._manager.look()
         node = cluster.node(name)
-        if not node.ready or OFF in node.labels:
+        if not node.ready or OFF_LABEL in node.labels:
             return ActionResult(what=f"{name} is off already", nothing_to_do=True)
         _may_go(cluster, node)
         if strangers := await self._strangers(name):
@@ -53,7 +54,7 @@ class SwarmPower:
     async def on(self, name: str) -> ActionResult:
         """Switch a node on, and give it tasks again unless someone else had drained it."""
         node = (await self._manager.look()).node(name)
-        is_off = not node.ready or OFF in node.labels
+        is_off = not node.ready or OFF_LABEL in node.labels
         if node.active and not is_off:
             return ActionResult(what=f"{name} is on already", nothing_to_do=True)
         if is_off:
@@ -65,7 +66,9 @@ class SwarmPower:
 
     async def release(self, cluster: SwarmState) -> tuple[str, ...]:
         """Reactivate what was drained to be switched off, and never was."""
-        left = [node for node in cluster.nodes if DRAINED in node.labels and OFF not in node.labels]
+        left = [
+            node for node in cluster.nodes if DRAINED_LABEL in node.labels and OFF_LABEL not in node.labels
+        ]
         for node in left:
             await self._manager.change_node(node.id, _reactivated)
         return tuple(f"reactivated {node.name}, which was drained but not switched off" for node in left)
@@ -120,15 +123,15 @@ def _drained(spec: Json) -> Json:
     before = spec.get("Availability", _ACTIVE)
     if before == _DRAIN:
         return spec  # by somebody who will reactivate it, or by us
-    return {**spec, "Availability": _DRAIN, "Labels": {**(spec.get("Labels") or {}), DRAINED: before}}
+    return {**spec, "Availability": _DRAIN, "Labels": {**(spec.get("Labels") or {}), DRAINED_LABEL: before}}
 
 
 def _labelled_off(spec: Json) -> Json:
-    return {**spec, "Labels": {**(spec.get("Labels") or {}), OFF: "true"}}
+    return {**spec, "Labels": {**(spec.get("Labels") or {}), OFF_LABEL: "true"}}
 
 
 def _reactivated(spec: Json) -> Json:
     labels = dict(spec.get("Labels") or {})
-    labels.pop(OFF, None)
-    before = labels.pop(DRAINED, spec.get("Availability", _ACTIVE))
+    labels.pop(OFF_LABEL, None)
+    before = labels.pop(DRAINED_LABEL, spec.get("Availability", _ACTIVE))
     return {**spec, "Availability": before, "Labels": labels}

@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
+from collector.common.labels import BEFORE_LABEL
 from collector.drivers.docker.client import Json
 
-MARK = "wattpack.before"
-"""The label that a service carries while it is being moved."""
 _NANOSECONDS = 1_000_000_000
 _SHORTEST_MONITOR = 1
 """In nanoseconds; with 0 Swarm takes its default."""
@@ -46,7 +45,7 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_marked(spec: Json) -> bool:
     """Whether a spec holds anything of ours."""
-    return MARK in (spec.get("Labels") or {})
+    return BEFORE_LABEL in (spec.get("Labels") or {})
 
 
 def as_written(spec: Json) -> Json:
@@ -55,7 +54,7 @@ def as_written(spec: Json) -> Json:
     if mark is None:
         return spec
     plain = copy.deepcopy(spec)
-    del plain["Labels"][MARK]
+    del plain["Labels"][BEFORE_LABEL]
     _put_constraints(plain, [each for each in constraints_of(spec) if each not in mark.constraints])
     if not mark.placed and not plain["TaskTemplate"].get("Placement"):
         plain["TaskTemplate"].pop("Placement", None)
@@ -97,7 +96,7 @@ def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds:
         backwards=backwards,
     )
     changed = copy.deepcopy(plain)
-    changed["Labels"] = {**(plain.get("Labels") or {}), MARK: msgspec.json.encode(mark).decode()}
+    changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: msgspec.json.encode(mark).decode()}
     _put_constraints(changed, [*constraints_of(plain), *ours])
     changed[_UPDATE] = careful
     changed[_ROLLBACK] = backwards
@@ -121,7 +120,7 @@ def _put_constraints(spec: Json, constraints: list[str]) -> None:
 
 
 def _mark(spec: Json) -> _Mark | None:
-    text: Any = (spec.get("Labels") or {}).get(MARK)
+    text: Any = (spec.get("Labels") or {}).get(BEFORE_LABEL)
     if text is None:
         return None
     try:

@@ -31,7 +31,7 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerCon
     [
         (container(LABELS), None),
         (container(), "there is one of it and no label wattpack.move=allowed"),
-        (container({"wattpack.move": "never"}), "its label wattpack.move says never"),
+        (container({"wattpack.move": "never"}), "its label wattpack.move is never"),
         (container({**LABELS, "com.docker.swarm.service.id": "x"}), "a Swarm keeps it"),
         (
             container(LABELS, Mounts=[{"Type": "volume", "Name": "data"}]),

@@ -20,7 +20,7 @@ SCRATCH = [{"name": "scratch", "emptyDir": {}}]
     ("described", "labels", "replicas", "stays"),
     [
         (pod("web", "a"), {}, 2, None),
-        (pod("web", "a"), NEVER, 2, "its label wattpack.move says never"),
+        (pod("web", "a"), NEVER, 2, "its label wattpack.move is never"),
         (pod("web", "a"), {}, 1, "it has one replica and no label wattpack.move=allowed"),
         (pod("web", "a"), ALLOWED, 1, None),
         (

@@ -46,8 +46,8 @@ def mount(kind: str, source: str = "data", **more: Any) -> dict[str, Any]:
     ("described", "stays"),
     [
         ({}, None),
-        ({"labels": NEVER}, "its label wattpack.move says never"),
-        ({"Labels": NEVER}, "its label wattpack.move says never"),
+        ({"labels": NEVER}, "its label wattpack.move is never"),
+        ({"Labels": NEVER}, "its label wattpack.move is never"),
         ({"mode": {"Global": {}}, "labels": ALLOWED}, "it runs on every node"),
         ({"mode": {"ReplicatedJob": {}}, "labels": ALLOWED}, "it is a job, which would begin anew"),
         ({"mode": {"GlobalJob": {}}}, "it is a job, which would begin anew"),

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from collector.common.labels import BEFORE_LABEL
 from collector.config import DriverConfig as Settings
 from collector.drivers.interface import DriverError
-from collector.drivers.swarm.specs import MARK, constraints_of
+from collector.drivers.swarm.specs import constraints_of
 from collector.drivers.table import open_driver
 from collector.policies.actions import Move
 
@@ -127,7 +128,7 @@ async def test_a_move_that_cannot_be_finished_is_done_and_its_rest_is_lifted_lat
         assert "still to be lifted" in done.what
         with pytest.raises(DriverError, match="does not have a leader"):
             await driver.release()
-        assert MARK in fake.spec["Labels"]
+        assert BEFORE_LABEL in fake.spec["Labels"]
         fake.breaks_after = 1000
         assert await driver.release() == ("lifted the constraints that a move left on web",)
         assert fake.spec == fake.written

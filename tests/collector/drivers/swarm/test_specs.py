@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.drivers.swarm.specs import MARK, Order, as_written, constraints_of, is_marked, steered
+from collector.common.labels import BEFORE_LABEL
+from collector.drivers.swarm.specs import Order, as_written, constraints_of, is_marked, steered
 
 names = st.text(string.ascii_letters + "._-", min_size=1, max_size=8)
 constraints = st.builds("node.labels.{}=={}".format, names, names)
@@ -67,7 +68,7 @@ def test_a_change_that_the_user_made_meanwhile_is_kept(spec: dict[str, Any], our
     assert plain["TaskTemplate"]["ContainerSpec"] == {"Image": "web:2"}
     assert plain["UpdateConfig"] == {"Parallelism": 42}
     assert constraints_of(plain) == [*constraints_of(spec), "node.ip!=1.2.3.4"]
-    assert MARK not in plain["Labels"]
+    assert BEFORE_LABEL not in plain["Labels"]
 
 
 def test_a_constraint_that_the_user_has_too_is_not_taken_from_them() -> None:
@@ -76,6 +77,9 @@ def test_a_constraint_that_the_user_has_too_is_not_taken_from_them() -> None:
 
 
 def test_a_mark_that_cannot_be_read_is_dropped_and_nothing_else() -> None:
-    spec = {"Labels": {MARK: "?", "own": "label"}, "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}}}
+    spec = {
+        "Labels": {BEFORE_LABEL: "?", "own": "label"},
+        "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}},
+    }
     plain = as_written(spec)
     assert plain == {"Labels": {"own": "label"}, "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}}}

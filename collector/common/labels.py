@@ -1,0 +1,106 @@
+"""Every label `wattpack.*`: where it is set, its values, its default and its meaning.
+
+The table in docs/operations.md is generated from `LABELS`. An invalid value counts as unset.
+"""
+
+from dataclasses import dataclass
+
+ALLOWED, NEVER = "allowed", "never"
+
+CLASS_LABEL = "wattpack.class"
+KIND_LABEL = "wattpack.kind"
+MOVE_LABEL = "wattpack.move"
+ACT_LABEL = "wattpack.act"
+GENERATION_LABEL = "wattpack.generation"
+ACCEPT_LABEL = "wattpack.accept"
+POWER_LABEL = "wattpack.power"
+BEFORE_LABEL = "wattpack.before"
+DRAINED_LABEL = "wattpack.drained"
+OFF_LABEL = "wattpack.off"
+
+NO_MOVE_LABEL = f"and no label {MOVE_LABEL}={ALLOWED}"
+"""The end of a sentence about a service that needs this label to be moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One label, for the documentation."""
+
+    name: str
+    set_on: str
+    values: str
+    default: str
+    meaning: str
+
+
+_MOVE_VALUES = f"`{ALLOWED}`, `{NEVER}`"
+
+LABELS = (
+    Label(
+        CLASS_LABEL,
+        "container",
+        "`1`, `2`, `3`, `4`",
+        "`placement.default_class`",
+        "SLA class. 1 is never cut; 2, 3 and 4 tolerate a node whose promised resources are up to 1.2, 1.5"
+        " and 2 times its capacity.",
+    ),
+    Label(
+        KIND_LABEL,
+        "container",
+        "`service`, `job`, `daemon`",
+        "`service`; `daemon` if the orchestrator runs one on every node",
+        "A job ends by itself. A daemon runs on every node and does not keep a node from being switched off.",
+    ),
+    Label(
+        MOVE_LABEL,
+        "container, service",
+        _MOVE_VALUES,
+        "allowed where a move loses nothing",
+        "Whether the container may be moved to another node.",
+    ),
+    Label(
+        ACT_LABEL,
+        "service, node",
+        _MOVE_VALUES,
+        f"`{ALLOWED}`, unless `control.opt_in` is set",
+        f"With `{NEVER}`, Wattpack takes no action on the service; a node keeps its containers, gets no new"
+        f" ones and is not switched. With `control.opt_in`, it acts only on services with `{ALLOWED}`.",
+    ),
+    Label(
+        GENERATION_LABEL,
+        "node",
+        "`any`, `nursery`, `young`, `old`",
+        "`any`",
+        "The GenPack generation of containers that the node takes.",
+    ),
+    Label(ACCEPT_LABEL, "node", _MOVE_VALUES, f"`{ALLOWED}`", "Whether the node gets new containers."),
+    Label(
+        POWER_LABEL,
+        "node",
+        _MOVE_VALUES,
+        f"`{ALLOWED}`; `{NEVER}` for managers",
+        "Whether the node may be switched off.",
+    ),
+    Label(
+        BEFORE_LABEL,
+        "service, by the Swarm driver",
+        "JSON",
+        "",
+        "The settings of a service before a move that is under way. Do not change it: the collector needs it"
+        " to undo the move.",
+    ),
+    Label(
+        DRAINED_LABEL,
+        "node, by the Swarm and Kubernetes drivers",
+        "the availability before, or `true`",
+        "",
+        "The collector drained this node, and makes it available again.",
+    ),
+    Label(
+        OFF_LABEL,
+        "node, by the Swarm and Kubernetes drivers",
+        "`true`",
+        "",
+        "The collector switched this node off.",
+    ),
+)
