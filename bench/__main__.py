@@ -7,9 +7,11 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn, cast
 
 from bench.frame import Benchmark, Progress, Result
+from bench.requirements import Need, check
 from wire.errors import UserError
 
 OK, BOUND_MISSED, NOT_RUN, INTERRUPTED = 0, 1, 2, 130
@@ -110,9 +112,11 @@ def _run(
     benchmark.add_arguments(parser)
     parsed = parser.parse_args(options)
     progress.say(f"{name}: {summary}")
+    needs: Sequence[Need] = benchmark.needs(parsed) if hasattr(benchmark, "needs") else ()
+    parsed.left_out = check(needs, lambda text: progress.say(f"{name}: {text}"))
     # Stdout is for the result alone.
     with contextlib.redirect_stdout(sys.stderr):
-        result = benchmark.run(parsed, progress)
+        result = replace(benchmark.run(parsed, progress), left_out=parsed.left_out)
     for figure in result.figures:
         if not figure.ok:
             progress.say(f"{name}: bound missed: {figure}")

@@ -18,9 +18,9 @@ from itertools import pairwise
 
 from bench.frame import Figure, Progress, Result
 from bench.measuring import CpuMeter, buckets_between, histogram_quantile, memory, samples, total
+from bench.requirements import Need, is_left_out, lab_part
 from bench.watchers import PEERS, SAMPLING_SECONDS, Start, Watcher, agent
 from tests.lab.docker import Engine, docker_engine
-from tests.lab.parts import why_not
 from wire.errors import UserError
 
 SCRAPE_SECONDS = 15.0
@@ -74,10 +74,15 @@ def _counts(text: str) -> tuple[int, ...]:
     return tuple(sorted(int(each) for each in text.split(",") if each))
 
 
+def needs(options: argparse.Namespace) -> list[Need]:
+    """An engine of its own, and each peer for its comparison."""
+    if unknown := set(options.peers) - set(PEERS):
+        raise UserError(f"--peers: there is no {min(unknown)!r}: choose of {', '.join(PEERS)}")
+    return [lab_part("docker"), *(PEERS[name].need for name in options.peers)]
+
+
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Measure every part on one engine."""
-    if reason := why_not("docker"):
-        raise UserError(f"agent-cost cannot run a Docker engine of its own here: it {reason}")
     figures: list[Figure] = []
     grown: dict[int, float] = {}
     with docker_engine() as engine:
@@ -93,11 +98,16 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
             grown[count] = ours.cpu_percent
             figures += _agent_figures(ours, count)
             for name in options.peers:
-                figures += _peer_figures(name, ours, bench.measure(name, PEERS[name]))
+                if not is_left_out(options, name):
+                    figures += _peer_figures(name, ours, bench.measure(name, PEERS[name].start))
             if options.busy_seconds:
                 figures += bench.while_busy(options.busy_seconds)
     figures += _growth_figures({count: grown[count] for count in options.growth})
-    return Result(tuple(figures), {**vars(options), "sampling_seconds": SAMPLING_SECONDS})
+    return Result(tuple(figures), {**_chosen(options), "sampling_seconds": SAMPLING_SECONDS})
+
+
+def _chosen(options: argparse.Namespace) -> dict[str, object]:
+    return {name: value for name, value in vars(options).items() if name != "left_out"}
 
 
 class _Bench:

@@ -11,19 +11,20 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent.config import ReportingConfig, SamplingConfig
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
 from bench import push_traffic
-from bench.bitbrains import SLOT_SECONDS, Machine, read_machines
+from bench.bitbrains import SLOT_SECONDS, WEEK, Machine, read_machines
 from bench.frame import Figure, Progress, Result
+from bench.requirements import Need, dataset
 from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
 from collector.analysis.usage import slot_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
 from collector.live.registry import Registry
+from wattpack.datasets.options import add_data_option
 from wire.errors import UserError
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
@@ -42,10 +43,14 @@ _QUANTILE = 0.9
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what can be chosen."""
-    traces = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
-    parser.add_argument("--data", type=Path, default=traces, help="the folder with the traces")
+    add_data_option(parser)
     parser.add_argument("--hours", type=int, default=8, help=f"how much of the week, up to {_LONGEST_HOURS}")
     parser.add_argument("--per-node", type=int, default=25, help="virtual machines per node")
+
+
+def needs(options: argparse.Namespace) -> list[Need]:
+    """The week of Bitbrains."""
+    return [dataset(WEEK, options.data)]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:

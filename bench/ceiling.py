@@ -17,6 +17,9 @@ from collector.snapshot.power_curves import Floats
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import read_scenario
 from replay.sources import workloads
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import search_path
+from wattpack.datasets.traces import locate_in
 
 _SCENARIO = Path("scenarios/energy4cloud-hour.toml")
 _ROUNDING = 1e-9
@@ -28,6 +31,7 @@ _FIRST_STEP = 30.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what can be chosen."""
+    add_data_option(parser)
     parser.add_argument(
         "--scenario", type=Path, default=_SCENARIO, metavar="FILE", help="instead of the hour"
     )
@@ -36,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Both, with and without what the classes tolerate."""
     scenario = read_scenario(options.scenario)
-    workload, _ = workloads(scenario, options.scenario.parent)
+    workload, _ = workloads(scenario, options.scenario.parent, locate_in(search_path(options.data)))
     whole = build_hosts(scenario.hosts).capacity[:, :PROMISED].sum(axis=0)
     arrivals = workload.arrival_seconds
     ends = arrivals + workload.lifetime_seconds

@@ -61,6 +61,8 @@ class Result:
 
     figures: tuple[Figure, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Comparisons whose needs are not met here, each with the reason."""
 
     def __post_init__(self) -> None:
         names = [figure.name for figure in self.figures]
@@ -76,6 +78,7 @@ class Result:
         return {
             "settings": dict(self.settings),
             "figures": {figure.name: figure.as_json() for figure in self.figures},
+            "left_out": dict(self.left_out),
             "ok": self.ok,
         }
 
@@ -136,7 +139,12 @@ class Progress:
 
 
 class Benchmark(Protocol):
-    """What a benchmark's module offers. `run` raises `UserError` where a part it needs is missing."""
+    """What a benchmark's module offers.
+
+    One that needs data, a part of the lab or a peer declares that in `needs(options)` as well, which gives
+    `bench.requirements.Need`s; they are checked before `run`, which finds in `options.left_out` the
+    comparisons that cannot be made.
+    """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 

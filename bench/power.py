@@ -2,12 +2,14 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 from bench.frame import Figure, Progress, Result
+from bench.requirements import Need, dataset, is_left_out
 from powermodels.evaluate.prior import evaluate_prior
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import require, search_path
 from wire.errors import UserError
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
@@ -18,26 +20,28 @@ _MOST_PRIOR_PERCENT = 15.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the recordings are."""
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data/power"), help="the folder with the recordings"
-    )
+    add_data_option(parser)
     parser.add_argument("--machines", nargs="+", default=list(_MACHINES), help="which of them")
+
+
+def needs(options: argparse.Namespace) -> list[Need]:
+    """The recordings of each machine."""
+    return [dataset(machine, options.data, machine) for machine in options.machines]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Evaluate the default model and all baselines."""
-    folder: Path = options.data
-    paths = [folder / f"{machine}.csv.gz" for machine in options.machines]
-    if missing := [path.name for path in paths if not path.is_file()]:
-        raise UserError(
-            f"{folder} has no {', '.join(missing)}: give the folder of the recordings with --data"
-        )
+    machines = [machine for machine in options.machines if not is_left_out(options, machine)]
+    if not machines:
+        raise UserError("; ".join(options.left_out.values()))
+    folders = search_path(options.data)
+    paths = [require(machine, folders).path for machine in machines]
     figures: list[Figure] = []
     for protocol in PROTOCOLS:
         progress.say(f"{protocol}: fits and guesses every workload of {len(paths)} machines")
         figures.extend(_figures(evaluate(paths, protocol)))
     figures.extend(_prior_figures())
-    return Result(tuple(figures), settings={"machines": options.machines})
+    return Result(tuple(figures), settings={"machines": machines})
 
 
 def _figures(evaluation: Evaluation) -> Iterator[Figure]:

@@ -7,16 +7,20 @@ from pathlib import Path
 from time import process_time
 
 from bench.frame import Figure, Progress, Result
+from bench.requirements import Need, dataset, is_left_out
 from replay.setup.scenario import Scenario, read_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import Show, compare
 from replay.simulation.results import PolicyResult
 from replay.sources import generate, read_trace
-from wire.errors import UserError
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import require, search_path
+from wattpack.datasets.traces import locate_in
 
 _DAYS = ("20110303", "20110309", "20110325", "20110411", "20110420")
-_REFERENCE = "planetlab-cloudsim-reference.csv"
-_WEEK = "bitbrains-rnd-2013-08-week.csv.gz"
+_REFERENCE = "planetlab-cloudsim-reference"
+_WEEK = "bitbrains-rnd-2013-08-week"
+_WEEK_TIME = "the time of the Bitbrains week"
 _SAME = {"first-fit": "dvfs", "thr-mmt": "thr", "lr-mmt": "lr"}
 """Our name for what CloudSim ran, by its overload policy there."""
 _MOST_OFF_PERCENT = 10.0
@@ -26,39 +30,47 @@ _FLEET = Path("scenarios/fleet.toml")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the traces are, and how much of them."""
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data/traces"), help="the folder with the traces"
-    )
+    add_data_option(parser)
     parser.add_argument("--days", nargs="+", default=list(_DAYS), help="which PlanetLab days")
     parser.add_argument("--policy", default="least-watts", help="whose time is taken on the weeks")
 
 
+def needs(options: argparse.Namespace) -> list[Need]:
+    """The days with CloudSim's own figures, and the week."""
+    days = [_day(day) for day in options.days]
+    return [
+        *(dataset(name, options.data, _beside(name)) for name in days),
+        *(dataset(_REFERENCE, options.data, _beside(name)) for name in days),
+        dataset(_WEEK, options.data, _WEEK_TIME),
+    ]
+
+
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Replay days and weeks."""
-    folder: Path = options.data
-    needed = [_REFERENCE, _WEEK, *(f"planetlab-{day}.txt.gz" for day in options.days)]
-    if missing := [name for name in needed if not (folder / name).is_file()]:
-        raise UserError(f"{folder} has no {', '.join(missing)}: give the folder of the traces with --data")
     figures: list[Figure] = []
+    folders = search_path(options.data)
+    locate = locate_in(folders)
     hosts = read_scenario(Path("scenarios/planetlab-hosts.toml"))
-    reference = _reference(folder / _REFERENCE)
-    for day in options.days:
-        trace = read_trace(folder / f"planetlab-{day}.txt.gz", "planetlab", hosts.machines)
+    days = [day for day in options.days if not is_left_out(options, _beside(_day(day)))]
+    reference = _reference(require(_REFERENCE, folders).path) if days else {}
+    for day in days:
+        trace = read_trace(locate(_day(day)), hosts.machines)
         results = compare(list(_SAME), hosts, trace, None, _shown(progress)).results.policies
         for name, result in results.items():
             figures.extend(_held_against(day, name, result, reference[day, _SAME[name]]))
-    scenario = read_scenario(Path("scenarios/bitbrains-hosts.toml"))
-    week = read_trace(folder / _WEEK, "bitbrains", scenario.machines)
-    figures.append(
-        _timed(
-            "bitbrains_week_cpu",
-            scenario,
-            week,
-            options.policy,
-            at_most=_MOST_WEEK_SECONDS,
-            progress=progress,
+    if not is_left_out(options, _WEEK_TIME):
+        scenario = read_scenario(Path("scenarios/bitbrains-hosts.toml"))
+        week = read_trace(locate(_WEEK), scenario.machines)
+        figures.append(
+            _timed(
+                "bitbrains_week_cpu",
+                scenario,
+                week,
+                options.policy,
+                at_most=_MOST_WEEK_SECONDS,
+                progress=progress,
+            )
         )
-    )
     scenario = read_scenario(_FLEET)
     assert scenario.trace is not None
     fleet = generate("fleet", scenario.trace.settings, scenario.simulation.seed)
@@ -68,6 +80,14 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         )
     )
     return Result(tuple(figures), settings={"days": options.days, "policy": options.policy})
+
+
+def _day(day: str) -> str:
+    return f"planetlab-{day}"
+
+
+def _beside(name: str) -> str:
+    return f"{name} beside CloudSim"
 
 
 def _reference(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:

@@ -6,11 +6,15 @@ from pathlib import Path
 from time import process_time
 
 from bench.frame import Figure, Progress, Result
+from bench.requirements import Need, dataset, is_left_out
 from replay.reporting import report
 from replay.reporting.references import Beside, beside
 from replay.setup.scenario import Scenario, read_scenario
 from replay.simulation.compare import compare
 from replay.sources import workloads
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import search_path
+from wattpack.datasets.traces import locate_in
 from wire.errors import UserError
 
 _FOLDER = Path("scenarios")
@@ -18,6 +22,7 @@ _FOLDER = Path("scenarios")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what can be chosen."""
+    add_data_option(parser)
     parser.add_argument(
         "--only", nargs="+", metavar="NAME", help="scenarios, instead of all that tell figures"
     )
@@ -27,18 +32,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="keep what FOLDER has of the other scenarios")
 
 
+def needs(options: argparse.Namespace) -> list[Need]:
+    """The data set of each scenario that has one, and the one of the time before."""
+    return [
+        dataset(each, options.data, name)
+        for name, scenario in _chosen(options.only)
+        if scenario.trace is not None and scenario.trace.dataset is not None
+        for each in (scenario.trace.dataset, scenario.trace.learn)
+        if each is not None
+    ]
+
+
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Replay each, and hold it against what it expects."""
     kept = report.read(options.write) if options.keep and options.write else report.Report({}, {})
     done, absent = dict(kept.scenarios), dict(kept.absent)
     figures: list[Figure] = []
     for name, scenario in _chosen(options.only):
-        if missing := _missing(scenario):
-            absent[name] = f"{missing} is not there"
-            progress.say(f"{name}: {absent[name]}")
+        if is_left_out(options, name):
+            absent[name] = options.left_out[name]
             continue
         began = process_time()
-        workload, earlier = workloads(scenario, _FOLDER)
+        workload, earlier = workloads(scenario, _FOLDER, locate_in(search_path(options.data)))
         comparison = compare(
             list(scenario.run),
             scenario,
@@ -64,12 +79,6 @@ def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
         scenario = read_scenario(path)
         if path.stem in only if only else scenario.run and scenario.expected:
             yield path.stem, scenario
-
-
-def _missing(scenario: Scenario) -> str | None:
-    trace = scenario.trace
-    files = (trace.file, trace.learn) if trace is not None else ()
-    return next((file for file in files if file is not None and not (_FOLDER / file).is_file()), None)
 
 
 def _figure(scenario: str, each: Beside) -> Figure:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from bench.frame import Figure, Progress, Result
+from bench.requirements import Need, lab_part
 from bench.swarm_scenarios import consolidation, cutting, faults
 from bench.swarm_scenarios.cluster import Cluster, Collector, cluster
 from bench.swarm_scenarios.hog import hog, unlimited
@@ -54,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what can be chosen."""
     parser.add_argument("--watch-seconds", type=float, default=120.0, help="how long no move may be undone")
     parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="only these scenarios")
+
+
+def needs(options: argparse.Namespace) -> list[Need]:
+    """A Swarm of its own, unless all that is chosen is simulated."""
+    is_simulated = bool(options.only) and set(options.only) <= set(_SIMULATED)
+    return [] if is_simulated else [lab_part("swarm")]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:

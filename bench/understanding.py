@@ -16,9 +16,10 @@ from pathlib import Path
 import aiohttp
 import psutil
 
-from bench.bitbrains import SLOT_SECONDS, read_machines
+from bench.bitbrains import SLOT_SECONDS, WEEK, read_machines
 from bench.frame import Figure, Progress, Result
 from bench.measuring import samples, total
+from bench.requirements import Need, dataset, is_left_out
 from bench.understanding_cluster import (
     PERIOD_SECONDS,
     Cluster,
@@ -29,6 +30,7 @@ from bench.understanding_cluster import (
     talking,
 )
 from bench.understanding_truth import Truth, measure
+from wattpack.datasets.options import add_data_option
 from wire.errors import UserError
 
 MOST_PASS_SECONDS = 5.0
@@ -51,14 +53,21 @@ _AT = "wattpack_collector_analysis_timestamp_seconds"
 _DURATION = "wattpack_collector_analysis_duration_seconds"
 
 
+_REAL_LOAD = "envelopes against real load"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what can be chosen."""
-    traces = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
     parser.add_argument("--nodes", type=int, default=1000, help="nodes to think about")
     parser.add_argument("--containers", type=int, default=50, help="containers on each")
     parser.add_argument("--seconds", type=float, default=30.0, help="for how long it is asked meanwhile")
-    parser.add_argument("--data", type=Path, default=traces, help="the folder with the traces")
+    add_data_option(parser)
     parser.add_argument("--hours", type=int, default=2, help="how much of the trace, up to 23")
+
+
+def needs(options: argparse.Namespace) -> list[Need]:
+    """A week of real load, for the envelopes."""
+    return [dataset(WEEK, options.data, _REAL_LOAD)]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
@@ -67,13 +76,10 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         raise UserError("choose one node, container and second or more, and 1 to 23 hours")
     with tempfile.TemporaryDirectory() as folder, collector(Path(folder)) as (process, address):
         thought = asyncio.run(_think(address, process, options, progress))
-    try:
+    truth = None
+    if not is_left_out(options, _REAL_LOAD):
         machines = read_machines(options.data, options.hours * 3600 // SLOT_SECONDS)
-    except UserError as complaint:
-        progress.say(f"envelopes are not held against real load: {complaint}")
-        truth, real_load = None, str(complaint)
-    else:
-        truth, real_load = measure(machines, options.hours, progress), f"{options.hours} hours of Bitbrains"
+        truth = measure(machines, options.hours, progress)
     settings = {
         "nodes": options.nodes,
         "containers_per_node": options.containers,
@@ -83,7 +89,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         "pause_between_passes_seconds": PERIOD_SECONDS,
         "passes": "over every container, whether it was heard of since the last or not",
         "latency": "from the time a question was due to its answer, at the client",
-        "real_load": real_load,
+        "real_load": None if truth is None else f"{options.hours} hours of Bitbrains",
     }
     return Result((*_figures(thought), *_true_figures(truth)), settings)
 
@@ -165,7 +171,7 @@ def _figures(thought: Thought) -> tuple[Figure, ...]:
 
 def _true_figures(truth: Truth | None) -> tuple[Figure, ...]:
     if truth is None:
-        return (Figure(name="envelopes_off", value=None, unit="bins"),)
+        return ()
     return (
         Figure(name="envelopes_off", value=truth.worst_bins, unit="bins from numpy's", at_most=MOST_BINS),
         Figure(name="envelopes_compared", value=truth.values, unit="values", at_least=1),

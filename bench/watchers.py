@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.requirements import Need, program
 from tests.lab.docker import Engine
 from tests.lab.parts import find_program
 from tests.lab.reaper import Reaper
 from tests.lab.serving import serving
 from tests.lab.trees import cached
-from wire.errors import UserError
 
 SAMPLING_SECONDS = 3
 
@@ -101,11 +101,8 @@ def _glances() -> Path:
 @contextmanager
 def netdata(engine: Engine) -> Iterator[Watcher]:
     """Netdata with its own plugins, from cgroup files as we do; no cloud, no alarms, no statistics sent."""
-    program = find_program("netdata")
-    if program is None:
-        raise UserError(
-            "netdata is not here to be compared with: apt-get install netdata-core netdata-plugins-bash"
-        )
+    path = find_program("netdata")
+    assert path is not None  # `PEERS` declares the need
     with Reaper() as reaper:
         root = reaper.make_directory("netdata")
         for folder in ("cache", "lib", "log", "etc"):
@@ -138,11 +135,31 @@ def netdata(engine: Engine) -> Iterator[Watcher]:
             encoding="utf-8",
         )
         process = reaper.start(
-            [program, "-D", "-c", str(config)],
+            [path, "-D", "-c", str(config)],
             log=root / "log" / "all",
             env={**os.environ, "DOCKER_HOST": f"unix://{engine.socket}"},
         )
         yield Watcher(process.pid)
 
 
-PEERS: dict[str, Start] = {"glances": glances, "netdata": netdata}
+def _why_no_glances() -> str | None:
+    """Builds its environment, so that nothing fails later."""
+    try:
+        _glances()
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"its environment cannot be built ({error}): see that the package index can be reached"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What people would use instead, and what it needs."""
+
+    start: Start
+    need: Need
+
+
+PEERS: dict[str, Peer] = {
+    "glances": Peer(glances, Need("glances", _why_no_glances, "glances")),
+    "netdata": Peer(netdata, program("netdata", ("netdata-core", "netdata-plugins-bash"), "netdata")),
+}

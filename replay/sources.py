@@ -1,6 +1,7 @@
 """Every way to come by a workload: formats of traces that can be read, and generators."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import msgspec
 
 from replay.generators import borg, cloud_hour, fleet, images, listed
 from replay.readers import alibaba, bitbrains, google2011, planetlab
+from replay.readers.period import Period
 from replay.setup.scenario import Machines, Scenario
 from replay.setup.workload import Workload
 from wire.errors import UserError
 
-FORMATS: Mapping[str, Callable[[Path, Sequence[Machines]], Workload]] = {
+FORMATS: Mapping[str, Callable[[Path, Sequence[Machines], Period | None], Workload]] = {
     "planetlab": planetlab.read,
     "bitbrains": bitbrains.read,
     "google": google2011.read,
@@ -29,11 +31,26 @@ GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Worklo
 """Per name: what can be chosen, and what makes a workload of that and a seed."""
 
 
-def read_trace(path: Path, name: str, machines: Sequence[Machines]) -> Workload:
-    """A workload from a file."""
-    if name not in FORMATS:
-        raise UserError(f"there is no trace format {name!r}: there are {', '.join(FORMATS)}")
-    return FORMATS[name](path, machines)
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """Where a trace is, and how it is written."""
+
+    path: Path
+    """A file, or a folder with a file per machine."""
+    format: str
+    period: Period | None = None
+    """The part of it that is meant; without one, all of it."""
+
+
+Locate = Callable[[str], TraceFile]
+"""Where the data set of a name is on this machine; a `UserError` where it is absent."""
+
+
+def read_trace(trace: TraceFile, machines: Sequence[Machines]) -> Workload:
+    """A workload from a file or a folder."""
+    if trace.format not in FORMATS:
+        raise UserError(f"there is no trace format {trace.format!r}: there are {', '.join(FORMATS)}")
+    return FORMATS[trace.format](trace.path, machines, trace.period)
 
 
 def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
@@ -47,16 +64,17 @@ def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
         raise UserError(f"the settings of generator {name}: {error}") from None
 
 
-def workloads(scenario: Scenario, base: Path) -> tuple[Workload, Workload | None]:
+def workloads(scenario: Scenario, base: Path, locate: Locate) -> tuple[Workload, Workload | None]:
     """What runs, and what ran earlier; files are named from where the scenario stands."""
     trace = scenario.trace
     if trace is None:
         raise UserError("the scenario has no [trace]: add one, or give --trace")
     if trace.generator is not None:
         return generate(trace.generator, trace.settings, scenario.simulation.seed), None
-    assert trace.file is not None
-    assert trace.format is not None
-    earlier = None
-    if trace.learn is not None:
-        earlier = read_trace(base / trace.learn, trace.format, scenario.machines)
-    return read_trace(base / trace.file, trace.format, scenario.machines), earlier
+
+    def read(name: str) -> Workload:
+        found = locate(name) if trace.dataset is not None else TraceFile(base / name, trace.format or "")
+        return read_trace(found, scenario.machines)
+
+    earlier = None if trace.learn is None else read(trace.learn)
+    return read(trace.dataset or trace.file or ""), earlier

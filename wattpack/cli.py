@@ -40,6 +40,7 @@ COMMANDS = (
     Command("calibrate", "fit a power model to this host, with its own meter or a recording"),
     Command("evaluate", "say how far off the power models are on recordings of metered machines"),
     Command("replay", "say what policies would have made of a recorded time: energy, moves, overload"),
+    Command("data", "list the data sets that replay, evaluate and the benchmarks read; write a sample"),
     Command("history", "say what was decided, why, and what came of it; --replay makes a decision again"),
     Command("pause", "stop all acting, for a time or until resumed"),
     Command("resume", "act again after a pause"),

@@ -4,6 +4,9 @@ Columns: workload, timestamp (s), watts, cpu_user, cpu_system, cpu_nice, cpu_wio
 cpu_idle (percent of all cores), mem_free, mem_cached, mem_buffers (kB), bytes_read, bytes_written, bytes_in,
 bytes_out (per second). Others are left alone, hardware counters among them. A file that ends in .gz is
 unpacked. Only workload, timestamp, watts and cpu_idle must be there.
+
+A folder is a recording as M. Canuto et al. publish them: a file per workload, real services below
+`validation`, single-purpose loads beside it; without the column workload, and with `powerWatts` for watts.
 """
 
 import csv
@@ -21,7 +24,20 @@ from wire.errors import UserError
 from wire.resources import Quantities
 
 _NEEDED = ("workload", "timestamp", "watts", "cpu_idle")
+_READ = frozenset(
+    {
+        *_NEEDED[1:],
+        *("cpu_wio", "mem_free", "mem_cached", "mem_buffers"),
+        *("bytes_read", "bytes_written", "bytes_in", "bytes_out"),
+    }
+)
+_ALIASES = {"powerWatts": "watts"}
+_MICRO, _REAL = "micro_", "validation"
+_GZIP = b"\x1f\x8b"
 _KIBIBYTE = 1024
+
+_Line = tuple[str, dict[str, float]]
+"""A workload, and a sample of it by column."""
 
 # A recording does not tell what its machine could do. These are fixed, so that a number means the same in
 # every recording; models take the watts at these rates, and use far less.
@@ -46,33 +62,72 @@ class Recording:
 
 
 def read_recording(path: Path, *, waiting_is_use: bool = False) -> Recording:
-    """Read a CSV or CSV.gz file."""
+    """Read a CSV or CSV.gz file, or a folder with one per workload."""
+    if path.is_dir():
+        name, lines = " ".join(path.name.split()), _read_folder(path)
+    else:
+        name = path.name.removesuffix(".gz").removesuffix(".csv")
+        lines = _parse_lines(name, _read_text(path))
+    return _recording(name, lines, waiting_is_use=waiting_is_use)
+
+
+def _read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        return (gzip.decompress(data) if data[:2] == _GZIP else data).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(
             f"{path} cannot be read as a recording ({error}): give a CSV or CSV.gz file"
         ) from error
-    name = path.name.removesuffix(".gz").removesuffix(".csv")
-    return parse_recording(name, text, waiting_is_use=waiting_is_use)
+
+
+def _read_folder(folder: Path) -> list[_Line]:
+    micro = {f"{_MICRO}{name}": path for name, path in _files(folder)}
+    real = dict(_files(folder / _REAL))
+    if not micro and not real:
+        raise UserError(
+            f"{folder} holds no recording: give the folder of one machine, with a CSV per workload"
+        )
+    return [
+        line
+        for workload, path in (*micro.items(), *real.items())
+        for line in _parse_lines(str(path), _read_text(path), workload)
+    ]
+
+
+def _files(folder: Path) -> list[tuple[str, Path]]:
+    """The files of a folder by their names without endings, in the order of these."""
+    paths = folder.iterdir() if folder.is_dir() else ()
+    named = [(path.name.removesuffix(".gz"), path) for path in paths if not path.name.startswith(".")]
+    return sorted((name[:-4].lower(), path) for name, path in named if name.lower().endswith(".csv"))
 
 
 def parse_recording(name: str, text: str, *, waiting_is_use: bool = False) -> Recording:
     """A recording out of CSV text; cores that wait for a disk do nothing, unless that is to count as use."""
+    return _recording(name, _parse_lines(name, text), waiting_is_use=waiting_is_use)
+
+
+def _parse_lines(name: str, text: str, workload: str | None = None) -> list[_Line]:
+    """The samples of a file; without a column for it, all are of the workload that is given."""
     reader = csv.DictReader(io.StringIO(text))
-    columns = reader.fieldnames or ()
-    if missing := [column for column in _NEEDED if column not in columns]:
+    columns = [_ALIASES.get(column.strip(), column.strip()) for column in reader.fieldnames or ()]
+    reader.fieldnames = columns
+    needed = _NEEDED if workload is None else _NEEDED[1:]
+    if missing := [column for column in needed if column not in columns]:
         raise UserError(
-            f"{name} has no column {', '.join(missing)}: a recording needs at least {', '.join(_NEEDED)}"
+            f"{name} has no column {', '.join(missing)}: a recording needs at least {', '.join(needed)}"
         )
-    lines: list[tuple[str, dict[str, float]]] = []
+    lines: list[_Line] = []
     for number, line in enumerate(reader, start=2):
         try:
-            values = {key: float(value) for key, value in line.items() if key != "workload" and value}
-            lines.append((line["workload"], _checked(values)))
+            values = {key: float(value) for key, value in line.items() if key in _READ and value}
+            lines.append((line["workload"] if workload is None else workload, _checked(values)))
         except (TypeError, ValueError) as error:
             raise UserError(f"{name}, line {number}: {error}: mend or remove that line") from error
+    return lines
+
+
+def _recording(name: str, lines: Sequence[_Line], *, waiting_is_use: bool) -> Recording:
     if not lines:
         raise UserError(f"{name} holds no samples: record some first")
     memory_kibibytes = max(map(_available_kibibytes, (values for _, values in lines)))

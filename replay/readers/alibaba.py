@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from replay.readers.lines import open_lines
+from replay.readers.period import Period
 from replay.readers.samples import timeline
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import Machines
@@ -28,7 +29,7 @@ _META = "container_meta.csv"
 _PERCENT = 100.0
 
 
-def read(path: Path, machines: Sequence[Machines]) -> Workload:
+def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
     """All containers of the file, each from its first line to its last."""
     whole = machines[0] if machines else WHOLE
     names: dict[str, int] = {}
@@ -44,6 +45,8 @@ def read(path: Path, machines: Sequence[Machines]) -> Workload:
             raise UserError(f"{path}, line {number}: {error}") from None
         if min(seconds, cpu, memory) < 0:
             continue  # how the trace marks what could not be measured
+        if period is not None and not period.covers(np.array(seconds)):
+            continue
         who.append(names.setdefault(cells[0], len(names)))
         at.append(seconds)
         percent.append((cpu, memory))

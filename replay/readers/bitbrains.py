@@ -1,19 +1,23 @@
 """Bitbrains: what virtual machines of a data centre used of four resources, every five minutes.
 
 GWA-T-12 (Shen, van Beek, Iosup: "Statistical characterization of business-critical workloads hosted in cloud
-datacenters", CCGrid 2015), with all machines in one file: `vm,slot,cpu_mhz,mem_mb,disk_read_kbs,...`. What
-each machine was given stands in a file beside it whose name ends in `vms.csv`; without one, the machines are
-as large as the scenario says.
+datacenters", CCGrid 2015). As published: a folder with one file per machine, whose lines also state what the
+machine was given. Or all machines in one file: `vm,slot,cpu_mhz,mem_mb,disk_read_kbs,...`, with what each was
+given in a file beside it whose name ends in `vms.csv`; without one, they are as large as the scenario says.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.snapshot.power_curves import Floats
+from replay.readers.folders import machine_files
+from replay.readers.period import Period
 from replay.readers.samples import timeline
-from replay.readers.tables import read_numbers, refuse_bad
+from replay.readers.tables import read_columns, refuse_bad
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
 from replay.setup.workload import Workload, always_running
@@ -21,51 +25,170 @@ from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 _KIBIBYTE = 1024.0
-_HEADER = "vm,slot,cpu_mhz,mem_mb,disk_read_kbs,disk_write_kbs,net_rx_kbs,net_tx_kbs"
-_SIZES_HEADER = "vm,cores,cpu_capacity_mhz,mem_capacity_mb,slots"
-_FIRST_LINE = 2
+_KIBIBYTES_PER_MEBIBYTE = 1024.0
+_COLUMNS = (
+    "vm",
+    "slot",
+    "cpu_mhz",
+    "mem_mb",
+    "disk_read_kbs",
+    "disk_write_kbs",
+    "net_rx_kbs",
+    "net_tx_kbs",
+)
+_SIZES = ("vm", "cpu_capacity_mhz", "mem_capacity_mb")
+_PUBLISHED = (
+    "timestamp",
+    "cpu usage [mhz]",
+    "memory usage [kb]",
+    "disk read throughput [kb/s]",
+    "disk write throughput [kb/s]",
+    "network received throughput [kb/s]",
+    "network transmitted throughput [kb/s]",
+    "cpu capacity provisioned [mhz]",
+    "memory capacity provisioned [kb]",
+)
+_MILLISECONDS_FROM = 1e11
+"""The header says ms and the files hold seconds: a number above this is ms (as seconds: the year 5138)."""
 
 
-def read(path: Path, machines: Sequence[Machines]) -> Workload:
-    """All machines that have a size; a slot that is missing repeats the one before."""
-    table = read_numbers(path, range(8), header=_HEADER, fields=8)
-    fewest: Floats = np.nan_to_num(table, nan=-1.0).min(axis=1)
-    refuse_bad(path, fewest < 0, "a field is missing, or below nothing", first_line=_FIRST_LINE)
-    numbers, who = np.unique(table[:, 0].astype(np.int64), return_inverse=True)
-    width = max(4, len(str(int(numbers.max()))))
-    names = [f"vm-{number:0{width}}" for number in numbers]
-    used = np.column_stack(
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """What either form has: a row per machine and moment."""
+
+    names: list[str]
+    who: NDArray[np.intp]
+    """Per row: the place of its machine in the names."""
+    seconds: Floats
+    used: Floats
+    """Per row: CPU in MHz, memory in MB, disk read and written, network in and out in kB/s."""
+    given: Floats | None
+    """Per machine: CPU in MHz, memory in MB; NaN where it has no size."""
+
+
+def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
+    """All machines; a slot that is missing repeats the one before.
+
+    A period goes by the time stamps of the published files, or by slots of five minutes in the other form.
+    """
+    samples = _read_folder(path, period) if path.is_dir() else _read_table(path, period)
+    who, seconds, used = samples.who, samples.seconds, samples.used
+    if not who.size:
+        raise UserError(f"{path} has no samples in it, or none of the period: give one month of GWA-T-12")
+    present, who = np.unique(who, return_inverse=True)
+    given = samples.given if samples.given is not None else _told(path, len(samples.names), machines)
+    names = _names([samples.names[int(each)] for each in present])
+    steps = (seconds // STEP_SECONDS).astype(np.intp)
+    line = timeline(who, names, steps, _in_units(used), STEP_SECONDS)
+    requested = np.full((len(names), 4), np.nan)
+    requested[:, :2] = given[present] * (1 / MIPS_PER_CORE, MEBIBYTE)
+    return always_running(line.names, requested[np.argsort(names)], line.use)
+
+
+def _names(machines: Sequence[str]) -> list[str]:
+    """A number becomes `vm-0001`, all of one width, so that their order is that of the numbers."""
+    numbers = {each: int(each) for each in machines if each.isdecimal()}
+    width = max(4, len(str(max(numbers.values(), default=0))))
+    return [f"vm-{numbers[each]:0{width}}" if each in numbers else each for each in machines]
+
+
+def _in_units(used: Floats) -> Floats:
+    """Cores, and bytes, of which disk and network are per second."""
+    return np.column_stack(
         [
-            table[:, 2] / MIPS_PER_CORE,
-            table[:, 3] * MEBIBYTE,
-            (table[:, 4] + table[:, 5]) * _KIBIBYTE,
-            (table[:, 6] + table[:, 7]) * _KIBIBYTE,
+            used[:, 0] / MIPS_PER_CORE,
+            used[:, 1] * MEBIBYTE,
+            (used[:, 2] + used[:, 3]) * _KIBIBYTE,
+            (used[:, 4] + used[:, 5]) * _KIBIBYTE,
         ]
     )
-    line = timeline(who, names, table[:, 1].astype(np.intp), used, STEP_SECONDS)
-    return always_running(line.names, _requested(path, numbers, machines), line.use)
 
 
-def _requested(
-    path: Path, numbers: np.ndarray[tuple[int], np.dtype[np.int64]], machines: Sequence[Machines]
-) -> Floats:
-    requested = np.full((numbers.size, 4), np.nan)
-    sizes = sorted(path.parent.glob("*vms.csv"))
-    if sizes:
-        table = read_numbers(sizes[0], range(5), header=_SIZES_HEADER, fields=5)
-        told = {int(row[0]): row for row in table}
-        for place, number in enumerate(numbers):
-            if int(number) in told:
-                requested[place, 0] = told[int(number)][2] / MIPS_PER_CORE
-                requested[place, 1] = told[int(number)][3] * MEBIBYTE
-    elif machines:
-        block = -(-numbers.size // len(machines))
-        for place in range(numbers.size):
-            requested[place, 0] = machines[place // block].cpu_mips / MIPS_PER_CORE
-            requested[place, 1] = machines[place // block].memory_mb * MEBIBYTE
-    else:
+def _size(values: Floats) -> Floats:
+    """Nothing is no size: such a machine was given an amount that is not known."""
+    sized: Floats = np.where(values > 0, values, np.nan)
+    return sized
+
+
+# --- One file per machine -------------------------------------------------------------------
+
+
+def _read_folder(folder: Path, period: Period | None) -> _Samples:
+    names: list[str] = []
+    tables: list[Floats] = []
+    given: list[Floats] = []
+    for name, path in machine_files(folder, (".csv", ".txt")):
+        table = read_columns(path, _PUBLISHED, optional=_PUBLISHED[2:], fallback=_PUBLISHED_ORDER)
+        # What could not be measured is missing, or below nothing: there is no sample then.
+        table = table[(table[:, :2] >= 0).all(axis=1) & ~(table[:, 2:7] < 0).any(axis=1)]
+        table[:, 0] /= np.where(table[:, 0] > _MILLISECONDS_FROM, 1000.0, 1.0)
+        if period is not None:
+            table = table[period.covers(table[:, 0])]
+        if table.size:
+            names.append(name)
+            tables.append(np.nan_to_num(table[:, :7]))
+            given.append(np.nan_to_num(table[:, 7:]).max(axis=0))
+    if not names:
+        return _Samples([], np.empty(0, dtype=np.intp), np.empty(0), np.empty((0, 6)), None)
+    rows = np.concatenate(tables)
+    rows[:, 2] /= _KIBIBYTES_PER_MEBIBYTE
+    sizes = np.stack(given) / (1.0, _KIBIBYTES_PER_MEBIBYTE)
+    who = np.repeat(np.arange(len(names)), [len(table) for table in tables])
+    return _Samples(names, who, rows[:, 0], rows[:, 1:], _size(sizes))
+
+
+_PUBLISHED_ORDER = (
+    "timestamp",
+    "cpu cores",
+    "cpu capacity provisioned [mhz]",
+    "cpu usage [mhz]",
+    "cpu usage [%]",
+    "memory capacity provisioned [kb]",
+    "memory usage [kb]",
+    "disk read throughput [kb/s]",
+    "disk write throughput [kb/s]",
+    "network received throughput [kb/s]",
+    "network transmitted throughput [kb/s]",
+)
+"""The columns of a file that has no header."""
+
+
+# --- All machines in one file ---------------------------------------------------------------
+
+
+def _read_table(path: Path, period: Period | None) -> _Samples:
+    table = read_columns(path, _COLUMNS)
+    fewest: Floats = np.nan_to_num(table, nan=-1.0).min(axis=1)
+    refuse_bad(path, fewest < 0, "a field is missing, or below nothing", first_line=2)
+    if period is not None:
+        table = table[period.covers(table[:, 1] * STEP_SECONDS)]
+    numbers, who = np.unique(table[:, 0].astype(np.int64), return_inverse=True)
+    names = [str(number) for number in numbers]
+    return _Samples(names, who, table[:, 1] * STEP_SECONDS, table[:, 2:], _read_sizes(path, names))
+
+
+def _read_sizes(path: Path, names: Sequence[str]) -> Floats | None:
+    """From the file beside whose name has most in common with the trace's."""
+    beside = [*path.parent.glob("*vms.csv"), *path.parent.glob("*vms.csv.gz")]
+    if not beside:
+        return None
+    nearest = max(sorted(beside), key=lambda file: _alike(file.name, path.name))
+    told = {str(int(row[0])): row[1:] for row in read_columns(nearest, _SIZES)}
+    return _size(np.array([told.get(name, (np.nan, np.nan)) for name in names]))
+
+
+def _alike(first: str, second: str) -> int:
+    """How many characters two names begin with in common."""
+    pairs = zip(first, second, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), len(first))
+
+
+def _told(path: Path, count: int, machines: Sequence[Machines]) -> Floats:
+    if not machines:
         raise UserError(
-            f"nobody tells how large the machines of {path} are: put their file (*vms.csv) beside it, "
+            f"the sizes of the machines of {path} are unknown: put their file (*vms.csv) beside it, "
             "or give [[machines]] with the hosts"
         )
-    return requested
+    block = -(-count // len(machines))
+    sizes = [machines[place // block] for place in range(count)]
+    return np.array([(size.cpu_mips, size.memory_mb) for size in sizes])

@@ -13,11 +13,13 @@ import numpy as np
 
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import TaskKind
+from replay.readers.period import Period
 from replay.readers.samples import timeline
 from replay.readers.tables import read_numbers, refuse_bad
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
 from replay.setup.workload import Workload
+from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 WHOLE = Machines(cpu_mips=32_000, memory_mb=131_072)
@@ -28,10 +30,14 @@ _FIELDS = 8
 _MICROSECONDS = 1e6
 
 
-def read(path: Path, machines: Sequence[Machines]) -> Workload:
+def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
     """All tasks of the file."""
     whole = machines[0] if machines else WHOLE
-    table = read_numbers(path, _COLUMNS, header=None, fields=_FIELDS)
+    table = read_numbers(path, _COLUMNS, fields=_FIELDS)
+    if period is not None:
+        table = table[period.covers(table[:, _START] / _MICROSECONDS)]
+    if not table.size:
+        raise UserError(f"{path} has no samples in it")
     start, end, job, task, cpu, memory, assigned = table.T
     fewest: Floats = np.nan_to_num(table[:, :4], nan=-1.0).min(axis=1)
     refuse_bad(path, fewest < 0, "a time, a job or a task is missing", first_line=1)

@@ -1,16 +1,20 @@
-"""PlanetLab: a virtual machine per line, its name and then its CPU use in percent, every five minutes.
+"""PlanetLab: the CPU use of virtual machines in percent, every five minutes of a day.
 
-A day of CoMon's recordings as A. Beloglazov published them with CloudSim. A name may contain spaces, so the
-values are counted from the end of the line.
+A day of CoMon's recordings as A. Beloglazov published them with CloudSim: a folder with one file per machine,
+named after it, a percentage per line. Or a day in one file, a machine per line: its name and then its
+percentages. A name may contain spaces, so the values are counted from the end of the line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.policies.interface import Constraint, Operator
+from replay.readers.folders import machine_files
 from replay.readers.lines import open_lines
+from replay.readers.period import Period
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
 from replay.setup.workload import Recorded, Workload, always_running
@@ -28,46 +32,70 @@ CLOUDSIM = (
 """How large the machines are where a scenario does not say: as in CloudSim's own experiments."""
 
 
-def read(path: Path, machines: Sequence[Machines]) -> Workload:
+def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
     """One day, the machines in the order of their names."""
-    shares: dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]] = {}
+    percentages: dict[str, NDArray[np.float32]] = {}
+    for name, values, where in _read_folder(path) if path.is_dir() else _read_file(path):
+        if name in percentages:
+            raise UserError(f"{where}: {name!r} is there twice")
+        if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= _PERCENT):
+            raise UserError(f"{where}: a percentage lies outside 0 to 100")
+        percentages[name] = values
+    if not percentages:
+        raise UserError(f"{path} has no machine in it")
+    names = sorted(percentages)
+    shares: NDArray[np.float32] = np.stack([percentages[name] for name in names]) / np.float32(_PERCENT)
+    if period is not None:
+        shares = shares[:, np.flatnonzero(period.covers(np.arange(STEPS, dtype=np.float64) * STEP_SECONDS))]
+        if not shares.size:
+            raise UserError(f"{path} has nothing in the period that was asked for: it holds one day")
+    return _workload(names, shares, machines or CLOUDSIM)
+
+
+def _read_file(path: Path) -> Iterator[tuple[str, NDArray[np.float32], str]]:
     for number, line in open_lines(path):
         fields = line.split()
         if not fields:
             continue
+        where = f"{path}, line {number}"
         name = " ".join(fields[:-STEPS])
         if not name:
             raise UserError(
-                f"{path}, line {number}: a PlanetLab line is a name and {STEPS} percentages, "
+                f"{where}: a PlanetLab line is a name and {STEPS} percentages, "
                 f"and this one has {len(fields)} fields"
             )
-        if name in shares:
-            raise UserError(f"{path}, line {number}: {name!r} is there twice")
         try:
-            values = np.array(fields[-STEPS:], dtype=np.float32)
+            yield name, np.array(fields[-STEPS:], dtype=np.float32), where
         except ValueError:
-            raise UserError(
-                f"{path}, line {number}: not all of the last {STEPS} fields are numbers"
-            ) from None
-        if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= _PERCENT):
-            raise UserError(f"{path}, line {number}: a percentage lies outside 0 to 100")
-        shares[name] = values / _PERCENT
-    if not shares:
-        raise UserError(f"{path} has no machine in it")
-    return _workload(shares, machines or CLOUDSIM)
+            raise UserError(f"{where}: not all of the last {STEPS} fields are numbers") from None
 
 
-def _workload(
-    shares: dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]], machines: Sequence[Machines]
-) -> Workload:
-    names = sorted(shares)
+def _read_folder(folder: Path) -> Iterator[tuple[str, NDArray[np.float32], str]]:
+    """A machine per file; a line without a value repeats the one before, as does a day that ends early."""
+    for name, path in machine_files(folder):
+        values = np.full(STEPS, np.nan, dtype=np.float32)
+        for number, line in open_lines(path):
+            if number > STEPS:
+                break
+            if line.strip():
+                try:
+                    values[number - 1] = float(line)
+                except ValueError:
+                    raise UserError(f"{path}, line {number}: not a number") from None
+        known = np.flatnonzero(~np.isnan(values))
+        if known.size:
+            latest = np.searchsorted(known, np.arange(STEPS), side="right") - 1
+            yield name, values[known[np.maximum(latest, 0)]], str(path)
+
+
+def _workload(names: Sequence[str], shares: NDArray[np.float32], machines: Sequence[Machines]) -> Workload:
     block = -(-len(names) // len(machines))
     sizes = [machines[place // block] for place in range(len(names))]
     cores = np.array([size.cpu_mips / MIPS_PER_CORE for size in sizes])
     requested = np.full((len(names), 4), np.nan)
     requested[:, 0] = cores
     requested[:, 1] = [size.memory_mb * MEBIBYTE for size in sizes]
-    used = np.stack([shares[name] for name in names]) * cores[:, None].astype(np.float32)
+    used = shares * cores[:, None].astype(np.float32)
     constraints = tuple(
         tuple(Constraint(label, Operator.IS, value) for label, value in size.labels.items()) for size in sizes
     )

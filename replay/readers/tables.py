@@ -1,7 +1,9 @@
 """Comma-separated numbers, quickly; and when one of them is none, the line that it is in."""
 
 import gzip
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,45 +14,112 @@ from replay.readers.lines import is_packed, open_lines
 from wire.errors import UserError
 
 
-def read_numbers(path: Path, columns: Sequence[int], *, header: str | None, fields: int) -> Floats:
-    """Some columns of a file whose fields are all numbers; an empty field is not known (NaN).
+def read_numbers(path: Path, columns: Sequence[int], *, fields: int) -> Floats:
+    """Some columns of a file without a header whose fields are all numbers; an empty one is NaN.
 
-    `header` is what the first line must be, `fields` how many fields a line has at least.
+    `fields` is how many fields a line has at least.
     """
+    return _read(path, _Layout(",", columns, fields, first_line=1))
+
+
+def read_columns(
+    path: Path, names: Sequence[str], *, optional: Sequence[str] = (), fallback: Sequence[str] = ()
+) -> Floats:
+    """Columns by their names in the header, in any order there, beside any others; an empty field is NaN.
+
+    Fields are separated by commas or semicolons, and may have blanks around them. An optional column that is
+    not there is NaN throughout. `fallback` is what the columns are when the first line is no header.
+    """
+    header = next((line for _, line in open_lines(path)), "")
+    separator = ";" if ";" in header else ","
+    cells = [" ".join(cell.lower().split()) for cell in header.split(separator)]
+    is_header = not _is_number(cells[0])
+    found = _by_name(cells, names) if is_header else _by_name(list(fallback), names)
+    if missing := [name for name in names if name not in found and name not in optional]:
+        raise UserError(
+            f"{path}, line 1: expected the columns {', '.join(names)}, and found no {', '.join(missing)}"
+        )
+    there = [name for name in names if name in found]
+    layout = _Layout(separator, [found[name] for name in there], len(names), first_line=1 + is_header)
+    layout = replace(layout, fields=max(layout.columns) + 1)
+    table = _read(path, layout)
+    whole = np.full((len(table), len(names)), np.nan)
+    whole[:, [names.index(name) for name in there]] = table
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a file is written."""
+
+    separator: str
+    columns: Sequence[int]
+    """Which are wanted."""
+    fields: int
+    first_line: int
+
+
+def _by_name(cells: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """The place of each; a header may say more than the name, such as `timestamp [ms]`."""
+    return {
+        name: next(place for place, cell in enumerate(cells) if _is_called(cell, name))
+        for name in names
+        if any(_is_called(cell, name) for cell in cells)
+    }
+
+
+def _is_called(cell: str, name: str) -> bool:
+    return cell == name or cell.startswith(f"{name} [")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read(path: Path, layout: _Layout) -> Floats:
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8")
             if is_packed(path)
-            else path.open(encoding="utf-8") as lines
+            else path.open(encoding="utf-8") as lines,
+            warnings.catch_warnings(),
         ):
-            if header is not None and (found := lines.readline().strip()) != header:
-                raise UserError(f"{path}, line 1: expected {header!r}, and found {found[:80]!r}")
-            table: Floats = np.loadtxt(lines, delimiter=",", usecols=columns, ndmin=2)
-    except (ValueError, UnicodeDecodeError) as error:
-        if isinstance(error, UserError):
-            raise
-        return _read_slowly(path, columns, skip=header is not None, fields=fields)
+            warnings.simplefilter("ignore")  # that there is no data: the caller says so better
+            table: Floats = np.loadtxt(
+                lines,
+                delimiter=layout.separator,
+                usecols=layout.columns,
+                ndmin=2,
+                comments=None,
+                skiprows=layout.first_line - 1,
+            )
+    except (ValueError, UnicodeDecodeError):
+        return _read_slowly(path, layout)
     except (OSError, EOFError) as error:
         raise UserError(f"cannot read the trace {path}: {error}") from None
-    if not table.size:
-        raise UserError(f"{path} has no samples in it")
-    return table
+    return table.reshape(-1, len(layout.columns))
 
 
-def _read_slowly(path: Path, columns: Sequence[int], *, skip: bool, fields: int) -> Floats:
+def _read_slowly(path: Path, layout: _Layout) -> Floats:
     """Field by field: for files with empty fields, and to name the line of what is not a number."""
     rows = []
     for number, line in open_lines(path):
-        if (skip and number == 1) or not line.strip():
+        if number < layout.first_line or not line.strip():
             continue
-        cells = line.rstrip("\r\n").split(",")
-        if len(cells) < fields:
-            raise UserError(f"{path}, line {number}: has {len(cells)} fields where {fields} are expected")
+        cells = line.rstrip("\r\n").split(layout.separator)
+        if len(cells) < layout.fields:
+            raise UserError(
+                f"{path}, line {number}: has {len(cells)} fields where {layout.fields} are expected"
+            )
         try:
-            rows.append([float(cells[column]) if cells[column].strip() else np.nan for column in columns])
+            rows.append([float(cells[each]) if cells[each].strip() else np.nan for each in layout.columns])
         except ValueError as error:
             raise UserError(f"{path}, line {number}: {error}") from None
-    return np.array(rows).reshape(-1, len(columns))
+    return np.array(rows).reshape(-1, len(layout.columns))
 
 
 def refuse_bad(path: Path, bad: Flags, why: str, *, first_line: int) -> None:

@@ -125,19 +125,22 @@ class Simulation(_Table, frozen=True, kw_only=True):
 
 
 class Trace(_Table, frozen=True, kw_only=True):
-    """Where the containers come from: a file in a known format, or a generator."""
+    """Where the containers come from: a data set, a file in a known format, or a generator."""
 
+    dataset: Annotated[str, Meta(min_length=1)] | None = None
+    """The name of a data set: `wattpack data` lists them."""
     format: Annotated[str, Meta(min_length=1)] | None = None
     file: str | None = None
+    """A file, or a folder, from where the scenario stands."""
     learn: str | None = None
-    """A file of an earlier time: what a collector that has been running would know."""
+    """A data set, or a file, of an earlier time: what a collector that has been running would know."""
     generator: Annotated[str, Meta(min_length=1)] | None = None
     settings: dict[str, Any] = {}
     """Of the generator."""
 
     def __post_init__(self) -> None:
-        if (self.file is None) == (self.generator is None):
-            raise ValueError("a trace needs a file or a generator, and not both")
+        if sum(each is not None for each in (self.dataset, self.file, self.generator)) != 1:
+            raise ValueError("a trace needs a dataset, a file or a generator, and only one of them")
         if self.file is not None and self.format is None:
             raise ValueError("a trace from a file needs its format")
 

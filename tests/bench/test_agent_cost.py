@@ -56,10 +56,12 @@ def test_a_quantile_is_in_the_bucket_of_the_true_one(values: list[float], ratio:
     assert lower <= found <= upper or found == pytest.approx(upper)
 
 
-def test_without_an_engine_it_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_cost, "why_not", lambda _: "needs root")
-    with pytest.raises(UserError, match="it needs root"):
-        agent_cost.run(options("--containers=1"), Progress(io.StringIO()))
+def test_it_needs_an_engine_and_each_peer_for_its_own_comparison() -> None:
+    needs = {need.name: need.comparison for need in agent_cost.needs(options())}
+    assert needs == {"docker": None, "glances": "glances", "netdata": "netdata"}
+    assert [need.name for need in agent_cost.needs(options("--peers="))] == ["docker"]
+    with pytest.raises(UserError, match="there is no 'cadvisor': choose of glances, netdata"):
+        agent_cost.needs(options("--peers=cadvisor"))
 
 
 @pytest.mark.lab

@@ -64,14 +64,9 @@ def run(traces: Path, *, hours: int = 1, per_node: int = 25) -> dict[str, Figure
 
 def test_the_trace_is_read_in_the_units_of_the_wire(traces: Path) -> None:
     machines = read_machines(traces, 2)
-    assert [machine.name for machine in machines] == ["vm-1", "vm-2", "vm-3", "vm-4"]
+    assert [machine.name for machine in machines] == ["vm-0001", "vm-0002", "vm-0003", "vm-0004"]
     assert machines[0].limit == Quantities(cpu_cores=2.0, memory_bytes=8000 * MEBIBYTE)
-    assert machines[1].slots[1] == (
-        0.42,
-        1040 * MEBIBYTE,
-        0,
-        11 * 1024,
-    )
+    assert machines[1].slots[1] == pytest.approx((0.42, 1040 * MEBIBYTE, 0, 11 * 1024))
 
 
 def test_a_slot_that_is_missing_repeats_the_one_before(traces: Path) -> None:
@@ -129,12 +124,16 @@ def test_what_cannot_be_is_refused(traces: Path, hours: int, per_node: int) -> N
         run(traces, hours=hours, per_node=per_node)
 
 
-def test_without_the_trace_it_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_trace_it_says_what_it_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WATTPACK_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
     assert main(["agent-push", "--data", str(tmp_path)], progress=Progress(io.StringIO())) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "bitbrains-rnd-2013-08-week.csv.gz" in said.err
-    assert "--data" in said.err
+    assert "bitbrains-rnd-2013-08-week is not here" in said.err
+    assert f"put it at {tmp_path / 'bitbrains/rnd/2013-8'}" in said.err
     assert len(said.err.splitlines()) == 1
 
 

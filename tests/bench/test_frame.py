@@ -102,6 +102,7 @@ def test_one_object_is_all_that_stdout_gets(
         "benchmark": "good",
         "settings": {"size": 4},
         "figures": {"size": {"value": 4, "unit": "", "bound": {"at_most": 5}, "ok": True}},
+        "left_out": {},
         "ok": True,
     }
     assert captured.err == "noise\n"

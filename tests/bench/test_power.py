@@ -7,6 +7,7 @@ import pytest
 
 from bench import power
 from bench.frame import Progress, Result
+from bench.requirements import check
 from tests.powermodels.fits import metered
 from wire.errors import UserError
 
@@ -14,11 +15,15 @@ from wire.errors import UserError
 def run(*arguments: str) -> Result:
     parser = argparse.ArgumentParser()
     power.add_arguments(parser)
-    return power.run(parser.parse_args(arguments), Progress(io.StringIO()))
+    options = parser.parse_args(arguments)
+    options.left_out = check(power.needs(options), lambda _: None)
+    return power.run(options, Progress(io.StringIO()))
 
 
-def test_absent_recordings_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has no opteron-6140.csv.gz, .*--data"):
+def test_absent_recordings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WATTPACK_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="opteron-6140 is not here: get it from https"):
         run("--data", str(tmp_path))
 
 
@@ -27,8 +32,8 @@ def test_every_bound_is_judged_on_recordings(tmp_path: Path) -> None:
     for seed, workload in enumerate(("micro_disk", "web", "batch")):
         samples = metered(60, workload, seed=seed)
         lines += [f"{s.group},{s.seconds},{s.watts},{100 - 100 * s.load.cpu_ratio}" for s in samples]
-    (tmp_path / "small.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    result = run("--data", str(tmp_path), "--machines", "small")
+    (tmp_path / "xeon-x5650.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    result = run("--data", str(tmp_path), "--machines", "xeon-x5650")
     bounded = {figure.name for figure in result.figures if figure.at_most is not None}
     assert bounded == {
         "unseen_mape",

@@ -22,14 +22,25 @@ POLICY: Final = Path("/usr/sbin/policy-rc.d")
 def main() -> int:
     """Install what is missing; the exit status is a failure only in CI, where nothing may be left out."""
     try:
-        if os.geteuid() == 0 and _is_debian():
-            _install(missing_packages(_wanted_packages()))
+        if can_install():
+            install_packages(_wanted_packages())
         elif lines := [f"{part.name} ({why})" for part in PARTS.values() if (why := part.why_not())]:
             print(f"lab: only root on Debian installs its parts; left out will be: {'; '.join(lines)}")
     except UserError as complaint:
         print(f"lab: {complaint}", file=sys.stderr)
         return 1 if os.environ.get("CI") == "true" else 0
     return 0
+
+
+def can_install() -> bool:
+    """Only root on Debian installs packages."""
+    return os.geteuid() == 0 and _is_debian()
+
+
+def install_packages(wanted: Iterable[str]) -> None:
+    """Install those of the packages that are missing; anywhere but as root on Debian, nothing is touched."""
+    if can_install():
+        _install(missing_packages(wanted))
 
 
 def _is_debian() -> bool:

@@ -10,7 +10,7 @@ from collector.snapshot.power_curves import Floats
 from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.setup.scenario import Machines
 from replay.setup.workload import Workload
-from replay.sources import FORMATS, generate, read_trace
+from replay.sources import FORMATS, TraceFile, generate, read_trace
 from wire.errors import UserError
 
 MB = 1 << 20
@@ -166,11 +166,11 @@ def test_what_is_no_text_is_complained_of(tmp_path: Path, name: str) -> None:
     path = tmp_path / "noise"
     path.write_bytes(bytes(range(128, 256)) * 20)
     with pytest.raises(UserError):
-        read_trace(path, name, ())
+        read_trace(TraceFile(path, name), ())
 
 
 def test_unknown_names_are_answered_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="planetlab"):
-        read_trace(tmp_path, "borg", ())
+        read_trace(TraceFile(tmp_path, "borg"), ())
     with pytest.raises(UserError, match="cloud-hour"):
         generate("nothing", {}, 0)

@@ -13,6 +13,8 @@ from replay.simulation.compare import compare
 from replay.simulation.contenders import contenders
 from replay.simulation.results import PolicyResult
 from replay.sources import GENERATORS, workloads
+from wattpack.datasets.catalogue import DATASETS
+from wattpack.datasets.traces import locate_in
 from wire.errors import UserError
 from wire.resources import Resource
 
@@ -27,7 +29,7 @@ def replay(name: str, *policies: str, **settings: object) -> tuple[dict[str, Pol
         assert scenario.trace is not None
         trace = msgspec.structs.replace(scenario.trace, settings={**scenario.trace.settings, **settings})
         scenario = msgspec.structs.replace(scenario, trace=trace)
-    workload, earlier = workloads(scenario, ROOT / "scenarios")
+    workload, earlier = workloads(scenario, ROOT / "scenarios", locate_in([]))
     found = compare(
         policies or list(scenario.run), scenario, workload, earlier, lambda *_: nullcontext(lambda _: None)
     )
@@ -40,13 +42,13 @@ class TestEvery:
         scenario = read_scenario(path)
         assert len(contenders(list(scenario.run), scenario)) == len(scenario.run)
 
-    def test_names_a_generator_or_a_trace_outside_of_the_project(self, path: Path) -> None:
+    def test_names_a_generator_or_a_data_set(self, path: Path) -> None:
         trace = read_scenario(path).trace
         if trace is not None and trace.generator is not None:
             assert trace.generator in GENERATORS
         elif trace is not None:
-            assert trace.file is not None
-            assert trace.file.startswith("../../shared/data/")
+            assert trace.dataset in DATASETS
+            assert trace.learn is None or trace.learn in DATASETS
 
     def test_expects_figures_that_results_have(self, path: Path) -> None:
         scenario = read_scenario(path)
@@ -96,7 +98,7 @@ def test_expecting_a_figure_that_no_result_has_is_complained_of() -> None:
     scenario = read_scenario(ROOT / "scenarios" / "genpack-motivating.toml")
     wrong = msgspec.structs.replace(scenario.expected[0], figure="utilisation_ratio.gpu")
     scenario = msgspec.structs.replace(scenario, expected=(wrong,))
-    workload, _ = workloads(scenario, ROOT)
+    workload, _ = workloads(scenario, ROOT, locate_in([]))
     found = compare(["spread"], scenario, workload, None, lambda *_: nullcontext(lambda _: None))
     with pytest.raises(UserError, match=r"utilisation_ratio\.gpu"):
         beside(found.results, scenario.expected)

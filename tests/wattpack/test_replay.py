@@ -91,7 +91,8 @@ def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.Captu
     ("arguments", "why"),
     [
         ([], "give a scenario"),
-        (["--trace", "x"], "--format and --hosts"),
+        (["--trace", "x"], "--trace needs --hosts"),
+        (["--trace", ".", "--hosts", "SCENARIO"], "--trace . needs --format"),
         (["SCENARIO", "--trace", "x"], "give a scenario, or"),
         (["--history", "absent.db"], "no history at"),
         (["--history", "absent.db", "--days", "0"], "more than 0"),

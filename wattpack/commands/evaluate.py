@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,10 +11,22 @@ from powermodels.evaluate.contenders import MODELS
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import DEFAULT_MODEL, Evaluation, evaluate
 from powermodels.evaluate.scores import Score
+from wattpack.datasets.catalogue import DATASETS, RECORDING
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import Found, absent, find, require, sample_note, search_path
+from wire.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a recording, CSV or CSV.gz")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="a recording, CSV or CSV.gz; a folder of one per workload; or the name of a data set "
+        "(default: every metered server whose recordings are here)",
+    )
+    add_data_option(parser)
     parser.add_argument(
         "--protocol",
         choices=tuple(PROTOCOLS),
@@ -30,12 +42,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     tell = _tell if sys.stderr.isatty() else _say_nothing
-    evaluation = evaluate(arguments.files, arguments.protocol, arguments.model, tell)
+    evaluation = evaluate(
+        _paths(arguments.files, search_path(arguments.data)), arguments.protocol, arguments.model, tell
+    )
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(evaluation)).decode())
     else:
         print("\n".join(_table(evaluation)))
     return 0
+
+
+def _paths(files: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
+    if files:
+        return [file if file.exists() else _located(file, folders) for file in files]
+    recordings = [each for each in DATASETS.values() if each.format == RECORDING]
+    found = [where for each in recordings if (where := find(each.name, folders))]
+    if not found:
+        raise UserError(absent(recordings[0], folders))
+    return [_path(each) for each in found]
+
+
+def _path(found: Found) -> Path:
+    if found.is_sample:
+        print(sample_note(found), file=sys.stderr)
+    return found.path
+
+
+def _located(name: Path, folders: Sequence[Path]) -> Path:
+    if str(name) not in DATASETS:
+        raise UserError(f"there is no recording {name}: give a file, or a data set ('wattpack data')")
+    return _path(require(str(name), folders))
 
 
 def _tell(text: str) -> None:

@@ -17,6 +17,9 @@ from replay.setup.workload import Workload
 from replay.simulation.compare import Comparison, compare
 from replay.simulation.results import HEADER, csv_of, rows_of
 from replay.sources import FORMATS, workloads
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import search_path
+from wattpack.datasets.traces import locate_in
 from wattpack.output.report import table
 from wire.errors import UserError
 
@@ -27,7 +30,10 @@ _HISTORY = Path("/var/lib/wattpack/collector.db")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="what to replay")
     parser.add_argument(
-        "--trace", type=Path, metavar="FILE", help="a trace instead of a scenario; needs --hosts"
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="a trace instead of a scenario: a file, a folder, or the name of a data set; needs --hosts",
     )
     parser.add_argument(
         "--history",
@@ -46,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=tuple(FORMATS), help="of the trace")
     parser.add_argument("--learn", type=Path, metavar="FILE", help="an earlier trace that policies know of")
+    add_data_option(parser)
     parser.add_argument("--hosts", type=Path, metavar="FILE.toml", help="the hosts to replay a trace on")
     parser.add_argument(
         "--policies", metavar="A,B", help="the policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
@@ -92,19 +99,27 @@ def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
     if arguments.scenario is not None:
         scenario, base = read_scenario(arguments.scenario), arguments.scenario.parent
     else:
-        if arguments.hosts is None or arguments.format is None:
-            raise UserError(
-                "--trace needs --format and --hosts: scenarios/planetlab-hosts.toml is a set of hosts"
-            )
+        if arguments.hosts is None:
+            raise UserError("--trace needs --hosts: scenarios/planetlab-hosts.toml is a set of hosts")
         scenario, base = read_scenario(arguments.hosts), Path()
-        trace = Trace(
-            file=str(arguments.trace),
-            format=arguments.format,
-            learn=None if arguments.learn is None else str(arguments.learn),
-        )
+        trace = _trace(arguments.trace, arguments.format, arguments.learn)
         scenario = msgspec.structs.replace(scenario, trace=trace)
     scenario = _seeded(scenario, arguments.seed)
-    return scenario, *workloads(scenario, base)
+    return scenario, *workloads(scenario, base, locate_in(search_path(arguments.data), _note))
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _trace(path: Path, format_name: str | None, learn: Path | None) -> Trace:
+    """A file or a folder in a format; or, without one, a data set."""
+    earlier = None if learn is None else str(learn)
+    if format_name is not None:
+        return Trace(file=str(path), format=format_name, learn=earlier)
+    if path.exists():
+        raise UserError(f"--trace {path} needs --format: one of {', '.join(FORMATS)}")
+    return Trace(dataset=str(path), learn=earlier)
 
 
 def _seeded(scenario: Scenario, seed: int | None) -> Scenario:

@@ -1,7 +1,10 @@
 import gzip
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from powermodels.fit.recording import parse_recording, read_recording
 from wire.errors import UserError
@@ -67,3 +70,46 @@ def test_files_of_another_kind_are_refused(tmp_path: Path, content: bytes) -> No
     path.write_bytes(content)
     with pytest.raises(UserError, match="cannot be read as a recording"):
         read_recording(path)
+
+
+@given(
+    micro=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 100)), min_size=1, max_size=8),
+    real=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 100)), min_size=1, max_size=8),
+    is_packed=st.booleans(),
+)
+def test_a_folder_as_published_is_the_same_as_one_file(
+    micro: list[tuple[int, int]],
+    real: list[tuple[int, int]],
+    is_packed: bool,  # noqa: FBT001 - drawn by hypothesis
+) -> None:
+    def lines(samples: list[tuple[int, int]], before: str = "") -> list[str]:
+        return [f"{before}{2 * at},{watts},{idle},5e5" for at, (watts, idle) in enumerate(samples)]
+
+    def published(path: Path, samples: list[tuple[int, int]]) -> None:
+        text = "\n".join(
+            ["timestamp,powerWatts,cpu_idle,mem_free,disk_free", *(f"{x},-" for x in lines(samples))]
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode()) if is_packed else text.encode())
+
+    with TemporaryDirectory() as name:
+        suffix = ".csv.gz" if is_packed else ".csv"
+        folder = Path(name) / "INTEL Xeon  X"
+        published(folder / f"Disk{suffix}", micro)
+        published(folder / "validation" / f"web_search{suffix}", real)
+        ours = "\n".join(
+            [
+                "workload,timestamp,watts,cpu_idle,mem_free",
+                *lines(micro, "micro_disk,"),
+                *lines(real, "web_search,"),
+            ]
+        )
+        assert read_recording(folder) == parse_recording("INTEL Xeon X", ours)
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="give the folder of one machine"):
+        read_recording(tmp_path)
+    (tmp_path / "CPU.csv").write_text("timestamp,cpu_idle\n1,50\n")
+    with pytest.raises(UserError, match=r"CPU\.csv has no column watts"):
+        read_recording(tmp_path)

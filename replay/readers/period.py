@@ -1,0 +1,19 @@
+"""A part of a trace, by the trace's own clock."""
+
+from dataclasses import dataclass
+
+from collector.snapshot.power_curves import Floats
+from collector.snapshot.tables import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From one moment up to, and without, another, in the seconds that the trace itself counts."""
+
+    start_seconds: float
+    end_seconds: float
+
+    def covers(self, seconds: Floats) -> Flags:
+        """Which of these moments lie within it."""
+        inside: Flags = (seconds >= self.start_seconds) & (seconds < self.end_seconds)
+        return inside

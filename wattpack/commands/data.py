@@ -1,0 +1,83 @@
+"""`wattpack data`: the data sets that commands and benchmarks read, and which of them are here."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from wattpack.datasets.catalogue import DATASETS, Dataset
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.sample import write_sample
+from wattpack.datasets.search import Found, find, search_path
+from wattpack.output.report import table
+
+_MEGABYTES_PER_GIGABYTE = 1000
+_HEADER = ("SET", "SIZE", "HERE", "USED BY")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_data_option(parser)
+    what = parser.add_subparsers(dest="what", metavar="sample")
+    sample = what.add_parser("sample", help="write a small generated sample of each set, as published")
+    sample.add_argument("folder", type=Path, metavar="DIR", help="a folder that is empty or not there")
+    sample.add_argument("--seed", type=int, default=0, help="of the generator (default: %(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.what == "sample":
+        written = write_sample(arguments.folder, arguments.seed)
+        print(f"wrote a sample of {len(written)} data sets; use it with --data {arguments.folder}")
+        return 0
+    folders = search_path(arguments.data)
+    if arguments.json:
+        shown = [_as_json(each, find(each.name, folders)) for each in DATASETS.values()]
+        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+    else:
+        print("\n".join(_shown(folders)))
+    return 0
+
+
+def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:
+    return {
+        "name": dataset.name,
+        "about": dataset.source.about,
+        "url": dataset.source.url,
+        "licence": dataset.source.licence,
+        "megabytes": dataset.megabytes,
+        "format": dataset.format,
+        "published": list(dataset.published),
+        "packed": dataset.packed,
+        "used_by": list(dataset.used_by),
+        "path": None if found is None else str(found.path),
+        "is_sample": found is not None and found.is_sample,
+    }
+
+
+def _shown(folders: Sequence[Path]) -> Iterator[str]:
+    for source, datasets in groupby(DATASETS.values(), key=lambda each: each.source):
+        yield source.about
+        yield f"  from {source.url}; licence: {source.licence}"
+        rows = [
+            (each.name, _size(each.megabytes), _place(each, folders), ", ".join(each.used_by))
+            for each in datasets
+        ]
+        yield from (f"  {line}" for line in table(_HEADER, rows))
+        yield ""
+    yield f"searched: {', '.join(map(str, folders))}"
+    yield "write a generated sample of all: wattpack data sample DIR"
+
+
+def _place(dataset: Dataset, folders: Sequence[Path]) -> str:
+    found = find(dataset.name, folders)
+    if found is None:
+        return f"no: put it at {folders[0] / (*dataset.published, dataset.packed or '')[0]}"
+    return f"{found.path} (sample)" if found.is_sample else str(found.path)
+
+
+def _size(megabytes: float) -> str:
+    if megabytes >= _MEGABYTES_PER_GIGABYTE:
+        return f"{megabytes / _MEGABYTES_PER_GIGABYTE:.1f} GB"
+    return f"{max(megabytes, 0.01):g} MB"

@@ -1,0 +1,184 @@
+"""The table of data sets: what each is, where it comes from, and what its files are called."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+RECORDING = "recording"
+"""The format of watts beside what a metered machine did."""
+_DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who published a set, and under which terms."""
+
+    about: str
+    url: str
+    licence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One set."""
+
+    name: str
+    source: Source
+    format: str
+    """A format of traces, or `recording` (watts of a metered machine), or `table`."""
+    megabytes: float
+    """In the published form."""
+    published: tuple[str, ...]
+    """Names of the file or folder as published, below a data folder; the first is where we ask to put it."""
+    packed: str | None = None
+    """The name of the same in one file of our own form."""
+    used_by: tuple[str, ...] = ()
+    """Commands that read it."""
+    period_seconds: tuple[float, float] | None = None
+    """Where the set is a part of the published files: from when to when, by their own clock."""
+
+
+PLANETLAB = Source(
+    "PlanetLab: CPU use of 900 to 1,500 virtual machines, every 5 minutes of a day (CoMon, A. Beloglazov)",
+    "https://github.com/beloglazov/planetlab-workload-traces",
+    "not stated",
+)
+CLOUDSIM = Source(
+    "CloudSim: energy and moves on five PlanetLab days",
+    "CloudSim 3.0.3, its power examples (https://github.com/Cloudslab/cloudsim)",
+    "LGPL-3.0 (the program)",
+)
+BITBRAINS = Source(
+    "Bitbrains: CPU, memory, disk and network of the virtual machines of a data centre, every 5 minutes "
+    "(Shen et al., CCGrid 2015)",
+    "http://gwa.ewi.tudelft.nl/datasets/gwa-t-12-bitbrains",
+    "Grid Workloads Archive: free to use, cite the paper",
+)
+METERED = Source(
+    "Metered servers: wall power beside the counters of the system, CloudSuite and single-purpose loads "
+    "(M. Canuto et al.)",
+    "https://github.com/maurocanuto/power-modelling",
+    "Apache-2.0",
+)
+GOOGLE = Source(
+    "Google: tasks of a cluster in May 2011, a line per task and 5 minutes",
+    "https://github.com/google/cluster-data (ClusterData2011_2)",
+    "CC-BY-4.0",
+)
+ALIBABA = Source(
+    "Alibaba: containers of a cluster in 2018",
+    "https://github.com/alibaba/clusterdata (cluster-trace-v2018)",
+    "free for research, see the repository",
+)
+
+_DAYS_IN_BENCHMARKS = ("20110303", "20110309", "20110325", "20110411", "20110420")
+_OTHER_DAYS = ("20110306", "20110322", "20110403", "20110409", "20110412")
+_TRACE = "wattpack replay --trace NAME --hosts FILE.toml"
+_WEEK = datetime(2013, 8, 5, tzinfo=UTC).timestamp()
+_SERVERS = {
+    "opteron-6140": ("AMD Opteron 6140", 33),
+    "opteron-6234": ("AMD Opteron 6234", 40),
+    "xeon-e5-2640": ("INTEL Xeon  E5-2640 RenewIT", 20),
+    "xeon-e5-2650": ("INTEL Xeon E5-2650", 40),
+    "xeon-x5650": ("INTEL Xeon X5650", 35),
+}
+_SERVERS_IN_BENCHMARKS = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
+
+
+def _planetlab(day: str) -> Dataset:
+    benchmarks = (
+        (f"wattpack replay scenarios/planetlab-{day}.toml", "./dev bench replay", "./dev bench scenarios")
+        if day in _DAYS_IN_BENCHMARKS
+        else (_TRACE,)
+    )
+    return Dataset(
+        f"planetlab-{day}",
+        PLANETLAB,
+        "planetlab",
+        1,
+        (f"planetlab/{day}", f"planetlab-workload-traces/{day}"),
+        f"traces/planetlab-{day}.txt",
+        benchmarks,
+    )
+
+
+def _bitbrains(name: str, folder: str, megabytes: float) -> Dataset:
+    return Dataset(
+        f"bitbrains-{name}",
+        BITBRAINS,
+        "bitbrains",
+        megabytes,
+        (f"bitbrains/{folder}", f"GWA-T-12/{folder}"),
+        f"traces/bitbrains-{name}.csv",
+        (_TRACE,),
+    )
+
+
+def _server(name: str, folder: str, megabytes: float) -> Dataset:
+    spaced = " ".join(folder.split())
+    names = dict.fromkeys(f"power-modelling/dataSets/{each}" for each in (folder, spaced))
+    return Dataset(
+        name,
+        METERED,
+        RECORDING,
+        megabytes,
+        (*names, f"dataSets/{folder}"),
+        f"power/{name}.csv",
+        ("wattpack evaluate", *(("./dev bench power",) if name in _SERVERS_IN_BENCHMARKS else ())),
+    )
+
+
+def _all() -> Iterator[Dataset]:
+    yield from map(_planetlab, sorted((*_DAYS_IN_BENCHMARKS, *_OTHER_DAYS)))
+    yield Dataset(
+        "planetlab-cloudsim-reference",
+        CLOUDSIM,
+        "table",
+        0.01,
+        (),
+        "traces/planetlab-cloudsim-reference.csv",
+        ("./dev bench replay",),
+    )
+    yield Dataset(
+        "bitbrains-rnd-2013-08-week",
+        BITBRAINS,
+        "bitbrains",
+        515,
+        ("bitbrains/rnd/2013-8", "GWA-T-12/rnd/2013-8"),
+        "traces/bitbrains-rnd-2013-08-week.csv",
+        (
+            "wattpack replay scenarios/bitbrains-week.toml",
+            "./dev bench replay",
+            "./dev bench scenarios",
+            "./dev bench agent-push",
+            "./dev bench understanding",
+        ),
+        (_WEEK, _WEEK + 7 * _DAY_SECONDS),
+    )
+    yield _bitbrains("rnd-2013-07", "rnd/2013-7", 530)
+    yield _bitbrains("rnd-2013-08", "rnd/2013-8", 515)
+    yield _bitbrains("rnd-2013-09", "rnd/2013-9", 515)
+    yield _bitbrains("faststorage-2013-08", "fastStorage/2013-8", 1_100)
+    for name, (folder, megabytes) in _SERVERS.items():
+        yield _server(name, folder, megabytes)
+    yield Dataset(
+        "google-2011-task-usage",
+        GOOGLE,
+        "google",
+        180,
+        ("google/part-00000-of-00500.csv", "clusterdata-2011-2/task_usage/part-00000-of-00500.csv"),
+        used_by=(_TRACE,),
+    )
+    yield Dataset(
+        "alibaba-2018-container-usage",
+        ALIBABA,
+        "alibaba",
+        28_000,
+        ("alibaba/container_usage.csv",),
+        used_by=(_TRACE,),
+    )
+
+
+DATASETS: Mapping[str, Dataset] = MappingProxyType({each.name: each for each in _all()})
+"""Every set, by its name."""

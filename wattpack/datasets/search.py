@@ -1,0 +1,89 @@
+"""Where a set is on this machine: the first place that has it, of the folders that are searched."""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattpack.datasets.catalogue import DATASETS, Dataset
+from wire.errors import UserError
+
+VARIABLE = "WATTPACK_DATA"
+SAMPLE_MARK = "GENERATED-SAMPLE.txt"
+"""A folder with this file holds a generated sample, and nothing that was measured."""
+_DEFAULTS = (Path("data"), Path("../shared/data"))
+_PACKED = ".gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A set that is there."""
+
+    dataset: Dataset
+    path: Path
+    is_published: bool
+    """As it was published, or in our own form of one file."""
+    is_sample: bool
+
+
+def search_path(
+    given: Path | None = None, environment: Mapping[str, str] | None = None, base: Path = Path()
+) -> list[Path]:
+    """The folders to search, first one first: `--data`, `WATTPACK_DATA`, `./data`, `../shared/data`."""
+    variable = (os.environ if environment is None else environment).get(VARIABLE)
+    named = [given] if given is not None else []
+    if variable:
+        named += [Path(each) for each in variable.split(os.pathsep) if each]
+    return [*named, *(base / each for each in _DEFAULTS)]
+
+
+def find(name: str, folders: Sequence[Path]) -> Found | None:
+    """The first place that has a set."""
+    dataset = by_name(name)
+    for folder in folders:
+        for path, is_published in _candidates(dataset, folder):
+            if path.exists():
+                return Found(dataset, path, is_published, (folder / SAMPLE_MARK).exists())
+    return None
+
+
+def require(name: str, folders: Sequence[Path]) -> Found:
+    """The same; where it is nowhere, one sentence says what to get and where to put it."""
+    found = find(name, folders)
+    if found is None:
+        raise UserError(absent(by_name(name), folders))
+    return found
+
+
+def absent(dataset: Dataset, folders: Sequence[Path]) -> str:
+    """What to do about a set that is nowhere."""
+    target = folders[0] if folders else _DEFAULTS[0]
+    name = dataset.published[0] if dataset.published else dataset.packed
+    advice = f"get it from {dataset.source.url} and put it at {target / (name or dataset.name)}"
+    sample = "" if dataset.format == "table" else f", or write a sample: wattpack data sample {target}"
+    return f"the data set {dataset.name} is not here: {advice}{sample}"
+
+
+def sample_note(found: Found) -> str:
+    """What must be known with every figure that comes from a sample."""
+    return f"{found.dataset.name} is a generated sample: no figure below says anything about the real data"
+
+
+def by_name(name: str) -> Dataset:
+    """A set of the table; an unknown name is answered with the nearest."""
+    if name not in DATASETS:
+        near = difflib.get_close_matches(name, DATASETS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "'wattpack data' lists them all"
+        raise UserError(f"there is no data set {name!r}: {hint}")
+    return DATASETS[name]
+
+
+def _candidates(dataset: Dataset, folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Every place in a folder where the set may be; the folder may itself be the first part of its name."""
+    names = [] if dataset.packed is None else [(dataset.packed, False)]
+    for name, is_published in (*names, *((each, True) for each in dataset.published)):
+        for variant in (name, name.partition("/")[2]):
+            if variant:
+                yield folder / variant, is_published
+                yield folder / f"{variant}{_PACKED}", is_published

@@ -1,0 +1,29 @@
+"""Data sets as traces that replay reads."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from replay.readers.period import Period
+from replay.sources import FORMATS, Locate, TraceFile
+from wattpack.datasets.search import Found, require, sample_note
+from wire.errors import UserError
+
+
+def trace_file(found: Found) -> TraceFile:
+    """How a set that is there is read."""
+    if found.dataset.format not in FORMATS:
+        raise UserError(f"{found.dataset.name} is no trace: 'wattpack data' says what it is for")
+    seconds = found.dataset.period_seconds if found.is_published else None
+    return TraceFile(found.path, found.dataset.format, None if seconds is None else Period(*seconds))
+
+
+def locate_in(folders: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Locate:
+    """Finds sets in these folders, the first one first; `note` is called where one is a generated sample."""
+
+    def locate(name: str) -> TraceFile:
+        found = require(name, folders)
+        if found.is_sample:
+            note(sample_note(found))
+        return trace_file(found)
+
+    return locate
