@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 def fate(body: Body) -> str:
     """What becomes of a body where it is read: `taken`, `refused`, or a bug, which is raised."""
     try:
-        parse_reports(decompress(body.data, body.encoding, HttpConfig().max_body_bytes), body.content_type)
+        parse_reports(decompress(body.data, body.encoding, HttpConfig().max_body_bytes))
     except ApiError:
         return "refused"
     return "taken"

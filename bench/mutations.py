@@ -1,6 +1,6 @@
 """Bodies that no agent sends: whole ones with something wrong in them, and noise.
 
-They begin as batches that are right, heartbeats with histograms among them, in JSON and in MessagePack.
+They begin as batches that are right, heartbeats with histograms among them, in JSON.
 Then a value is replaced by one that is impossible, or merely odd; bytes are flipped, cut, doubled, or joined
 with those of another; and all that is packed, rightly, wrongly, or under a wrong name.
 """
@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any
 
 import msgspec
-import zstandard
 
 from wire.messages import (
     Alert,
@@ -38,7 +37,7 @@ from wire.messages import (
 from wire.resources import Quantities, Resource
 from wire.sketch import Sketch
 
-JSON_TYPE, MSGPACK_TYPE = "application/json", "application/msgpack"
+JSON_TYPE, OTHER_TYPE = "application/json", "application/msgpack"
 NODE = "fuzzed"
 """The node that speaks in every batch that is right."""
 
@@ -75,7 +74,6 @@ _ODD_VALUES: tuple[Any, ...] = (
     *(2**63 - 1, 2**63, 2**64 - 1, -(2**63)),
     *("", "\0", _LONG, NODE, "rapl", "cpu", b"", b"alpha"),
     *([], {}, [[[[]]]], {1: 2}, {"": 0}, {-5000: 1}, {0: -1}, {4000: 2**63 - 1}),
-    *(msgspec.msgpack.Ext(5, b"x"), msgspec.msgpack.Ext(-1, b"\0" * 12)),
 )
 
 
@@ -156,10 +154,9 @@ def _heartbeat(chance: random.Random, names: list[str]) -> Heartbeat:
 
 
 @cache
-def _bomb(encoding: str) -> bytes:
-    """Much of nothing, in a few bytes."""
-    nothing = bytes(_BOMB_BYTES)
-    return gzip.compress(nothing, 1, mtime=0) if encoding == "gzip" else zstandard.compress(nothing)
+def _bomb() -> bytes:
+    """Many zeros, in a few bytes."""
+    return gzip.compress(bytes(_BOMB_BYTES), 1, mtime=0)
 
 
 class Mutator:
@@ -169,10 +166,8 @@ class Mutator:
         self._chance = chance
         self._json: list[bytes] = [b""] * _SEEDS
         self._scalars: list[list[tuple[int, int]]] = [[] for _ in range(_SEEDS)]
-        self._trees: list[bytes] = [b""] * _SEEDS
         for number in range(_SEEDS):
             self._renew(number)
-        self._zstd = zstandard.ZstdCompressor(level=1)
         self._makers: tuple[Callable[[], Body], ...] = (
             self._noise,
             self._odd_json,
@@ -186,8 +181,7 @@ class Mutator:
         """One more body."""
         chance = self._chance
         if chance.random() < 0.0005:  # noqa: PLR2004 - a bomb costs as much as a thousand others
-            encoding = chance.choice(("gzip", "zstd"))
-            return Body(JSON_TYPE, encoding, _bomb(encoding))
+            return Body(JSON_TYPE, "gzip", _bomb())
         if chance.randrange(_SEEDS) == 0:
             self._renew(chance.randrange(_SEEDS))
         body = chance.choice(self._makers)()
@@ -195,7 +189,7 @@ class Mutator:
         if chance.randrange(2):
             data = self._damaged(data)
         if chance.randrange(10) == 0:
-            body = Body(chance.choice((JSON_TYPE, MSGPACK_TYPE)), body.encoding, data)
+            body = Body(OTHER_TYPE, body.encoding, data)
         return self._packed(Body(body.content_type, body.encoding, data))
 
     def _renew(self, number: int) -> None:
@@ -203,17 +197,13 @@ class Mutator:
         new = batch(self._chance)
         self._json[number] = encode(new)
         self._scalars[number] = [found.span() for found in _SCALAR.finditer(self._json[number])]
-        self._trees[number] = msgspec.msgpack.encode(new)
 
     def _noise(self) -> Body:
         data = self._chance.randbytes(self._chance.randrange(_LONGEST_NOISE_BYTES))
-        return Body(self._chance.choice((JSON_TYPE, MSGPACK_TYPE)), "identity", data)
+        return Body(JSON_TYPE, "identity", data)
 
     def _whole(self) -> Body:
-        number = self._chance.randrange(_SEEDS)
-        if self._chance.randrange(2):
-            return Body(JSON_TYPE, "identity", self._json[number])
-        return Body(MSGPACK_TYPE, "identity", self._trees[number])
+        return Body(JSON_TYPE, "identity", self._chance.choice(self._json))
 
     def _odd_json(self) -> Body:
         number = self._chance.randrange(_SEEDS)
@@ -222,7 +212,7 @@ class Mutator:
         return Body(JSON_TYPE, "identity", body[:start] + self._chance.choice(_ODD_JSON) + body[end:])
 
     def _odd_tree(self) -> Body:
-        tree = msgspec.msgpack.decode(self._chance.choice(self._trees))
+        tree = json.loads(self._chance.choice(self._json))
         for report in tree:
             report["sequence"] = self._chance.randrange(1, 1 << 62)
         at: Any = tree
@@ -236,7 +226,7 @@ class Mutator:
             at[self._chance.choice((-5000, 7, "surprise", "", 2**40))] = at.pop(key)
         else:
             at[key] = self._chance.choice(_ODD_VALUES)
-        return Body(MSGPACK_TYPE, "identity", msgspec.msgpack.encode(tree))
+        return Body(JSON_TYPE, "identity", msgspec.json.encode(tree))
 
     def _damaged(self, data: bytes) -> bytes:
         chance = self._chance
@@ -252,7 +242,7 @@ class Mutator:
             case 3:
                 return data[:start] + chance.randbytes(end - start) + data[end:]
             case 4:
-                other = chance.choice(self._json if data[:1] == b"[" else self._trees)
+                other = chance.choice(self._json)
                 return data[:start] + other[chance.randrange(len(other)) :]
             case _:
                 flipped = bytearray(data)
@@ -266,9 +256,7 @@ class Mutator:
             case 0:
                 encoding, data = "gzip", gzip.compress(body.data, 1, mtime=0)
             case 1:
-                encoding, data = "zstd", self._zstd.compress(body.data)
-            case 2:
-                encoding, data = chance.choice(("gzip", "zstd")), body.data
+                encoding, data = "gzip", body.data
             case _:
                 return body
         if chance.randrange(3) == 0:

@@ -1,7 +1,7 @@
 """What an agent tells a collector, and how it is written down.
 
 A message is encoded once when it leaves and decoded once at the collector's door; between the two
-it is bytes, as JSON or as MessagePack, which say the same. Decoding is strict: an unknown or impossible
+it is JSON. Decoding is strict: an unknown or impossible
 field is an error that names it.
 """
 
@@ -257,7 +257,6 @@ Batch = Annotated[tuple[Report, ...], Meta(min_length=1, max_length=MAX_BATCH)]
 
 _encoder = msgspec.json.Encoder()
 _batch_decoder = msgspec.json.Decoder(Batch)
-_packed_batch_decoder = msgspec.msgpack.Decoder(Batch)
 _receipt_decoder = msgspec.json.Decoder(Receipt)
 
 
@@ -269,11 +268,6 @@ def encode(message: object) -> bytes:
 def parse_batch(body: bytes) -> tuple[Report, ...]:
     """The reports in a request's body; raises `msgspec.ValidationError` naming what is wrong."""
     return _batch_decoder.decode(body)
-
-
-def parse_packed_batch(body: bytes) -> tuple[Report, ...]:
-    """The same, of a body in MessagePack."""
-    return _packed_batch_decoder.decode(body)
 
 
 def parse_receipt(body: bytes) -> Receipt:

@@ -19,7 +19,7 @@ from collector.api.nodes import ROUTES as NODES
 from collector.api.page import page
 from collector.api.services import ROUTES as SERVICES
 from collector.core.parts import Core
-from collector.ingest.push import TYPES, take_reports
+from collector.ingest.push import take_reports
 from collector.web.bodies import JSON_TYPE
 from collector.web.openapi import document
 from collector.web.routes import (
@@ -46,7 +46,6 @@ ROUTES: tuple[Route, ...] = (
         summary="Send reports of agents. A report that is already stored is acknowledged, without effect.",
         serve=take_reports,
         body=Batch,
-        body_types=TYPES,
         needs=Scope.NODE,
         answers={
             HTTPStatus.OK: Answer("All reports are on disk.", Receipt),

@@ -18,11 +18,9 @@ from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import UsageKey
 from collector.history.prometheus.reader import is_pulled
 from collector.web.backpressure import BACKPRESSURE
-from collector.web.bodies import JSON_TYPE, MSGPACK_TYPE, parse_body, read_body
+from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.scopes import CALLER, Caller
-from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch, parse_packed_batch
-
-TYPES = (JSON_TYPE, MSGPACK_TYPE)
+from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch
 
 
 async def take_reports(core: Core, request: web.Request) -> web.Response:
@@ -39,8 +37,8 @@ async def take_reports(core: Core, request: web.Request) -> web.Response:
 async def _take(core: Core, request: web.Request) -> Receipt:
     caller, backpressure = request[CALLER], request.app[BACKPRESSURE]
     with backpressure.request(caller) as on_bytes:
-        body = await read_body(request, types=TYPES, on_bytes=on_bytes)
-        reports = parse_reports(body, request.content_type)
+        body = await read_body(request, on_bytes=on_bytes)
+        reports = parse_reports(body)
         check_speaker(reports, caller)
         with backpressure.storing(reports):
             return await keep(core, reports)
@@ -95,12 +93,9 @@ def check_speaker(reports: Sequence[Report], caller: Caller) -> None:
             )
 
 
-def parse_reports(body: bytes, content_type: str = JSON_TYPE) -> Sequence[Report]:
+def parse_reports(body: bytes) -> Sequence[Report]:
     """The reports of a request; raises `ApiError` naming the field that is wrong."""
-    if content_type == MSGPACK_TYPE:
-        reports = parse_body(body, parse_packed_batch, "MessagePack")
-    else:
-        reports = parse_body(body, parse_batch)
+    reports = parse_body(body, parse_batch)
     for number, report in enumerate(reports):
         seen: set[str] = set()
         for place, container in enumerate(report.containers):

@@ -6,9 +6,9 @@ Every column is stored as it is in memory, since a policy may read any of them.
 from dataclasses import fields
 from typing import Any, TypeVar
 
+import cramjam
 import msgspec
 import numpy as np
-import zstandard
 
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.tables import Nodes, Services, Snapshot, Tasks
@@ -30,12 +30,12 @@ def pack(snapshot: Snapshot) -> bytes:
         "tasks": _table(snapshot.tasks),
         "services": _table(snapshot.services),
     }
-    return zstandard.compress(msgspec.msgpack.encode(columns), _LEVEL)
+    return bytes(cramjam.zstd.compress(msgspec.msgpack.encode(columns), level=_LEVEL))
 
 
 def unpack(packed: bytes) -> Snapshot:
     """The snapshot that `pack` made these bytes of."""
-    columns = msgspec.msgpack.decode(zstandard.decompress(packed))
+    columns = msgspec.msgpack.decode(bytes(cramjam.zstd.decompress(packed)))
     nodes, services = columns["pending"]
     return Snapshot(
         at=columns["at"],

@@ -1,4 +1,4 @@
-"""Request bodies: JSON or MessagePack, optionally compressed, limited in size, parsed strictly."""
+"""Request bodies: JSON, optionally compressed, limited in size, parsed strictly."""
 
 import asyncio
 import zlib
@@ -7,18 +7,14 @@ from http import HTTPStatus
 from typing import TypeVar
 
 import msgspec
-import zstandard
 from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError, what_and_where
 from collector.config import HttpConfig
 
 JSON_TYPE = "application/json"
-MSGPACK_TYPE = "application/msgpack"
 
 _GZIP = 16 + zlib.MAX_WBITS
-_ZSTD_WINDOW_BYTES = 8 << 20
-"""Largest window that an HTTP sender may require (RFC 9659)."""
 
 Body = TypeVar("Body")
 HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
@@ -28,7 +24,6 @@ HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
 async def read_body(
     request: web.Request,
     *,
-    types: tuple[str, ...] = (JSON_TYPE,),
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> bytes:
     """Read and decompress a body; raises `ApiError` if its type is wrong, or it is too large or too slow.
@@ -36,17 +31,17 @@ async def read_body(
     `on_bytes` is called with the number of bytes that the body adds in memory, and may raise to stop reading.
     """
     # No media type of HTML forms: a foreign page can send these only after a CORS preflight.
-    if request.content_type not in types:
+    if request.content_type != JSON_TYPE:
         raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"{request.path} accepts {' or '.join(types)}, not {request.content_type}",
+            f"{request.path} accepts {JSON_TYPE}, not {request.content_type}",
             "Content-Type",
         )
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
     if encoding not in _DECOMPRESS:
         raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"the encoding {encoding} is not supported; use gzip, zstd or none",
+            f"the encoding {encoding} is not supported; use gzip or none",
             "Content-Encoding",
         )
     limits = request.app[HTTP_LIMITS]
@@ -111,24 +106,13 @@ def _gunzip(compressed: bytes, max_bytes: int) -> bytes:
     return body
 
 
-def _unzstd(compressed: bytes, max_bytes: int) -> bytes:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
-    try:
-        # A frame may lie about its decompressed size, so it is read as a stream up to the limit.
-        with decompressor.stream_reader(compressed) as reader:
-            return reader.read(max_bytes)
-    except zstandard.ZstdError as error:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not zstd: {error}") from error
-
-
 _DECOMPRESS: dict[str, Callable[[bytes, int], bytes]] = {
     "identity": _identity,
     "gzip": _gunzip,
-    "zstd": _unzstd,
 }
 
 
-def parse_body(body: bytes, parse: Callable[[bytes], Body], form: str = "JSON") -> Body:
+def parse_body(body: bytes, parse: Callable[[bytes], Body]) -> Body:
     """Parse a body; raises `ApiError` that names the invalid field."""
     try:
         return parse(body)
@@ -136,7 +120,7 @@ def parse_body(body: bytes, parse: Callable[[bytes], Body], form: str = "JSON") 
         _, where = what_and_where(error)
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), where) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not {form}: {error}", "$") from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "$") from error
 
 
 def _too_large(limit_bytes: int) -> ApiError:

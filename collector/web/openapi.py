@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from collector.web.bodies import JSON_TYPE
 from collector.web.routes import NO_TOKEN, Answer, Route
 from collector.web.scopes import Scope
 from wire.version import __version__
@@ -34,7 +35,7 @@ def document(routes: Sequence[Route]) -> Json:
             "security": _security(route),
         }
         if route.body is not None:
-            body = {kind: {"schema": schema_of[route.body]} for kind in route.body_types}
+            body = {JSON_TYPE: {"schema": schema_of[route.body]}}
             operation["requestBody"] = {"required": True, "content": body}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {

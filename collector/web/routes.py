@@ -48,8 +48,6 @@ class Route:
     """Type of its parameters: those in braces in `path`, and those of the query string."""
     body: Any = None
     """Type of the request body, if there is one."""
-    body_types: tuple[str, ...] = (JSON_TYPE,)
-    """Accepted media types of the body."""
     needs: Scope | None = None
     """Required scope; by default read for GET, admin for other methods."""
 

@@ -35,7 +35,7 @@ def test_the_same_seed_makes_the_same_bodies_and_of_every_kind() -> None:
     first, again = (Mutator(seeded(7)) for _ in range(2))
     bodies = [first.next() for _ in range(500)]
     assert bodies == [again.next() for _ in range(500)]
-    assert {body.encoding for body in bodies} == {"identity", "gzip", "zstd"}
+    assert {body.encoding for body in bodies} == {"identity", "gzip"}
     assert len({body.content_type for body in bodies}) == 2
     assert {fuzz.fate(body) for body in bodies} == {"taken", "refused"}
 
