@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.frame import Figure, Progress, Result
-from collector.policies.overbooking import PROMISED, TOLERANCES
+from collector.policies.overbooking import RESERVED, TOLERANCES
 from collector.snapshot.power_curves import Floats
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import read_scenario
@@ -41,10 +41,10 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Both, with and without what the classes tolerate."""
     scenario = read_scenario(options.scenario)
     workload, _ = workloads(scenario, options.scenario.parent, locate_in(search_path(options.data)))
-    whole = build_hosts(scenario.hosts).capacity[:, :PROMISED].sum(axis=0)
+    whole = build_hosts(scenario.hosts).capacity[:, :RESERVED].sum(axis=0)
     arrivals = workload.arrival_seconds
     ends = arrivals + workload.lifetime_seconds
-    asked = workload.requested[:, :PROMISED] / whole
+    asked = workload.requested[:, :RESERVED] / whole
     figures = []
     for name, share in (("as_asked", np.zeros(workload.size)), ("cut", TOLERANCES[workload.task_class])):
         progress.say(f"{name}: as they come, and at most")

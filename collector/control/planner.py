@@ -22,8 +22,8 @@ from collector.snapshot.tables import NOWHERE, Snapshot
 
 log = logging.getLogger(__name__)
 
-_COUNT = re.compile(r"(?<=\s)\d+(?=\s)")
-"""Why nothing can be done is no news where only a number in it moved."""
+_COUNT = re.compile(r"\b\d+ ((?:more )?\w+?)s?\b")
+"""A number and its noun: a reason in which only the number changed is not recorded again."""
 _MEMORY = 1
 
 
@@ -105,7 +105,7 @@ class Planner:
         news = (
             tuple(_subject(step.action) for step in steps),
             guards,
-            () if steps else tuple(_COUNT.sub("some", each) for each in plan.left),
+            () if steps else tuple(_COUNT.sub(r"\1", each) for each in plan.left),
             # Nothing to be done by the word of one who is away is not the same as nothing to be done.
             self._situation.trouble is not None,
         )

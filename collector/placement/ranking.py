@@ -17,7 +17,7 @@ from collector.placement.answers import (
     RefusedNode,
     Reservation,
 )
-from collector.policies.filters import why
+from collector.policies.filters import describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.scoring import share
 from collector.snapshot.columns import best_guess, four, square
@@ -89,9 +89,12 @@ def hint(  # noqa: PLR0913 - what was asked, and what came of it
         assumed=assumed,
         nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed),
         fitting=int(ranking.rows.size),
-        refused=tuple(RefusedNode(names[row], why(int(ranking.refused[row]))) for row in named.tolist()),
+        refused=tuple(
+            RefusedNode(names[row], describe_rejection(int(ranking.refused[row]))) for row in named.tolist()
+        ),
         refused_for=tuple(
-            RefusedFor(why(code), int(counts[code])) for code in np.flatnonzero(counts).tolist()
+            RefusedFor(describe_rejection(code), int(counts[code]))
+            for code in np.flatnonzero(counts).tolist()
         ),
         reservation=reservation,
     )

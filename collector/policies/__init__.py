@@ -1,9 +1,8 @@
-"""Where to put it, what to move, and why: every way to decide, as pure functions of a snapshot.
+"""Policies: where to place a container and what to move, as pure functions of a snapshot.
 
-In: a `Snapshot`, and for a placement a `Request`. Out: ranked nodes, or a plan, each with its reasons. The
-same functions decide live and in replay. One file per policy, one line in `collector.policies.table`.
+In: a `Snapshot`, and for a placement a `Request`. Out: a ranking of nodes or a plan, with reasons. The same
+functions decide live and in replay. A policy is one file, or a folder, and one line in `table`.
 
-What they share: `interface` (what is asked and answered), `filters` (who is out of the question), `scoring`
-(shares of what there is, and sentences about them), `stability` (what keeps plans calm) and `outcome` (the
-watts that a plan comes to).
+Shared: `interface`, `actions`, `resolve` (a policy by name, with its settings), `filters` (which nodes are
+eligible), `scoring` (ratios), `stability` (limits and costs of moves), `overbooking` (reservations by class).
 """

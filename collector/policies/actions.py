@@ -9,7 +9,7 @@ _SHORT_ID = 12
 
 class _BaseAction(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     reasons: tuple[str, ...]
-    """Why the policy wants it."""
+    """Why the policy plans it."""
 
     @property
     def kind(self) -> str:
@@ -24,7 +24,7 @@ class _ContainerAction(_BaseAction, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The name, or the id as lists show it."""
+        """The name, or else the short id."""
         return self.name or short_id(self.task)
 
 
@@ -42,25 +42,25 @@ class Move(_ContainerAction, frozen=True, kw_only=True, tag="move"):
 
 
 class Cut(_ContainerAction, frozen=True, kw_only=True, tag="cut"):
-    """Change how much a running container is promised: less, or again as much as it requested."""
+    """Change the limits of a running container: less, or again what it requested."""
 
     node: str
     """The node that it runs on."""
     allocated: Quantities
-    """What it is promised from then on."""
+    """Its new limits."""
 
 
 class Kill(_ContainerAction, frozen=True, kw_only=True, tag="kill"):
-    """Stop a container, and start a new one with everything that it requested."""
+    """Stop a container, and start it again with the limits that it requested."""
 
     node: str
     """The node that it runs on."""
     target: str | None
-    """The node that it starts on; null if it waits until there is room."""
+    """The node that it starts on; null if it waits for room."""
 
 
 class Start(_ContainerAction, frozen=True, kw_only=True, tag="start"):
-    """Start a container that waits."""
+    """Start a waiting container."""
 
     target: str
     """The node that it starts on."""
@@ -81,12 +81,12 @@ class PowerOff(_BaseAction, frozen=True, kw_only=True, tag="power-off"):
 
 
 Relocation = Move | Kill | Start
-"""Actions after which a container runs somewhere else."""
+"""Actions that change where a container runs."""
 Action = Relocation | Cut | PowerOn | PowerOff
 
 
 def affected_nodes(action: Action) -> frozenset[str]:
-    """The nodes that an action changes."""
+    """Return the nodes that an action changes."""
     match action:
         case Move(node=node, target=target) | Kill(node=node, target=str(target)):
             return frozenset((node, target))
@@ -95,14 +95,14 @@ def affected_nodes(action: Action) -> frozenset[str]:
 
 
 def describe(action: Action) -> str:
-    """An action as a short order for people."""
+    """Describe an action as an instruction."""
     match action:
         case Move():
             return f"move {action.title} from {action.node} to {action.target}"
         case Cut():
             return f"limit {action.title} on {action.node} to {describe_amounts(action.allocated)}"
         case Kill(target=None):
-            return f"stop {action.title} on {action.node} until there is room for it"
+            return f"stop {action.title} on {action.node} until there is room"
         case Kill():
             return f"stop {action.title} on {action.node} and start it on {action.target}"
         case Start():
@@ -114,20 +114,20 @@ def describe(action: Action) -> str:
 
 
 def describe_amounts(quantities: Quantities) -> str:
-    """CPU and memory, as far as they are set."""
+    """Format CPU and memory, as far as they are set."""
     parts = []
     if quantities.cpu_cores is not None:
-        parts.append(f"{quantities.cpu_cores:g} cores")
+        parts.append(f"{quantities.cpu_cores:g} {'core' if quantities.cpu_cores == 1 else 'cores'}")
     if quantities.memory_bytes is not None:
         parts.append(megabytes(quantities.memory_bytes))
     return " and ".join(parts) or "no limit"
 
 
 def megabytes(amount_bytes: float) -> str:
-    """An amount of memory."""
+    """Format an amount of memory."""
     return f"{amount_bytes / 1e6:.0f} MB"
 
 
 def short_id(container: str) -> str:
-    """A container's id as lists show it."""
+    """Return the first characters of a container's id."""
     return container[:_SHORT_ID]

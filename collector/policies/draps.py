@@ -1,39 +1,39 @@
-"""DRAPS: give a container the node with the most left of what it needs most, and heal bottlenecks.
+"""DRAPS: place containers by their dominant resource, and relieve bottlenecks with one move each.
 
-Placing (algorithm 1): of the nodes that pass every filter, a known service goes to the one with the most
-available of its dominant resource, an unknown one to the one with the most available on average.
+Placement (algorithm 1): of the eligible nodes, a known service goes to the one with the most of its dominant
+resource available, an unknown service to the one with the most available on average.
 
-A bottleneck (algorithm 2): the container that takes the most of the short resource moves away from the node,
-to one that does not run its service yet, unless all do; again by availability of the service's dominant
-resource, or of the short one. Availability is a share of what a node has: small nodes are not drowned so.
-Where none that is on has room, one that was switched off is woken: who saves energy must give it back.
+Bottleneck (algorithm 2): the container that uses the most of the short resource moves to a node that does not
+run its service yet, unless all do; again by availability of the service's dominant resource, or of the short
+one. Availability is a share of capacity, so that large nodes do not attract everything. If no node that is on
+has room, one that is off is switched on.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from collector.common.text import counted
 from collector.policies.actions import Move, PowerOn
 from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, ranked
-from collector.policies.outcome import watts
-from collector.policies.scoring import each_percent, instances_near, percent, share
-from collector.policies.stability import Moves, may_wake, move_joules
+from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
+from collector.policies.scoring import each_percent, instances_near, percent, same_domain, share
+from collector.policies.stability import Moves, estimate_watts, may_wake, move_joules
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
 
-_APART = 10.0
-"""More than availability can differ by."""
+_SPREAD_PENALTY = 10.0
+"""More than the largest difference in availability."""
 _ROUNDING = 1e-9
 
 
 def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
-    """Nodes by what they have available."""
+    """Rank nodes by availability."""
     nodes = snapshot.nodes
     left = free_of_load(snapshot)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
-    # What has a bottleneck would be relieved of something next: nothing is sent there first.
+    # The next plan would move something off a node with a bottleneck.
     refused[(refused == Rejection.NOT) & nodes.has_bottleneck] = Rejection.BOTTLENECK
     refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
     refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
@@ -41,41 +41,35 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     dominant = _dominant(snapshot, request)
     available = _mean(free) if dominant == NOWHERE else _available(free, dominant)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros_like(available)
-    scores = available - _APART * near
-    rows = ranked(scores, refused)
-    what = "on average, as the service is not known" if dominant == NOWHERE else f"of {RESOURCES[dominant]}"
+    what = "mean of all resources" if dominant == NOWHERE else RESOURCES[dominant]
 
     def explain(row: int) -> tuple[str, ...]:
-        counted = (
-            f"{percent(available[row] if dominant == NOWHERE else free[row, dominant])} is available {what}"
-        )
-        if dominant != NOWHERE:
-            counted += ", the service's dominant resource"
-        beside = f"available beside its load: {each_percent(free[row])}"
-        together = f"{near[row]:g} tasks of this service would fail together with it"
-        return (counted, beside, together) if near[row] else (counted, beside)
+        if dominant == NOWHERE:
+            first = f"{percent(available[row])} available on average; the service is unknown"
+        else:
+            first = f"{percent(free[row, dominant])} of {what} available, the service's dominant resource"
+        reasons = first, f"available: {each_percent(free[row])}"
+        return (*reasons, same_domain(near[row])) if near[row] else reasons
 
-    return Ranking(
-        rows=rows,
-        scores=scores[rows],
-        score_is=f"the share available {what}, less {_APART:g} per task of a service that is kept apart",
-        refused=refused,
+    return rank_by_score(
+        available - _SPREAD_PENALTY * near,
+        refused,
+        score_is=f"available share of {what}, less {_SPREAD_PENALTY:g} per task of the service to spread",
         explain=explain,
     )
 
 
 def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
-    """Answer every bottleneck there is, the node with the highest use of a short resource first.
+    """Relieve every bottleneck, the node with the highest use of a short resource first.
 
-    A move need not pay in watts here: it is made for the work that suffers, and must leave the target better
-    off than the source was.
+    A move need not save power here, but must leave the target better off than the source was.
     """
-    answers = propose(snapshot, settings)
-    actions = tuple(action for each in answers for action in (each.wake, each.move) if action is not None)
-    before, after = watts(snapshot, actions)
+    reliefs = propose(snapshot, settings)
+    actions = tuple(action for each in reliefs for action in (each.wake, each.move) if action is not None)
+    before, after = estimate_watts(snapshot, actions)
     return Plan(
         actions=actions,
-        left=tuple(each.why_not for each in answers if each.why_not is not None),
+        left=tuple(each.why_not for each in reliefs if each.why_not is not None),
         watts_before=before,
         watts_after=after,
     )
@@ -83,66 +77,65 @@ def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relief:
-    """What would help against one bottleneck: a move, or the reason why there is none."""
+    """A move that relieves a bottleneck, or the reason why there is none."""
 
     node: int
     resource: int
     wake: PowerOn | None = None
-    """What must be done before the move, if anything."""
+    """Switches the target on before the move, if it is off."""
     move: Move | None = None
     why_not: str | None = None
 
 
 def propose(snapshot: Snapshot, settings: Stability) -> list[Relief]:
-    """An answer to each bottleneck, the worst first; each takes those before it into account."""
-    healing = _Healing(snapshot, settings)
+    """Find a relief for each bottleneck, the worst first; each takes those before it into account."""
+    planner = _ReliefPlanner(snapshot, settings)
     alerts = _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio)
-    return [healing.answer(node, resource) for node, resource in alerts]
+    return [planner.relieve(node, resource) for node, resource in alerts]
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Who could take a container, and by which resource they are compared."""
+    """Candidate nodes for a container, and the resource that they are compared by."""
 
     nodes: Flags
     resource: int
     among: str
 
 
-class _Healing:
-    """A plan while it is made."""
+class _ReliefPlanner:
+    """A plan that is being made."""
 
     def __init__(self, snapshot: Snapshot, settings: Stability) -> None:
         self._snapshot, self._settings = snapshot, settings
         self.moves = Moves(snapshot, settings)
         self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
-        # Each answer shows in the next one: two alerts must not send their containers to the same gap.
+        # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
         self._home = snapshot.tasks.node.copy()
 
-    def answer(self, node: int, resource: int) -> Relief:
-        """One alert: move the costliest container, or say why nothing moves."""
+    def relieve(self, node: int, resource: int) -> Relief:
+        """Move the container that uses the most of the resource, or return why nothing moves."""
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
-        alert = f"{RESOURCES[resource]} on {nodes.names[node]}"
 
         def nothing(why: str) -> Relief:
-            return Relief(node=node, resource=resource, why_not=f"{alert} {why}")
+            short = f"{nodes.names[node]} stays short of {RESOURCES[resource]}"
+            return Relief(node=node, resource=resource, why_not=f"{short}: {why}")
 
         if self.moves.room == 0:
-            return nothing(f"waits: a plan has {self._settings.moves} moves at most")
+            return nothing(f"a plan has at most {counted(self._settings.moves, 'move')}")
         there = self._snapshot.tasks_on(node)
         there = there[self._home[there] == node]
         leaving = there[self.moves.may_leave[there]]
         if not leaving.size:
-            return nothing(f"stays short: none of its {there.size} containers may be moved now")
-        takes = self._takes(resource)
-        task = int(leaving[np.argmax(takes[leaving])])
+            return nothing(f"none of its {counted(there.size, 'container')} may move now")
+        task = int(leaving[np.argmax(self._use(resource)[leaving])])
         choice = self._candidates(node, task, resource)
         target, wake = self._best(choice, task, node, resource), None
         if target == NOWHERE:
-            why = f"stays short: no node {choice.among} has room for {tasks.names[task]}"
-            # A node that this plan has woken already is among those that may receive, not among these.
+            why = f"no node {choice.among} has room for {tasks.names[task]}"
+            # The nodes that this plan has switched on already may receive.
             asleep = may_wake(self._snapshot) & ~self.moves.may_receive
-            choice = replace(choice, nodes=asleep, among="that are switched off")
+            choice = replace(choice, nodes=asleep, among="that is switched off")
             target = self._best(choice, task, node, resource)
             if target == NOWHERE:
                 return nothing(why)
@@ -155,42 +148,41 @@ class _Healing:
         return Relief(node=node, resource=resource, wake=wake, move=move)
 
     def _wake(self, target: int) -> PowerOn:
-        """Switch a node on; from then on it may be given more."""
+        """Switch a node on; from then on it may receive containers."""
         self.moves.may_receive[target] = True
-        why = "it is needed: no node that is on has room"
-        return PowerOn(node=self._snapshot.nodes.names[target], reasons=(why,))
+        return PowerOn(node=self._snapshot.nodes.names[target], reasons=("no node that is on has room",))
 
-    def _takes(self, resource: int) -> Floats:
+    def _use(self, resource: int) -> Floats:
         tasks = self._snapshot.tasks
         used = tasks.used[:, resource]
         return np.where(np.isnan(used), tasks.mean[:, resource], used)
 
     def _candidates(self, node: int, task: int, resource: int) -> _Choice:
-        """Lines 1 to 5 and 13 of algorithm 2: all others that run, less those that run the service."""
+        """Lines 1 to 5 and 13 of algorithm 2: all other running nodes, without those that run the service."""
         running = self.moves.may_receive.copy()
         running[node] = False
         service = int(self._snapshot.tasks.service[task])
         if service == NOWHERE:
-            return _Choice(running, resource, "that may be given more")
+            return _Choice(running, resource, "that accepts containers")
         by = resource
         if self._snapshot.services.profiled[service] and self._snapshot.services.dominant[service] != NOWHERE:
             by = int(self._snapshot.services.dominant[service])
         of_service = self._home[self._snapshot.tasks_of(service)]
         has = np.bincount(of_service[of_service != NOWHERE], minlength=running.size) > 0
         if not running.any():
-            return _Choice(running, by, "that may be given more")
+            return _Choice(running, by, "that accepts containers")
         if not (running & ~has).any():
-            return _Choice(running, by, "(all run the service already)")
+            return _Choice(running, by, "(all run the service)")
         return _Choice(running & ~has, by, "without the service")
 
     def _best(self, choice: _Choice, task: int, node: int, resource: int) -> int:
-        """The candidate with the most available: where it fits, helps, and makes no new bottleneck."""
+        """Return the candidate with the most available where the task fits and causes no new bottleneck."""
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
         after = share(self._load + tasks.envelope[task], nodes.capacity)
         known = np.nan_to_num(after, nan=0.0)
         fits = (known <= self._settings.fill_ratio + _ROUNDING).all(axis=1)
-        promised = nodes.capacity - nodes.allocated
-        fits &= ~(promised < np.nan_to_num(tasks.allocated[task], nan=0.0)).any(axis=1)
+        unreserved = nodes.capacity - nodes.allocated
+        fits &= ~(unreserved < np.nan_to_num(tasks.allocated[task], nan=0.0)).any(axis=1)
         before = share(self._load[node], nodes.capacity[node])[resource]
         helps = ~(known[:, resource] >= before)
         candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck
@@ -204,14 +196,14 @@ class _Healing:
     def _reasons(self, task: int, target: int, resource: int, choice: _Choice) -> tuple[str, ...]:
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
         source = int(tasks.node[task])
-        part = share(self._takes(resource)[[task]], nodes.capacity[[source], resource])[0]
+        part = share(self._use(resource)[[task]], nodes.capacity[[source], resource])[0]
         free = share(nodes.capacity[target] - self._load[target], nodes.capacity[target])
         used = percent(nodes.used_ratio[source, resource])
-        short = f"{RESOURCES[resource]} is short on {nodes.names[source]} ({used} used)"
+        short = f"{nodes.names[source]} is short of {RESOURCES[resource]} ({used} used)"
         best = f"{nodes.names[target]} has the most {RESOURCES[choice.resource]} available"
         return (
-            f"{short}, and of those that may be moved it takes the most ({percent(part)})",
-            f"of the nodes {choice.among}, {best} ({percent(free[choice.resource])})",
+            f"{short}; of the containers that may move, this one uses the most ({percent(part)})",
+            f"{best} of any node {choice.among} ({percent(free[choice.resource])})",
         )
 
 
@@ -225,14 +217,14 @@ def _dominant(snapshot: Snapshot, request: Request) -> int:
 
 
 def _mean(free: Floats) -> Floats:
-    """Over the resources that are known of each node."""
+    """Return the mean over the known resources of each node."""
     known = ~np.isnan(free)
     mean: Floats = np.where(known, free, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     return mean
 
 
 def _available(free: Floats, resource: int) -> Floats:
-    """What is available of one resource. Where that is not known, a node comes after all where it is."""
+    """Return the available share of one resource; nodes where it is unknown come after all others."""
     available = free[:, resource]
     unknown = np.isnan(available)
     return np.where(unknown, _mean(free) - 1.0, available) if unknown.any() else available
@@ -246,7 +238,7 @@ def _worst_first(short: Flags, used_ratio: Floats) -> list[tuple[int, int]]:
 
 DRAPS = Policy(
     name="draps",
-    summary="the most left of the service's dominant resource; bottlenecks are healed by one move each",
+    summary="the most available of the service's dominant resource; one move relieves each bottleneck",
     settings=Stability,
     place=place,
     rebalance=rebalance,

@@ -1,4 +1,4 @@
-"""Which nodes a request may go to at all: asked by every policy before it ranks."""
+"""Which nodes are eligible for a request: every policy filters before it ranks."""
 
 from collections.abc import Mapping
 
@@ -11,106 +11,103 @@ from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
 from wire.resources import Quantities
 
-_SHORT_OF = (Rejection.CPU, Rejection.MEMORY, Rejection.DISK, Rejection.NETWORK)
+_NO_ROOM = (Rejection.CPU, Rejection.MEMORY, Rejection.DISK, Rejection.NETWORK)
 _ROUNDING = 1e-9
 
 
 def eligible(
     snapshot: Snapshot, request: Request, *, stale_seconds: float = STALE_SECONDS, wake: bool = False
 ) -> Codes:
-    """Why each node is out of the question for a request, room apart; the first reason that holds.
+    """Return the first reason against each node for a request, free capacity apart.
 
-    With `wake`, a node that is off is as good as one that is on, and is not expected to be heard of.
+    With `wake`, nodes that are off are eligible too, and need not have reported.
     """
     key = "eligible", stale_seconds, wake
-    refused = snapshot.cached(key, lambda: _whoever_asks(snapshot.nodes, stale_seconds, wake=wake)).copy()
+    refused = snapshot.cached(key, lambda: _unavailable(snapshot.nodes, stale_seconds, wake=wake)).copy()
     for name in request.exclude:
         row = snapshot.nodes.index.get(name, NOWHERE)
         if row != NOWHERE and refused[row] == Rejection.NOT:
             refused[row] = Rejection.EXCLUDED
     for constraint in request.constraints:
-        _refuse(refused, ~_fulfils(snapshot, constraint), Rejection.CONSTRAINT)
+        _reject(refused, ~_matches(snapshot, constraint), Rejection.CONSTRAINT)
     for service in request.avoid:
         row = snapshot.services.index.get(service, NOWHERE)
         if row != NOWHERE:
-            _refuse(refused, snapshot.instances(row) > 0, Rejection.AVOIDED)
+            _reject(refused, snapshot.instances(row) > 0, Rejection.AVOIDED)
     return refused
 
 
-def _whoever_asks(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
-    """The refusals that no request has a part in."""
+def _unavailable(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
+    """Return the reasons against each node that hold for all requests."""
     refused = np.zeros(len(nodes.names), dtype=np.int8)
     if not wake:
-        _refuse(refused, ~nodes.on, Rejection.OFF)
-    _refuse(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Rejection.DOWN)
-    _refuse(refused, ~nodes.accepts, Rejection.CLOSED)
-    _refuse(refused, nodes.on & (nodes.report_age_seconds > stale_seconds), Rejection.STALE)
+        _reject(refused, ~nodes.on, Rejection.OFF)
+    _reject(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Rejection.DOWN)
+    _reject(refused, ~nodes.accepts, Rejection.CLOSED)
+    _reject(refused, nodes.on & (nodes.report_age_seconds > stale_seconds), Rejection.STALE)
     unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
-    _refuse(refused, unknown, Rejection.UNKNOWN_CAPACITY)
+    _reject(refused, unknown, Rejection.UNKNOWN_CAPACITY)
     return refused
 
 
 def without_room(refused: Codes, free: Floats, wanted: Quantities) -> Codes:
-    """Also refuse the nodes that have less free than is wanted, naming the first resource that lacks.
+    """Reject nodes with less free than wanted as well, by the first resource that is short.
 
-    What is free of a resource may be unknown (NaN): then it does not stand in the way.
+    A resource whose free amount is unknown (NaN) does not count against a node.
     """
     refused = refused.copy()
     for place, amount in enumerate(four(wanted, missing=0.0)):
         if amount > 0:
-            _refuse(refused, free[:, place] < amount * (1 - _ROUNDING), _SHORT_OF[place])
+            _reject(refused, free[:, place] < amount * (1 - _ROUNDING), _NO_ROOM[place])
     return refused
 
 
-def free_of_reserved(snapshot: Snapshot) -> Floats:
-    """What envelopes leave of each node; NaN where the capacity is not known."""
+def free_of_envelopes(snapshot: Snapshot) -> Floats:
+    """Return the capacity that the envelopes on each node leave; NaN where the capacity is unknown."""
     return snapshot.nodes.capacity - snapshot.nodes.envelope_sum
 
 
 def free_of_allocated(snapshot: Snapshot) -> Floats:
-    """What promises leave of each node."""
+    """Return the capacity that the reservations on each node leave."""
     return snapshot.nodes.capacity - snapshot.nodes.allocated
 
 
 def free_of_load(snapshot: Snapshot) -> Floats:
-    """What is left beside the load: the use that was told, or what the tasks come to where that is more.
+    """Return the capacity that the load leaves: the reported use, or the sum of the tasks if that is more.
 
-    A task that was sent to a node lately is no part of the node's use before it was heard of there.
+    A task that was just sent to a node is not part of the node's reported use yet.
     """
     return snapshot.nodes.capacity - np.fmax(snapshot.nodes.used, snapshot.nodes.mean)
 
 
-def _refuse(refused: Codes, where: Flags, why: Rejection) -> None:
-    np.putmask(refused, where & (refused == Rejection.NOT), why)
+def _reject(refused: Codes, where: Flags, reason: Rejection) -> None:
+    np.putmask(refused, where & (refused == Rejection.NOT), reason)
 
 
-def _fulfils(snapshot: Snapshot, constraint: Constraint) -> Flags:
-    matches = snapshot.nodes.labelled(constraint.label, constraint.value)
-    return matches if constraint.operator is Operator.IS else ~matches
+def _matches(snapshot: Snapshot, constraint: Constraint) -> Flags:
+    equal = snapshot.nodes.labelled(constraint.label, constraint.value)
+    return equal if constraint.operator is Operator.IS else ~equal
 
 
-_WHY: Mapping[int, str] = {
-    Rejection.DOWN: "it is down: nothing was heard of it",
-    Rejection.OFF: "it is switched off",
-    Rejection.CLOSED: "it takes no tasks: drained, paused or opted out",
-    Rejection.STALE: "what is known of it is too old to decide on",
-    Rejection.UNKNOWN_CAPACITY: "it has not told how much CPU and memory it has",
-    Rejection.EXCLUDED: "the request excludes it",
-    Rejection.CONSTRAINT: "its labels do not fulfil the request's constraints",
-    Rejection.AVOIDED: "it runs a service that the request must not share a node with",
-    Rejection.CPU: "too little CPU is free",
-    Rejection.MEMORY: "too little memory is free",
-    Rejection.DISK: "too little disk bandwidth is free",
-    Rejection.NETWORK: "too little network bandwidth is free",
-    Rejection.CLASS: "a stricter class runs there",
-    Rejection.OVERBOOKED: "more would be promised than its class allows",
-    Rejection.GENERATION: "it belongs to another generation",
-    Rejection.BOTTLENECK: "it has a bottleneck now",
-    Rejection.CAME_FROM: "the container was moved away from it lately",
-    Rejection.POLICY: "the policy does not consider it",
+_DESCRIPTIONS: Mapping[int, str] = {
+    Rejection.DOWN: "the node is down: it no longer reports",
+    Rejection.OFF: "the node is switched off",
+    Rejection.CLOSED: "the node accepts no containers: it is drained, paused or opted out",
+    Rejection.STALE: "the node's last report is too old",
+    Rejection.UNKNOWN_CAPACITY: "the node has not reported its CPU and memory capacity",
+    Rejection.EXCLUDED: "the request excludes the node",
+    Rejection.CONSTRAINT: "the node's labels do not match the request's constraints",
+    Rejection.AVOIDED: "the node runs a service that the request avoids",
+    Rejection.CPU: "not enough free CPU",
+    Rejection.MEMORY: "not enough free memory",
+    Rejection.DISK: "not enough free disk bandwidth",
+    Rejection.NETWORK: "not enough free network bandwidth",
+    Rejection.OVERBOOKED: "the request would overbook the node beyond the limit of its class",
+    Rejection.BOTTLENECK: "the node has a bottleneck",
+    Rejection.CAME_FROM: "the service was just moved away from the node",
 }
 
 
-def why(code: int) -> str:
-    """What a refusal means, for a person."""
-    return _WHY[code]
+def describe_rejection(code: int) -> str:
+    """Return the reason of a rejection as a sentence."""
+    return _DESCRIPTIONS[code]

@@ -1,4 +1,4 @@
-"""What a policy is given, and what it answers."""
+"""The interface of a policy: requests in, rankings and plans out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from collector.snapshot.tables import Codes, Snapshot, TaskKind
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
 
-_NONE_TOLD = Quantities()
+_UNSET = Quantities()
 STRICTEST_CLASS, LAXEST_CLASS = 1, 4
 STALE_SECONDS = 120.0
-_LONGEST = 366 * 86_400.0
+_YEAR_SECONDS = 366 * 86_400.0
 
 
 class Operator(StrEnum):
-    """How a label is compared."""
+    """How a constraint compares a label."""
 
     IS = "=="
     IS_NOT = "!="
@@ -31,7 +31,7 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What a node's label must be, or must not be. The label `node` is the node's own name."""
+    """A condition on a label of a node. The label `node` is the name of the node."""
 
     label: str
     operator: Operator
@@ -40,17 +40,17 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A container that wants a place."""
+    """A container to place."""
 
-    demand: Quantities = _NONE_TOLD
-    """What it is reckoned to use: its envelope. Absent where nobody knows: see `known`."""
-    mean: Quantities = _NONE_TOLD
-    """What it uses on average, where that is known; else as `demand`."""
+    demand: Quantities = _UNSET
+    """Its envelope: what it needs, measured or guessed (see `known`)."""
+    mean: Quantities = _UNSET
+    """Mean use; unset if unknown."""
     variance: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    reserve: Quantities = _NONE_TOLD
-    """What it asks to be promised."""
+    reserve: Quantities = _UNSET
+    """Its reservation."""
     known: bool = False
-    """Whether `demand` was learnt from samples of the service, not guessed from what it asks for."""
+    """Whether `demand` is measured or given, and not guessed from the reservation."""
     service: str | None = None
     dominant: Resource | None = None
     task_class: int = STRICTEST_CLASS
@@ -59,13 +59,13 @@ class Request:
     avoid: tuple[str, ...] = ()
     """Services that it must not share a node with."""
     exclude: frozenset[str] = frozenset()
-    """Nodes that are out of the question."""
+    """Nodes that it must not run on."""
     spread: bool = False
-    """Whether its service should be kept apart: over failure domains where they are told, else over nodes."""
+    """Whether to spread its service over failure domains, or over nodes that have none."""
 
 
 class Rejection(IntEnum):
-    """Why a node is not among those ranked; 0 is for the ones that are."""
+    """Why a node is not ranked; 0 is for the nodes that are."""
 
     NOT = 0
     DOWN = 1
@@ -80,106 +80,110 @@ class Rejection(IntEnum):
     MEMORY = 10
     DISK = 11
     NETWORK = 12
-    CLASS = 13
-    OVERBOOKED = 14
-    GENERATION = 15
-    BOTTLENECK = 16
-    CAME_FROM = 17
-    POLICY = 18
+    OVERBOOKED = 13
+    BOTTLENECK = 14
+    CAME_FROM = 15
 
 
-def _nothing_first(_row: int) -> tuple[Action, ...]:
+def _no_actions(_row: int) -> tuple[Action, ...]:
     return ()
 
 
-def _all_it_asks(_row: int) -> Quantities | None:
+def _full_reservation(_row: int) -> Quantities | None:
     return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ranking:
-    """Nodes for a request, the best first."""
+    """The nodes for a request, the best first."""
 
     rows: Rows
     scores: Floats
-    """One per ranked node, the higher the better; what it measures is said in `score_is`."""
+    """One per ranked node, the higher the better."""
     score_is: str
+    """What the scores measure."""
     refused: Codes
     """One `Rejection` per node of the snapshot."""
     explain: Callable[[int], tuple[str, ...]]
-    """Why a ranked node (by its row) stands where it does: sentences that can be checked against the data."""
-    needs: Callable[[int], tuple[Action, ...]] = field(default=_nothing_first)
-    """What must be done before the request fits on a ranked node."""
-    gets: Callable[[int], Quantities | None] = field(default=_all_it_asks)
-    """What the request is promised on a ranked node, where it has to be cut itself for that."""
+    """The reasons for the rank of a node, given by its row, with the figures behind them."""
+    needs: Callable[[int], tuple[Action, ...]] = field(default=_no_actions)
+    """The actions that must come first for the request to fit on a ranked node."""
+    gets: Callable[[int], Quantities | None] = field(default=_full_reservation)
+    """The reservation on a ranked node if the request itself is cut there; None if it is not cut."""
 
     @property
     def best(self) -> int | None:
-        """The row of the first."""
+        """The row of the best node."""
         return int(self.rows[0]) if self.rows.size else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do, in this order; and what was thought of and left, with the reason."""
+    """Actions in their order, and the reasons for what is not done."""
 
     actions: tuple[Action, ...] = ()
     reasons: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    """Why other actions are not part of the plan."""
     watts_before: float | None = None
     watts_after: float | None = None
 
 
 class PolicySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What can be chosen of a policy; each has its own."""
+    """Base of the settings of every policy."""
 
 
 class Stability(PolicySettings, frozen=True):
-    """What keeps plans calm; every policy that moves has it."""
+    """Limits that keep plans stable, for every policy that moves containers."""
 
-    moves: Annotated[int, Meta(ge=0, le=1_000_000, description="A plan has no more moves.")] = 20
+    moves: Annotated[int, Meta(ge=0, le=1_000_000, description="Maximum number of moves in a plan.")] = 20
     cool_down_seconds: Annotated[
-        float, Meta(ge=0, le=_LONGEST, description="A container stays at least so long where it is.")
+        float, Meta(ge=0, le=_YEAR_SECONDS, description="Minimum time that a container stays on a node.")
     ] = 600.0
     no_return_seconds: Annotated[
         float,
         Meta(
             ge=0,
-            le=_LONGEST,
-            description="A container is not sent back within this time to where it came from.",
+            le=_YEAR_SECONDS,
+            description="Minimum time before a container may return to the node that it came from.",
         ),
     ] = 3600.0
     payback_seconds: Annotated[
-        float, Meta(gt=0, le=_LONGEST, description="A move must earn its cost within this time.")
+        float,
+        Meta(
+            gt=0,
+            le=_YEAR_SECONDS,
+            description="Time within which the power saved by a move must pay for its energy.",
+        ),
     ] = 3600.0
     stale_seconds: Annotated[
         float,
         Meta(
             gt=0,
-            le=_LONGEST,
-            description="A node that was not heard of for longer is neither given anything nor emptied.",
+            le=_YEAR_SECONDS,
+            description="Maximum age of a node's last report for moves to or from it.",
         ),
     ] = STALE_SECONDS
     fill_ratio: Annotated[
         float,
-        Meta(gt=0, le=1, description="Neither a placement nor a move takes more of any resource of a node."),
+        Meta(gt=0, le=1, description="Maximum share of any resource of a node after a placement or move."),
     ] = 0.8
     relieve_ratio: Annotated[
         float,
-        Meta(gt=0, le=2, description="A node with less taken of every resource is not relieved of anything."),
+        Meta(gt=0, le=2, description="Share of any resource above which containers are moved off a node."),
     ] = 0.9
 
     def __post_init__(self) -> None:
         if self.fill_ratio >= self.relieve_ratio:
             raise UserError(
                 f"fill_ratio ({self.fill_ratio:g}) must be below relieve_ratio ({self.relieve_ratio:g}): "
-                "else a node just filled would be relieved at once, and containers go round in circles"
+                "otherwise containers would be moved off a node that was just filled"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One way to decide. Pure: the same snapshot and request give the same answer."""
+    """A policy. Pure: the same snapshot and request give the same result."""
 
     name: str
     summary: str
@@ -188,7 +192,17 @@ class Policy:
     rebalance: Callable[[Snapshot, Any], Plan] | None = None
 
 
-def ranked(scores: Floats, refused: Codes) -> Rows:
-    """The rows that are not refused by descending score; of equals, the first by name."""
+def rank_by_score(
+    scores: Floats,
+    refused: Codes,
+    *,
+    score_is: str,
+    explain: Callable[[int], tuple[str, ...]],
+    needs: Callable[[int], tuple[Action, ...]] = _no_actions,
+) -> Ranking:
+    """Rank the nodes that are not refused by descending score; of equals, the first by name."""
     rows = np.flatnonzero(refused == Rejection.NOT)
-    return rows[rising(-scores[rows])]
+    rows = rows[rising(-scores[rows])]
+    return Ranking(
+        rows=rows, scores=scores[rows], score_is=score_is, refused=refused, explain=explain, needs=needs
+    )

@@ -1,21 +1,22 @@
-"""Every policy there is."""
+"""The table of all policies."""
 
 from collections.abc import Mapping
 
-from collector.policies.binpack import BINPACK
+from collector.policies.baselines import BINPACK, FIRST_FIT, RANDOM, ROUND_ROBIN, SPREAD
 from collector.policies.consolidate.policy import CONSOLIDATE
 from collector.policies.draps import DRAPS
 from collector.policies.energy4cloud.policy import ENERGY4CLOUD
-from collector.policies.first_fit import FIRST_FIT
 from collector.policies.genpack.policy import GENPACK
 from collector.policies.interface import Policy
-from collector.policies.kubernetes import BALANCED_ALLOCATION, LEAST_ALLOCATED, MOST_ALLOCATED
 from collector.policies.least_watts.policy import LEAST_WATTS
-from collector.policies.nomad import NOMAD
-from collector.policies.random import RANDOM
-from collector.policies.round_robin import ROUND_ROBIN
-from collector.policies.spread import SPREAD
-from collector.policies.trimaran import LOAD_VARIATION, TARGET_LOAD
+from collector.policies.peers import (
+    BALANCED_ALLOCATION,
+    LEAST_ALLOCATED,
+    LOAD_VARIATION,
+    MOST_ALLOCATED,
+    NOMAD,
+    TARGET_LOAD,
+)
 
 _TABLE: tuple[Policy, ...] = (
     RANDOM,

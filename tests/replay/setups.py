@@ -72,7 +72,7 @@ def scripted(
         del settings
         assert request.service is not None
         row = snapshot.nodes.index[place[request.service]]
-        refused = np.full(len(snapshot.nodes.names), Rejection.POLICY, dtype=np.int8)
+        refused = np.full(len(snapshot.nodes.names), Rejection.EXCLUDED, dtype=np.int8)
         refused[row] = Rejection.NOT
         return Ranking(
             rows=np.array([row]), scores=np.ones(1), score_is="told", refused=refused, explain=lambda _: ()

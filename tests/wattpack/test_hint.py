@@ -50,10 +50,10 @@ async def test_a_person_is_told_where_and_why(collector: Client, capsys: pytest.
     calm = next(number for number, line in enumerate(lines) if line.startswith("calm"))
     assert "25%" in lines[calm]
     assert " W ±" in lines[calm]
-    assert "is available on average" in lines[calm + 1]
+    assert "available on average" in lines[calm + 1]
     dark = next(line for line in lines if line.startswith("dark"))
     assert dark.split()[-2:] == ["-", "100%"]
-    assert "Refused, as too little CPU is free: 1: full" in lines
+    assert "Refused, as not enough free CPU: 1: full" in lines
     assert lines[-1].startswith("calm is kept for it as ")
 
 
@@ -91,9 +91,9 @@ async def test_a_plan_is_told_with_its_reasons(collector: Client, capsys: pytest
     out = await printed(collector, capsys, "plan", "--policy", "draps")
     assert out.startswith("By draps: 1 to do, from ")
     assert "  1. move hungry from hot to cool" in out
-    assert "cpu is short on hot" in out
+    assert "hot is short of cpu" in out
     out = await printed(collector, capsys, "plan", "--policy", "draps", "--moves", "0")
-    assert "Left as it is:\n  cpu on hot waits: a plan has 0 moves at most" in out
+    assert "Left as it is:\n  hot stays short of cpu: a plan has at most 0 moves" in out
     plan = json.loads(await printed(collector, capsys, "plan", "--policy", "draps", "--json"))
     assert plan["actions"][0]["target"] == "cool"
 

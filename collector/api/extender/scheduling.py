@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.placement.ranking import doubtful
-from collector.policies.filters import why
+from collector.policies.filters import describe_rejection
 from collector.policies.interface import Ranking, Rejection
 from collector.snapshot.tables import Snapshot
 
@@ -20,7 +20,6 @@ _RESOLVABLE = frozenset(
         Rejection.MEMORY,
         Rejection.DISK,
         Rejection.NETWORK,
-        Rejection.CLASS,
         Rejection.OVERBOOKED,
         Rejection.AVOIDED,
         Rejection.BOTTLENECK,
@@ -51,9 +50,9 @@ def split_nodes(snapshot: Snapshot, ranking: Ranking, names: Iterable[str]) -> S
         if code is Rejection.NOT or code in _UNKNOWN:
             passed.append(name)
         elif code in _RESOLVABLE:
-            failed[name] = why(code)
+            failed[name] = describe_rejection(code)
         else:
-            unresolvable[name] = why(code)
+            unresolvable[name] = describe_rejection(code)
     return SplitNodes(passed, failed, unresolvable)
 
 

@@ -1,9 +1,9 @@
-"""When a host counts as overloaded: by a fixed share, by how much its load varies, or by where its load goes.
+"""When a host is overloaded: by a fixed threshold, by the variation of its load, or by its trend.
 
 After A. Beloglazov and R. Buyya, "Optimal online deterministic algorithms and adaptive heuristics for energy
 and performance efficient dynamic consolidation of virtual machines in cloud data centers", Concurrency and
-Computation 24 (2012). Everything works on many hosts at once: one row each, its columns from the oldest to
-the newest, NaN before the oldest that is known.
+Computation 24 (2012). Every function works on many hosts at once: one row each, columns from the oldest
+to the newest load, NaN before the oldest.
 """
 
 from enum import StrEnum
@@ -15,16 +15,16 @@ from collector.snapshot.tables import Flags
 
 
 class Overload(StrEnum):
-    """How overload is told."""
+    """How overload is detected."""
 
     FIXED = "thr"
-    """More than a fixed share is used."""
+    """Use exceeds a fixed share."""
     MEDIAN_DEVIATION = "mad"
-    """What is left is less than some median absolute deviations of the load."""
+    """Less is free than a multiple of the load's median absolute deviation."""
     QUARTILES = "iqr"
-    """What is left is less than some interquartile ranges of the load."""
+    """Less is free than a multiple of the load's interquartile range."""
     REGRESSION = "lr"
-    """A line through the newest loads reaches the whole, a margin included."""
+    """A line through the newest loads, times a margin, reaches the capacity."""
 
 
 PUBLISHED = {
@@ -33,23 +33,23 @@ PUBLISHED = {
     Overload.QUARTILES: 1.5,
     Overload.REGRESSION: 1.2,
 }
-"""The parameters that their authors found best."""
+"""The parameters that the authors recommend."""
 LOOK_BACK = 30
 _REGRESSED = 10
 """Few enough to follow the newest loads."""
 _FEWEST = 12
-"""Of fewer loads, neither deviation nor quartiles say much."""
+"""With fewer loads, neither deviation nor quartiles are reliable."""
 
 
 def median_deviation(history: Floats) -> Floats:
-    """The median absolute deviation of each row."""
+    """Return the median absolute deviation of each row."""
     middle = np.nanmedian(history, axis=1, keepdims=True)
     deviation: Floats = np.nanmedian(np.abs(history - middle), axis=1)
     return deviation
 
 
 def quartile_range(history: Floats) -> Floats:
-    """The interquartile range of each row, both quartiles being loads that were really there."""
+    """Return the interquartile range of each row; both quartiles are loads of the row."""
     ordered = np.sort(history, axis=1)  # NaN comes last
     count = np.count_nonzero(~np.isnan(history), axis=1)
     lower, upper = (np.floor(part * (count + 1) + 0.5).astype(np.intp) - 1 for part in (0.25, 0.75))
@@ -59,7 +59,7 @@ def quartile_range(history: Floats) -> Floats:
 
 
 def _next_weights(points: int) -> Floats:
-    """The line through equally spaced points, one step further on, as a weight for each of them."""
+    """Return weights that extrapolate a line through equally spaced points by one step."""
     at = np.arange(1.0, points + 1)
     centred = at - at.mean()
     weights: Floats = 1 / points + (points + 1 - at.mean()) * centred / np.square(centred).sum()
@@ -70,7 +70,7 @@ _NEXT = _next_weights(_REGRESSED)
 
 
 def next_load(history: Floats) -> Floats:
-    """Where the newest ten of each row lead, one step on: by a straight line of least squares.
+    """Extrapolate the newest ten loads of each row by one step, with a least-squares line.
 
     The paper weighs the newest more. The authors' own code, which their figures come from, does not: its
     weights apply only where four of ten are zero, and none ever is.
@@ -80,9 +80,9 @@ def next_load(history: Floats) -> Floats:
 
 
 def overloaded(load: Floats, history: Floats, *, rule: Overload, safety: float, fallback: float) -> Flags:
-    """Which hosts are overloaded, by the share that they use now and the shares that they used of late.
+    """Return the overloaded hosts, by their present and recent loads as shares of capacity.
 
-    Too short a history is judged by the share `fallback` alone.
+    With too short a history, a load above `fallback` is overload.
     """
     if rule is Overload.FIXED:
         return load > safety
@@ -90,11 +90,11 @@ def overloaded(load: Floats, history: Floats, *, rule: Overload, safety: float, 
     over = load > fallback
     long = np.flatnonzero(np.count_nonzero(~np.isnan(history), axis=1) >= needed)
     if long.size:
-        over[long] = _judged(load[long], history[long], rule, safety)
+        over[long] = _detect(load[long], history[long], rule, safety)
     return over
 
 
-def _judged(load: Floats, history: Floats, rule: Overload, safety: float) -> Flags:
+def _detect(load: Floats, history: Floats, rule: Overload, safety: float) -> Flags:
     if rule is Overload.REGRESSION:
         return next_load(history) * safety >= 1
     varies = median_deviation if rule is Overload.MEDIAN_DEVIATION else quartile_range

@@ -1,10 +1,9 @@
-"""Beloglazov's consolidation: relieve the overloaded, empty what is hardly used, switch off what is empty.
+"""Beloglazov's consolidation: relieve overloaded hosts, empty underused ones, switch empty ones off.
 
-Who leaves an overloaded host is the container that is moved soonest (minimum migration time); it goes where
-power rises least (power-aware best fit decreasing). True to CloudSim 3.0.3, which the published figures come
-from, in what shapes them: the watts of an idle host do not count when a container is placed, so that an empty
-host is woken readily for what an overloaded one must give up; and a host once looked at for emptying takes
-nothing more in that round.
+The container that moves fastest leaves an overloaded host (minimum migration time); it goes where power rises
+least (power-aware best fit decreasing). Like CloudSim 3.0.3, which the published figures come from, it
+ignores the idle power of a host when it places a container, so that it readily switches hosts on to relieve
+others; and a host that it has tried to empty receives nothing more in that round.
 """
 
 from collections.abc import Sequence
@@ -14,10 +13,11 @@ from typing import Annotated, Final
 import numpy as np
 from msgspec import Meta
 
+from collector.common.text import counted
 from collector.policies.actions import Action, Move, PowerOff, PowerOn
 from collector.policies.consolidate.overload import LOOK_BACK, PUBLISHED, Overload, overloaded
 from collector.policies.filters import eligible, free_of_load, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Request, Stability, ranked
+from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
 from collector.policies.scoring import share
@@ -28,43 +28,39 @@ from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES, Resource
 
 _CPU, _MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
-_NOTHING = 1e-9
-"""A share of a host: so little is what rounding leaves of nothing."""
+_ROUNDING = 1e-9
+"""A smaller share of a host counts as none."""
 _YEAR_SECONDS = 365 * 86_400.0
 
 
 class ConsolidateSettings(Stability, frozen=True):
-    """What can be chosen of `consolidate`."""
+    """Settings of consolidation."""
 
     overload: Annotated[
         Overload,
-        Meta(
-            description="How overload is told: thr (a fixed share), mad, iqr (by its variation), lr (ahead)."
-        ),
+        Meta(description="Detection of overload: thr (fixed share), mad or iqr (variation), lr (trend)."),
     ] = Overload.REGRESSION
     safety: Annotated[
         float | None,
         Meta(
-            description="The rule's own parameter; absent: as published (thr 0.8, mad 2.5, iqr 1.5, lr 1.2)."
+            description="Parameter of the detection. Default as published: thr 0.8, mad 2.5, iqr 1.5, lr 1.2."
         ),
     ] = None
     fallback_ratio: Annotated[
         float,
-        Meta(
-            gt=0, le=1, description="The share of CPU that is overload while too little is known of a host."
-        ),
+        Meta(gt=0, le=1, description="CPU share that is overload while a host's history is too short."),
     ] = 0.7
     sends_on: Annotated[
         bool,
         Meta(
-            description="Whether a container may be moved twice in a plan, as in CloudSim: off an overloaded "
-            "host, and on from where it was sent, when that host is emptied."
+            description="Allow two moves of a container in a plan, as in CloudSim: off an overloaded host,"
+            " and off its new host when that is emptied."
         ),
     ] = False
 
     @property
     def parameter(self) -> float:
-        """The rule's parameter, chosen or published."""
+        """The parameter of the detection, set or published."""
         return PUBLISHED[self.overload] if self.safety is None else self.safety
 
 
@@ -75,7 +71,7 @@ REFERENCE: Final = ConsolidateSettings(
     payback_seconds=_YEAR_SECONDS,
     sends_on=True,
 )
-"""Without anything that keeps plans calm: what CloudSim does."""
+"""No limits on moves, as in CloudSim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +80,15 @@ class _Choice:
     added_watts: float
     of: int
 
-    def why(self) -> str:
-        """Why this one."""
+    def reason(self) -> str:
+        """Why this node."""
         if self.added_watts >= UNKNOWN_WATTS:
-            return f"the first of {self.of} nodes with room, none of which has told what it draws"
-        return f"adds {self.added_watts:.1f} W there, the least of {self.of} nodes with room"
+            return f"first of {counted(self.of, 'node')} with room, none with a power curve"
+        return f"adds {self.added_watts:.1f} W, the least of {counted(self.of, 'node')} with room"
 
 
 class _Cluster:
-    """The hosts while a plan is made: containers leave and come, nothing is carried out yet."""
+    """The hosts with the moves of a plan that is being made."""
 
     def __init__(self, snapshot: Snapshot, settings: ConsolidateSettings) -> None:
         self.snapshot, self.settings = snapshot, settings
@@ -115,23 +111,23 @@ class _Cluster:
         self.task_history, self.history = _histories(snapshot, self.need)
 
     def over(self, rows: Rows, more: Floats | None = None, history: Floats | None = None) -> Flags:
-        """Which hosts are overloaded, with something more on each or as they are."""
+        """Return the overloaded hosts, as they are or with one more container on each."""
         load, past = self.load[rows, _CPU], self.history[rows]
         if more is not None and history is not None:
             load, past = load + more[_CPU], past + history
         whole = self.capacity[rows, _CPU]
-        begun = np.logical_or.accumulate(past > _NOTHING * whole[:, None], axis=1)
+        used = np.logical_or.accumulate(past > _ROUNDING * whole[:, None], axis=1)
         settings = self.settings
         return overloaded(
             load / whole,
-            np.where(begun, past / whole[:, None], np.nan),
+            np.where(used, past / whole[:, None], np.nan),
             rule=settings.overload,
             safety=settings.parameter,
             fallback=settings.fallback_ratio,
         )
 
     def put(self, task: int, node: int) -> None:
-        """Think of a task as being elsewhere."""
+        """Assume that a task runs elsewhere."""
         old = self.where[task]
         for row, sign in ((old, -1.0), (node, 1.0)):
             if row != NOWHERE:
@@ -140,7 +136,7 @@ class _Cluster:
         self.where[task] = node
 
     def best(self, task: int, excluded: Flags) -> "_Choice | None":
-        """Where a task adds the fewest watts without overload; of equals the first by name."""
+        """Return where a task adds the least power without overload; of equals the first by name."""
         open_to = self.receives & ~excluded
         open_to[self.moves.barred[task]] &= self.moves.barred[task] == NOWHERE
         need = self.need[task]
@@ -154,12 +150,12 @@ class _Cluster:
         return _Choice(int(rows[least]), float(added[least]), rows.size)
 
     def tasks_on(self, node: int) -> Rows:
-        """Those that are thought of as there and may leave."""
+        """Return the tasks that the plan has on a node and that may leave."""
         return np.flatnonzero((self.where == node) & self.moves.may_leave)
 
 
 def rebalance(snapshot: Snapshot, settings: ConsolidateSettings) -> Plan:
-    """Relieve the overloaded, then empty the least used that can be emptied, one after the other."""
+    """Relieve the overloaded hosts, then empty the least used ones, one after the other."""
     cluster = _Cluster(snapshot, settings)
     over = cluster.awake.copy()
     over[over] = cluster.over(np.flatnonzero(over))
@@ -169,7 +165,7 @@ def rebalance(snapshot: Snapshot, settings: ConsolidateSettings) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Leg:
-    """A task goes to a node."""
+    """One move of a task."""
 
     task: int
     node: int
@@ -177,7 +173,7 @@ class _Leg:
 
 
 def _last_legs(legs: Sequence[_Leg]) -> list[_Leg]:
-    """Where each task ends up, with the reasons of its whole way."""
+    """Return the last move of each task, with the reasons of all its moves."""
     last: dict[int, _Leg] = {}
     for leg in legs:
         before = last.get(leg.task)
@@ -186,15 +182,15 @@ def _last_legs(legs: Sequence[_Leg]) -> list[_Leg]:
 
 
 def _relieve(cluster: _Cluster, over: Flags) -> list[_Leg]:
-    """Take from each overloaded host what is moved soonest, until it is not any more."""
+    """Move the containers that move fastest off each host until it is not overloaded."""
     why: dict[int, tuple[str, ...]] = {}
     for node in np.flatnonzero(over):
-        said = _overload(cluster, int(node))
+        overload = _overload(cluster, int(node))
         while (tasks := cluster.tasks_on(int(node))).size:
             task = int(tasks[np.argmin(cluster.copy_bytes[tasks])])
             cluster.put(task, NOWHERE)
             size = cluster.copy_bytes[task] / 1e6
-            why[task] = said, f"of what runs there, its {size:.0f} MB are moved soonest"
+            why[task] = overload, f"this container moves fastest: {size:.0f} MB"
             if not cluster.over(np.array([node]))[0]:
                 break
     legs: list[_Leg] = []
@@ -202,7 +198,7 @@ def _relieve(cluster: _Cluster, over: Flags) -> list[_Leg]:
         choice = cluster.best(task, over) if len(legs) < cluster.settings.moves else None
         cluster.put(task, int(cluster.snapshot.tasks.node[task]) if choice is None else choice.node)
         if choice is not None:
-            legs.append(_Leg(task, choice.node, (*why[task], choice.why())))
+            legs.append(_Leg(task, choice.node, (*why[task], choice.reason())))
     return legs
 
 
@@ -210,11 +206,11 @@ def _overload(cluster: _Cluster, node: int) -> str:
     share = cluster.load[node, _CPU] / cluster.capacity[node, _CPU]
     settings, name = cluster.settings, cluster.snapshot.nodes.names[node]
     rule = f"{settings.overload} {settings.parameter:g}"
-    return f"{name} is overloaded: CPU is at {share:.0%} now, judged by {rule}"
+    return f"{name} is overloaded: {share:.0%} CPU (detection {rule})"
 
 
 def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
-    """Empty whole hosts, the least used first; one that cannot be emptied is left as it is."""
+    """Empty whole hosts, the least used first."""
     legs: list[_Leg] = []
     tasks, settings = cluster.snapshot.tasks, cluster.settings
     used = cluster.began[:, _CPU] / cluster.capacity[:, _CPU]
@@ -231,7 +227,7 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
             continue
         freed = float(np.nan_to_num(cluster.watts[node]))
         name = cluster.snapshot.nodes.names[node]
-        said = f"{name} is hardly used: CPU at {used[node]:.0%}, and can be emptied"
+        underused = f"{name} is underused ({used[node]:.0%} CPU) and can be emptied"
         found = _elsewhere(cluster, rows, closed)
         added = sum(choice.added_watts for choice in found.values())
         cost = float(move_joules(cluster.snapshot, rows).sum())
@@ -240,13 +236,13 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
                 cluster.put(task, node)
             continue
         for task, choice in found.items():
-            legs.append(_Leg(task, choice.node, (said, choice.why())))
+            legs.append(_Leg(task, choice.node, (underused, choice.reason())))
             source[choice.node] = False
     return legs
 
 
 def _elsewhere(cluster: _Cluster, rows: Rows, closed: Flags) -> dict[int, _Choice]:
-    """A place for each of these, the largest first; ends at the first that has none."""
+    """Find a node for each of these tasks, the largest first; stop at the first that has none."""
     found: dict[int, _Choice] = {}
     for task in rows[np.argsort(-cluster.need[rows, _CPU], kind="stable")]:
         choice = cluster.best(int(task), closed)
@@ -279,13 +275,13 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
         at[leg.task] = leg.node
     watts = np.nan_to_num(nodes.power.watts(cluster.load / cluster.capacity))
     wake = [
-        PowerOn(node=nodes.names[row], reasons=("containers of overloaded nodes go there",))
+        PowerOn(node=nodes.names[row], reasons=("takes containers of overloaded nodes",))
         for row in np.flatnonzero(has & ~nodes.on)
     ]
     sleep = [
         PowerOff(
             node=nodes.names[row],
-            reasons=("nothing runs there any more" if had[row] else "nothing runs there",),
+            reasons=("the plan empties it" if had[row] else "no container runs on it",),
             gain_watts=float(np.nan_to_num(cluster.watts[row])),
         )
         for row in np.flatnonzero(~has & nodes.on & cluster.receives & may_sleep(snapshot))
@@ -298,38 +294,36 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
 
 
 def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -> Ranking:
-    """Where power rises least, by what is asked for."""
+    """Rank nodes by the power that the request adds."""
     nodes = snapshot.nodes
-    asked = best_guess(np.array(four(request.reserve)), np.array(four(request.demand)))
+    need = best_guess(np.array(four(request.reserve)), np.array(four(request.demand)))
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    refused = without_room(refused, free_of_load(snapshot), amounts(asked))
+    refused = without_room(refused, free_of_load(snapshot), amounts(need))
     load = np.fmax(nodes.used, nodes.mean)
-    added = nodes.power.watts(share(load + asked, nodes.capacity)) - nodes.power.watts(nodes.used_ratio)
+    added = nodes.power.watts(share(load + need, nodes.capacity)) - nodes.power.watts(nodes.used_ratio)
     scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)
-    rows = ranked(scores, refused)
 
     def explain(row: int) -> tuple[str, ...]:
-        return (_Choice(row, -float(scores[row]), rows.size).why(),)
+        return (_Choice(row, -float(scores[row]), int(np.count_nonzero(refused == Rejection.NOT))).reason(),)
 
     def needs(row: int) -> tuple[Action, ...]:
         if nodes.on[row]:
             return ()
-        return (PowerOn(node=nodes.names[row], reasons=("it is switched off",)),)
+        return (PowerOn(node=nodes.names[row], reasons=("the node is off",)),)
 
-    return Ranking(
-        rows=rows,
-        scores=scores[rows],
-        score_is="watts that it adds, times -1",
-        refused=refused,
+    return rank_by_score(
+        scores,
+        refused,
+        score_is="minus the added watts",
         explain=explain,
         needs=needs,
     )
 
 
 def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:
-    """CPU of each task and of each node of late.
+    """Return the recent CPU use of each task and node.
 
-    What a node's present tasks used tells more of what is to come than what the node did: that comes first.
+    The past use of a node's present tasks predicts better than the past use of the node.
     """
     nodes, tasks = snapshot.nodes, snapshot.tasks
     if tasks.history.shape[1]:
@@ -341,7 +335,7 @@ def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:
 
 CONSOLIDATE = Policy(
     name="consolidate",
-    summary="Beloglazov: relieve the overloaded, empty the underused, place where power rises least",
+    summary="Beloglazov: relieve overloaded nodes, empty underused ones, place where power rises least",
     settings=ConsolidateSettings,
     place=place,
     rebalance=rebalance,

@@ -1,4 +1,4 @@
-"""Energy4Cloud's three searches for one request: where it fits, where after cuts, where after kills."""
+"""Energy4Cloud's three searches: where a request fits as it is, after cuts, or after kills."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,48 +7,49 @@ from itertools import product
 
 import numpy as np
 
+from collector.common.text import counted
 from collector.policies.actions import Action, Cut, Kill
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Request
 from collector.policies.overbooking import (
     LIMITS,
-    PROMISED,
+    RESERVED,
     ROUNDING,
     TOLERANCES,
-    Books,
+    ReservationBook,
     allocations,
-    asked,
     lenders,
     originals,
     quantities,
+    reservation_of,
 )
 from collector.policies.sorting import rising
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Region, Snapshot, TaskKind
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
-_NOT_LOOKED_AT = np.int8(100)
+_NO_STEP = np.int8(100)
 _KILL_TRIES = 16
-"""Nodes on which places for victims are looked for: where the first ones find none, the next hardly do."""
+"""Nodes tried for kills: if the victims of these fit nowhere else, others hardly do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node on which a request would fit, once something is done there."""
+    """A node where a request fits after some actions."""
 
     row: int
     first: Callable[[], tuple[Action, ...]] = tuple
     gets: Floats | None = None
-    """What the request is promised, where it is cut itself."""
+    """The reservation of the request, if it is cut itself."""
 
 
 class Search:
-    """One request, looked at against the books."""
+    """A search for one request."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         request: Request,
-        books: Books,
+        books: ReservationBook,
         candidates: Flags,
         *,
         borrowed_counts: bool,
@@ -58,33 +59,33 @@ class Search:
         self._books = books
         self._candidates = candidates
         self._borrowed_counts = borrowed_counts
-        self._more = asked(request)
+        self._more = reservation_of(request)
         self._limit = LIMITS[request.task_class]
 
     # --- The three algorithms -----------------------------------------------------------------
 
     def simple(self) -> Rows:
-        """Where it fits as it is: nodes of its own or a stricter class, those of low efficiency first."""
+        """Return nodes of its own or a stricter class where it fits, low efficiency first."""
         fits = self._books.fits(self._more, self._limit)
         return self._open(fits & (self._classes() <= self._request.task_class))
 
     def as_it_is(self) -> int | None:
-        """The first node where it fits and nothing has to be taken from anybody."""
+        """Return the first node where it fits without cuts and kills."""
         simple = self.simple()
         if not simple.size:
             simple = self._open(self._books.fits(self._more, self._limit) & self._same_or_laxer())
         return int(simple[0]) if simple.size else None
 
     def cut(self) -> Rows:
-        """Where it fits if something is cut: running tasks, on stricter nodes the request itself first."""
+        """Return nodes where it fits after cuts of running tasks, or of itself on stricter nodes."""
         same_or_laxer = self._same_or_laxer()
         fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable)
-        itself_cut = self._fits_itself_cut(np.zeros(PROMISED))
+        itself_cut = self._fits_itself_cut(np.zeros(RESERVED))
         with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
         return self._open(same_or_laxer & fits, ~same_or_laxer & itself_cut, ~same_or_laxer & with_peers)
 
     def cut_on(self, row: int) -> Candidate:
-        """What is to be cut on one of those nodes."""
+        """Return the cuts on one of those nodes."""
         strictest = int(self._snapshot.nodes.strictest_class[row])
         if 0 < strictest < self._request.task_class:
             gets = self._more * self._own_share(strictest)
@@ -97,18 +98,18 @@ class Search:
         return Candidate(row, partial(self._cuts, row, self._laxer(), self._more, self._limit))
 
     def _own_share(self, strictest: int | Codes) -> Floats:
-        """What is left of the request on nodes of a class, if it loses all that it may be cut by there."""
+        """Return the share that the largest cut leaves of the request on nodes of a class."""
         share: Floats = 1 - (TOLERANCES[self._request.task_class] - TOLERANCES[strictest])
         return share
 
     def _fits_itself_cut(self, freed: Floats) -> Flags:
-        """Where what is left of the request fits once so much is given by others."""
+        """Return the nodes where the cut request fits once others have freed this much."""
         strictest = self._snapshot.nodes.strictest_class
         limits = np.array(LIMITS)[strictest]
         return self._books.fits(self._more * self._own_share(strictest)[:, None] - freed, limits)
 
     def kill(self, *, may_wait: bool) -> Candidate | None:
-        """The first node on which tasks can be ended for it that have another place, or may wait for one."""
+        """Return the first node where killed tasks make room, and fit elsewhere or may wait."""
         classes = _KILL_ORDER[self._request.task_class]
         order = self._order((Region.EED, Region.DEE), np.ones_like(self._candidates), classes)
         possible = self._fits_with(self._killable)[order]
@@ -127,14 +128,14 @@ class Search:
         return (self._snapshot.nodes.strictest_class >= self._request.task_class) | self._empty()
 
     def _classes(self) -> Codes:
-        """Each node's class; a node without tasks takes any."""
+        """Return the class of each node; a node without tasks accepts any."""
         strictest = self._snapshot.nodes.strictest_class
         return np.where(self._empty(), np.int8(STRICTEST_CLASS), strictest)
 
     def _open(self, *groups: Flags) -> Rows:
-        """Candidates where work does not suffer, group after group.
+        """Return candidates that are not degraded, group after group.
 
-        Where there are none, those where it suffers only for what is borrowed.
+        If there are none, those that are degraded only by borrowed CPU.
         """
         found = np.concatenate([self._order((Region.LEE, Region.DEE), each) for each in groups])
         if found.size or self._borrowed_counts:
@@ -145,14 +146,14 @@ class Search:
     def _order(
         self, regions: tuple[Region, Region], allowed: Flags, classes: tuple[int, ...] = (1, 2, 3, 4)
     ) -> Rows:
-        """Candidates by region, then class, then use: the fullest first, where work suffers the emptiest."""
+        """Return candidates by region, then class, then use: the fullest first, the emptiest if degraded."""
         nodes = self._snapshot.nodes
-        steps = np.full((len(Region), LAXEST_CLASS + 1), _NOT_LOOKED_AT)
+        steps = np.full((len(Region), LAXEST_CLASS + 1), _NO_STEP)
         for number, (region, of_class) in enumerate(product(regions, classes)):
             steps[region, of_class] = min(number, steps[region, of_class])
-        steps[:, 0] = steps[:, LAXEST_CLASS]  # A node without tasks comes with the laxest of its region.
+        steps[:, 0] = steps[:, LAXEST_CLASS]  # Nodes without tasks come with the laxest class.
         step = steps[nodes.region, nodes.strictest_class]
-        rows = np.flatnonzero(self._candidates & allowed & (step != _NOT_LOOKED_AT))
+        rows = np.flatnonzero(self._candidates & allowed & (step != _NO_STEP))
         used = nodes.utilisation[rows]
         rows = rows[rising(np.where(nodes.region[rows] == Region.EED, used, -used))]
         return rows[np.argsort(step[rows], kind="stable")]
@@ -161,7 +162,7 @@ class Search:
 
     @property
     def _cuttable(self) -> Floats:
-        """What all tasks of laxer classes together can give, per node."""
+        """What cuts of all tasks of laxer classes free, per node."""
         rows = self._laxer()
         wanted_class = self._request.task_class
         return self._snapshot.cached(("cuttable", wanted_class), lambda: self._sum(rows, self._gives(rows)))
@@ -175,7 +176,7 @@ class Search:
 
     @property
     def _peers_give(self) -> Floats:
-        """The same of its own class too: on a node that is stricter than both, either can be cut."""
+        """The same including its own class: on a stricter node, either can be cut."""
         rows = self._peers()
         wanted_class = self._request.task_class
         return self._snapshot.cached(("peers", wanted_class), lambda: self._sum(rows, self._gives(rows)))
@@ -186,9 +187,9 @@ class Search:
         return rows[strictest[tasks.node[rows]] < self._request.task_class]
 
     def _gives(self, rows: Rows) -> Floats:
-        """What each task can give, until only what its class tolerates on its node is left.
+        """Return what the largest cut of each task frees.
 
-        Its node is as strict as its strictest task, which may be the request.
+        A node is as strict as its strictest task, the request included.
         """
         tasks = self._snapshot.tasks
         strictest = np.minimum(
@@ -201,35 +202,35 @@ class Search:
 
     def _sum(self, rows: Rows, amounts: Floats) -> Floats:
         on, count = self._snapshot.tasks.node[rows], len(self._snapshot.nodes.names)
-        columns = [np.bincount(on, weights=amounts[:, place], minlength=count) for place in range(PROMISED)]
+        columns = [np.bincount(on, weights=amounts[:, place], minlength=count) for place in range(RESERVED)]
         return np.array(columns, dtype=np.float64).T
 
     def _fits_with(self, freed: Floats) -> Flags:
         books = self._books
         enough = (self._more <= books.capacity).all(axis=1)
-        factor = ((books.promised - freed + self._more) / books.capacity).max(axis=1)
+        factor = ((books.reserved - freed + self._more) / books.capacity).max(axis=1)
         fits: Flags = enough & (factor <= self._limit + ROUNDING) & freed.any(axis=1)
         return fits
 
     def _victims_first(self, rows: Rows) -> Rows:
-        """The laxest classes first, in each the least used first."""
+        """Return indices of the laxest classes first, in each the least used first."""
         tasks = self._snapshot.tasks
         allocated = allocations(tasks, rows)
-        used = np.nan_to_num(tasks.used[rows, :PROMISED], nan=0.0)
+        used = np.nan_to_num(tasks.used[rows, :RESERVED], nan=0.0)
         use = np.divide(used, allocated, out=np.zeros_like(used), where=allocated > 0).max(
             axis=1, initial=0.0
         )
         return np.lexsort((rows, use, -tasks.task_class[rows]))
 
     def _cuts(self, row: int, among: Rows, wanted: Floats, limit: float) -> tuple[Action, ...]:
-        """What to cut on a node on which that is enough: one task after the other, until the request fits."""
+        """Cut one task of a node after the other until the request fits."""
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
         rows = among[tasks.node[among] == row]
         gives = self._gives(rows)
-        freed = np.zeros(PROMISED)
+        freed = np.zeros(RESERVED)
         cuts: list[Action] = []
         for place in self._victims_first(rows):
-            factor = ((self._books.promised[row] - freed + wanted) / self._books.capacity[row]).max()
+            factor = ((self._books.reserved[row] - freed + wanted) / self._books.capacity[row]).max()
             if factor <= limit + ROUNDING:
                 break
             if not gives[place].any():
@@ -238,7 +239,8 @@ class Search:
             task = int(rows[place])
             left = allocations(tasks, rows)[place] - gives[place]
             of_class = int(tasks.task_class[task])
-            reason = f"class {of_class} tolerates {TOLERANCES[of_class]:.0%} less in favour of others"
+            tolerates = f"class {of_class} tolerates {TOLERANCES[of_class]:.0%} less"
+            reason = f"makes room for class {self._request.task_class}; {tolerates}"
             cuts.append(
                 Cut(
                     task=tasks.ids[task],
@@ -253,11 +255,11 @@ class Search:
     # --- Killing --------------------------------------------------------------------------------
 
     def _may_be_killed(self, rows: Rows) -> Rows:
-        """Those of some tasks that give way to the request."""
+        """Return the tasks that may be killed for the request."""
         tasks, request = self._snapshot.tasks, self._request
         if request.task_class != LAXEST_CLASS:
             return rows[(tasks.task_class[rows] > request.task_class) & tasks.movable[rows]]
-        # Nothing is laxer; but services of this class use little of what they hold, and jobs use all of it.
+        # No class is laxer; but services of this class use little of their reservation, jobs all of it.
         if request.kind is not TaskKind.JOB:
             return rows[:0]
         services: Flags = (tasks.task_class[rows] == LAXEST_CLASS) & (tasks.kind[rows] == TaskKind.SERVICE)
@@ -265,7 +267,7 @@ class Search:
 
     @property
     def _killable(self) -> Floats:
-        """What they hold together, per node."""
+        """What kills free, per node."""
 
         def add_up() -> Floats:
             rows = self._may_be_killed(np.flatnonzero(self._snapshot.tasks.node != NOWHERE))
@@ -290,20 +292,22 @@ class Search:
             target = self._place_for(victim, books, row)
             if target is None and not may_wait:
                 return None
-            reason = f"class {tasks.task_class[victim]} gives way to class {self._request.task_class}"
+            reason = (
+                f"makes room for class {self._request.task_class}; this is class {tasks.task_class[victim]}"
+            )
             actions.append(
                 Kill(
                     task=tasks.ids[victim],
                     name=tasks.names[victim],
                     node=nodes.names[row],
                     target=None if target is None else nodes.names[target],
-                    reasons=(reason, "it starts anew with all that it asked for at first"),
+                    reasons=(reason, "it restarts with its full reservation"),
                 )
             )
         return tuple(actions)
 
-    def _place_for(self, victim: int, books: Books, not_on: int) -> int | None:
-        """Where a task that is to be ended fits as it first was; its place is taken in the books."""
+    def _place_for(self, victim: int, books: ReservationBook, not_on: int) -> int | None:
+        """Find another node for a task to be killed, and reserve it."""
         tasks = self._snapshot.tasks
         elsewhere = self._candidates.copy()
         elsewhere[not_on] = False
@@ -313,29 +317,29 @@ class Search:
             self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts
         ).as_it_is()
         if found is not None:
-            books.add(found, asked(wanted), task_class, LIMITS[task_class])
+            books.add(found, reservation_of(wanted), task_class, LIMITS[task_class])
         return found
 
     # --- Reasons --------------------------------------------------------------------------------
 
     def explain(self, found: Candidate) -> tuple[str, ...]:
-        """Why this node."""
+        """Return the reasons for a candidate."""
         row, first, own = found.row, found.first(), found.gets
         nodes = self._snapshot.nodes
         of_class = int(nodes.strictest_class[row])
         region, use = Region(nodes.region[row]).name, nodes.utilisation[row]
         host = f"a class-{of_class} node" if of_class else "a node without tasks"
-        reasons = [f"{host} in the region {region}: its most used resource is at {use:.0%}"]
+        reasons = [f"{host} in region {region}: {use:.0%} use of its fullest resource"]
         if own is not None:
             reasons.append(
-                f"the request itself is cut by {1 - (own / self._more).max():.0%}, as its class tolerates"
+                f"the request itself is cut by {1 - (own / self._more).max():.0%}, within its class"
             )
         if first:
-            verb = "ended" if isinstance(first[0], Kill) else "cut"
+            verb = "stops" if isinstance(first[0], Kill) else "cuts"
             whose = "of its class or laxer" if own is not None else "of laxer classes"
-            reasons.append(f"{len(first)} tasks {whose} are {verb} for it")
+            reasons.append(f"{verb} {counted(len(first), 'task')} {whose}")
         else:
             factor = self._books.factor(self._more if own is None else own, np.array([row]))[0]
             allowed = min(self._limit, float(self._books.limit[row]))
-            reasons.append(f"with it {factor:.2f} times its capacity is promised, of {allowed:.2f} allowed")
+            reasons.append(f"reserved with this request: {factor:.2f} of its capacity, limit {allowed:.2f}")
         return tuple(reasons)

@@ -1,4 +1,4 @@
-"""Which generation each node belongs to: as configured, or by how efficient it is."""
+"""The generation of each node: as configured, or by efficiency."""
 
 from typing import Annotated
 
@@ -13,45 +13,45 @@ _TWO, _THREE = 2, 3
 
 
 class GenPackSettings(Stability, frozen=True):
-    """What can be chosen of GenPack. Nodes are filled with envelopes to the brim, as in the paper."""
+    """Settings of GenPack. As in the paper, envelopes may fill a node completely."""
 
     fill_ratio: Annotated[
-        float, Meta(gt=0, le=1, description="Envelopes take no more of any resource of a node.")
+        float, Meta(gt=0, le=1, description="Maximum share of any resource of a node that envelopes fill.")
     ] = 1.0
     relieve_ratio: Annotated[
         float,
-        Meta(gt=0, le=2, description="A node whose envelopes outgrew this share of it is relieved of some."),
+        Meta(gt=0, le=2, description="Share of any resource above which envelopes are moved off a node."),
     ] = 1.1
     nursery_seconds: Annotated[
         float,
-        Meta(ge=0, description="How long a container is profiled in the nursery before it is moved on."),
+        Meta(ge=0, description="Time that a container is profiled in the nursery before it moves on."),
     ] = 600.0
     young_seconds: Annotated[
-        float, Meta(ge=0, description="How long it then lives among the young before it counts as old.")
+        float, Meta(ge=0, description="Time that it then spends on young nodes before it counts as old.")
     ] = 1200.0
     young_share: Annotated[
-        float, Meta(ge=0, le=1, description="Of all nodes, where nobody assigned any: those for the young.")
+        float, Meta(ge=0, le=1, description="Share of young nodes, if no node has a configured generation.")
     ] = 4 / 12
     old_share: Annotated[
-        float, Meta(ge=0, le=1, description="As for the young; what both leave is the nursery.")
+        float, Meta(ge=0, le=1, description="Share of old nodes, likewise. All other nodes are the nursery.")
     ] = 3 / 12
 
 
 def generations(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
-    """The generation of each node.
+    """Return the generation of each node.
 
-    Where some nodes are assigned, the others are for the young. Where none is, the most efficient are for the
-    old, the next for the young, and the rest are the nursery, which has a node in any case.
+    If some nodes are assigned, the others are young. If none is, the most efficient nodes are old, the next
+    ones young, and the others, at least one, the nursery.
     """
-    told = snapshot.nodes.generation
-    if (told != Generation.ANY).any():
-        return np.where(told == Generation.ANY, Generation.YOUNG, told).astype(np.int8)
+    assigned = snapshot.nodes.generation
+    if (assigned != Generation.ANY).any():
+        return np.where(assigned == Generation.ANY, Generation.YOUNG, assigned).astype(np.int8)
     key = "generations", settings.young_share, settings.old_share
     return snapshot.cached(key, lambda: _by_efficiency(snapshot, settings))
 
 
 def watts_per_core(snapshot: Snapshot) -> Floats:
-    """What a node draws per core when all of it is used; infinite where it has told no curve."""
+    """Return the power per core of each node at full load; infinite without a power curve."""
     nodes = snapshot.nodes
     with np.errstate(divide="ignore", invalid="ignore"):
         watts = nodes.power.watts(np.ones_like(nodes.capacity)) / nodes.capacity[:, 0]

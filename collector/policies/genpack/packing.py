@@ -1,6 +1,6 @@
-"""GenPack's packing: classes of containers blended, each put on the least available node that has room.
+"""GenPack's packing: container groups are blended, and each goes to the least available node with room.
 
-Pure arithmetic on envelopes and rooms; what may move, and why, is said elsewhere.
+Arithmetic on envelopes and free capacity only; `phase` decides what may move.
 """
 
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ from collector.snapshot.tables import NOWHERE, Codes, Flags
 from wire.resources import RESOURCES
 
 _ROUNDING = 1e-9
-_NOTHING: Floats = np.zeros(len(RESOURCES))
+_ZERO: Floats = np.zeros(len(RESOURCES))
 
 
 def scores(envelopes: Floats) -> Floats:
-    """How much each takes of what all take together; a resource that nobody uses counts as nothing."""
+    """Return the length of each vector of shares in the sum of all envelopes; unused resources count 0."""
     shares = _shares_of_all(envelopes)
     length: Floats = np.sqrt(np.einsum("ij,ij->i", shares, shares))
     return length
 
 
 def dominant(envelopes: Floats) -> Codes:
-    """The resource of which each takes the largest share of what all take: a class, where none was learnt."""
+    """Return the resource with each largest share in the sum of all: its group, if analysis found none."""
     most: Codes = _shares_of_all(envelopes).argmax(axis=1).astype(np.int8)
     return most
 
@@ -38,28 +38,27 @@ def _shares_of_all(envelopes: Floats) -> Floats:
 
 
 def blend(groups: Codes, score: Floats) -> Rows:
-    """One of each class in turn, the highest score of each first, until all classes are empty."""
-    by_class = np.lexsort((np.arange(groups.size), -score, groups))
-    ordered = groups[by_class]
+    """Return one container of each group in turn, the highest score of each first."""
+    by_group = np.lexsort((np.arange(groups.size), -score, groups))
+    ordered = groups[by_group]
     firsts = np.searchsorted(ordered, ordered)
     turn = np.arange(groups.size) - firsts
-    return by_class[np.argsort(turn, kind="stable")]
+    return by_group[np.argsort(turn, kind="stable")]
 
 
 class FreeCapacity:
-    """What some nodes have left, while containers are put there.
+    """The free capacity of some nodes while containers are placed on them.
 
-    Nodes are open (on), or closed (off) until one is woken because nothing else has room. All that is asked
-    of a fit is one pass over columns: no list is kept in order, the least available of those that fit is
-    found by looking.
+    A node is open (on), or closed (off) until it is switched on because no open one has room. Each fit is one
+    pass over columns; no order is maintained.
     """
 
     def __init__(self, rows: Rows, capacity: Floats, taken: Floats, *, fill: float, is_open: Flags) -> None:
         self.rows = rows
-        """Which nodes of the snapshot these are. All that is asked and answered is in those rows."""
+        """Rows of these nodes in the snapshot; methods take and return such rows."""
         self._place = {int(row): place for place, row in enumerate(rows)}
         self._capacity = capacity
-        # What is not known of a node does not stand in the way; a rounding error must not, either.
+        # Neither an unknown capacity nor a rounding error counts against a node.
         left = np.where(np.isnan(capacity), np.inf, capacity * (fill + _ROUNDING) - taken)
         self._free = np.ascontiguousarray(left.T)
         self._availability = availability(share(left, capacity))
@@ -68,43 +67,43 @@ class FreeCapacity:
         self._order = np.where(is_open, self._availability, np.inf)
 
     def first_fit(self, envelope: Floats, barred: int = NOWHERE) -> int:
-        """The least available open node with room for it, the first by name of equals; or `NOWHERE`."""
+        """Return the least available open node with room, of equals the first by name; or `NOWHERE`."""
         fits = self._fits(envelope, barred)
         order = np.where(fits, self._order, np.inf)
         place = int(order.argmin()) if order.size else 0
         return int(self.rows[place]) if order.size and order[place] < np.inf else NOWHERE
 
     def closed_fit(self, envelope: Floats, preference: Floats, barred: int = NOWHERE) -> int:
-        """The closed node with room for it that is preferred (the lowest number, one per node of these)."""
+        """Return the closed node with room that has the lowest preference; or `NOWHERE`."""
         fits = self._fits(envelope, barred) & ~self._open
         places = np.flatnonzero(fits)
         return int(self.rows[places[preference[places].argmin()]]) if places.size else NOWHERE
 
     def take(self, row: int, envelope: Floats) -> None:
-        """Put a container on a node; a closed one is open from then on."""
+        """Place a container on a node, which opens it."""
         place = self._place[row]
         self._open[place] = True
         self._change(place, -envelope)
 
     def give_back(self, row: int, envelope: Floats) -> None:
-        """Take a container off a node, if it is one of these."""
+        """Remove a container from a node, if it is one of these."""
         place = self._place.get(row)
         if place is not None:
             self._change(place, envelope)
 
     def hide(self, row: int) -> None:
-        """Offer an open node no more."""
+        """Do not offer an open node."""
         self._hidden[self._place[row]] = True
         self._order[self._place[row]] = np.inf
 
     def show(self, row: int) -> None:
         """Offer it again."""
         self._hidden[self._place[row]] = False
-        self._change(self._place[row], _NOTHING)
+        self._change(self._place[row], _ZERO)
 
     @contextmanager
     def without(self, row: int) -> Iterator[None]:
-        """Offer a node, if it is one of these, only afterwards."""
+        """Do not offer a node while the block runs."""
         if row not in self._place:
             yield
             return
@@ -113,7 +112,7 @@ class FreeCapacity:
         self.show(row)
 
     def availability_of(self, row: int) -> float:
-        """How available a node is now."""
+        """Return the availability of a node."""
         return float(self._availability[self._place[row]])
 
     def _fits(self, envelope: Floats, barred: int) -> Flags:
@@ -127,7 +126,7 @@ class FreeCapacity:
 
     def _change(self, place: int, amounts: Floats) -> None:
         self._free[:, place] += amounts
-        # Four numbers are reckoned faster one by one than as an array, and this is done for every container.
+        # For four numbers this is faster than an array, and it runs for every container.
         pairs = zip(self._free[:, place].tolist(), self._capacity[place].tolist(), strict=True)
         length = hypot(*(max(free / capacity, 0.0) for free, capacity in pairs if capacity > 0))
         self._availability[place] = length
@@ -136,9 +135,9 @@ class FreeCapacity:
 
 
 def empty(room: FreeCapacity, row: int, envelopes: Floats, barred: Rows) -> Rows | None:
-    """Where the containers of an open node go when it is emptied; None unless all find a place elsewhere.
+    """Move all containers of an open node elsewhere and return their nodes; None if not all of them fit.
 
-    Where they do, they are there, and the node is offered no more.
+    An emptied node is not offered any more.
     """
     targets = np.full(len(envelopes), NOWHERE, dtype=np.intp)
     room.hide(row)
@@ -156,10 +155,10 @@ def empty(room: FreeCapacity, row: int, envelopes: Floats, barred: Rows) -> Rows
 
 
 def pack(envelopes: Floats, capacity: Floats, groups: Codes | None = None, *, fill: float = 1.0) -> Rows:
-    """The node for each of these containers when all nodes are empty; `NOWHERE` for those that find none.
+    """Pack containers on empty nodes; return the node of each, `NOWHERE` for those that do not fit.
 
-    First the schedule, then the consolidation: nodes are emptied as long as all that one has fits elsewhere,
-    and may then have room for what had none.
+    First the schedule, then the consolidation: nodes are emptied while everything on one fits elsewhere, and
+    may then have room for containers that did not fit.
     """
     nodes = np.arange(len(capacity))
     room = FreeCapacity(
@@ -187,7 +186,7 @@ def _put(room: FreeCapacity, envelopes: Floats, targets: Rows, order: Rows) -> N
 
 
 def _empty_some(room: FreeCapacity, envelopes: Floats, targets: Rows) -> bool:
-    """Try each node that is used, the most available first; changes `targets`."""
+    """Try to empty each used node, the most available first; changes `targets`."""
     used = sorted({*targets.tolist()} - {NOWHERE}, key=lambda row: (-room.availability_of(row), row))
     emptied = False
     for row in used:

@@ -1,24 +1,25 @@
-"""One phase of GenPack: who moves on, where to, and which nodes have nothing left to do."""
+"""One phase of GenPack: which containers move to the next generation, and which nodes become empty."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
+from collector.common.text import counted
 from collector.policies.actions import Action, PowerOff, PowerOn
 from collector.policies.genpack.generations import GenPackSettings, generations, watts_per_core
 from collector.policies.genpack.packing import FreeCapacity, blend, dominant, empty, scores
 from collector.policies.scoring import each_percent, share
-from collector.policies.stability import Moves, above, heard, may_wake, move_joules
+from collector.policies.stability import Moves, above, may_wake, move_joules, reporting
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Snapshot
 from wire.resources import RESOURCES
 
 _PACKED = (Generation.OLD, Generation.YOUNG)
-"""What is packed, in this order: what moves on to the old leaves its room to the young."""
+"""Generations in the order of packing: what moves to old nodes leaves its room on the young ones."""
 
 
 class Phase:
-    """A plan while it is made. The snapshot stays as it is; what the plan changes is kept here."""
+    """A plan that is being made, with its changes to the snapshot."""
 
     def __init__(self, snapshot: Snapshot, settings: GenPackSettings) -> None:
         self._snapshot, self._settings = snapshot, settings
@@ -33,28 +34,29 @@ class Phase:
         self._received = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
 
     def promote(self) -> None:
-        """Those who lived long enough in their generation move on."""
+        """Move containers that are old enough to the next generation."""
         settings, tasks = self._settings, self._snapshot.tasks
-        everybody = np.ones(tasks.age_seconds.size, dtype=np.bool_)
+        every_task = np.ones(tasks.age_seconds.size, dtype=np.bool_)
         both = settings.nursery_seconds + settings.young_seconds
-        self._advance(everybody, both, Generation.YOUNG, Generation.OLD)
+        self._advance(every_task, both, Generation.YOUNG, Generation.OLD)
         self._advance(tasks.samples > 0, settings.nursery_seconds, Generation.NURSERY, Generation.YOUNG)
 
     def relieve(self) -> None:
-        """Nodes that envelopes outgrew give the containers away that take the most, until the rest fits."""
+        """Move the largest containers off nodes whose envelopes exceed the limit, until the rest fits."""
         settings, nodes = self._settings, self._snapshot.nodes
         ratio = share(self._reserved, nodes.capacity)
         for row in np.flatnonzero(above(ratio, settings.relieve_ratio)):
             generation = Generation(self._generation[row])
             if generation not in self._rooms:
                 continue
-            leaving, most = self._excess(int(row))
-            too_much = f"{nodes.names[row]} holds envelopes of {each_percent(ratio[row])}"
+            leaving, short = self._excess(int(row))
+            too_full = f"{nodes.names[row]} has envelopes of {each_percent(ratio[row])}"
+            limit = f"limit {settings.relieve_ratio:.0%}"
             with self._rooms[generation].without(int(row)):
-                self._schedule(leaving, generation, f"{too_much}: those that take the most {most} leave")
+                self._schedule(leaving, generation, f"{too_full}, {limit}: move the largest {short}")
 
     def consolidate(self) -> None:
-        """Empty what fits elsewhere in its generation, the most available node first."""
+        """Empty nodes whose containers fit elsewhere in their generation, the most available first."""
         for generation, room in self._rooms.items():
             used = room.rows[(self._tasks[room.rows] > 0) & self._snapshot.nodes.on[room.rows]]
             for row in np.setdiff1d(room.rows, used):
@@ -62,22 +64,24 @@ class Phase:
             for row in sorted(used.tolist(), key=lambda each: (-room.availability_of(each), each)):
                 self._try_to_empty(row, generation, room)
 
-    def idle(self) -> Iterable[Action]:
-        """The nodes of the young and the old on which nothing runs any more; the nursery stays on."""
+    def switch_off(self) -> Iterable[Action]:
+        """Switch off empty young and old nodes; the nursery stays on."""
         nodes = self._snapshot.nodes
-        packed = np.isin(self._generation, _PACKED) & heard(self._snapshot, self._settings) & nodes.accepts
+        packed = (
+            np.isin(self._generation, _PACKED) & reporting(self._snapshot, self._settings) & nodes.accepts
+        )
         for row in np.flatnonzero(packed & (self._tasks == 0)):
             idle_watts = nodes.power.idle_watts[row]
             generation = Generation(self._generation[row]).name.lower()
             yield PowerOff(
                 node=nodes.names[row],
-                reasons=(f"nothing runs there, and it is for the {generation}, not the nursery",),
+                reasons=(f"no container runs on this {generation} node",),
                 gain_watts=0.0 if np.isnan(idle_watts) else float(idle_watts),
             )
 
     def _room(self, generation: Generation) -> FreeCapacity:
         nodes = self._snapshot.nodes
-        # Envelopes are percentiles: a node may have room by them, and a bottleneck all the same.
+        # Envelopes are percentiles: a node can have room by them, and still have a bottleneck.
         is_open = self.moves.may_receive & ~nodes.has_bottleneck
         rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
         return FreeCapacity(
@@ -90,24 +94,26 @@ class Phase:
 
     def _advance(self, ready: Flags, seconds: float, source: Generation, target: Generation) -> None:
         tasks, name = self._snapshot.tasks, target.name.lower()
-        # A task that waits has row -1, whose generation is somebody's: it may not leave, which rules it out.
+        # A waiting task has row -1, the last node; it may not leave, so the wrong generation does no harm.
         there = self._generation[tasks.node] == source if self._generation.size else np.zeros_like(ready)
         due = ready & there & (tasks.age_seconds >= seconds)
         leaving = np.flatnonzero(due & self.moves.may_leave)
         if leaving.size and not self._rooms[target].rows.size:
-            self.moves.left.append(f"{leaving.size} containers stay: no node is for the {name}")
+            self.moves.left.append(
+                f"{counted(leaving.size, 'container')} cannot move: there is no {name} node"
+            )
         elif leaving.size:
-            ran = f"ran for {seconds:g} s or more"
-            moved = self._schedule(leaving, target, f"it {ran}")
-            went = f"{moved} of {leaving.size} containers move from the {source.name.lower()} to the {name}"
-            self.reasons.append(f"{went}: they {ran}")
+            age = f"age at least {seconds:g} s"
+            moved = self._schedule(leaving, target, f"the container is old enough for {name} nodes: {age}")
+            some = f"{moved} of {counted(leaving.size, 'container')}"
+            self.reasons.append(f"move {some} from {source.name.lower()} to {name} nodes: {age}")
 
     def _schedule(self, leaving: Rows, generation: Generation, why: str) -> int:
-        """The paper's algorithm 1, with its escape; returns how many found a place."""
+        """Run the paper's algorithm 1, with its escape; return how many containers move."""
         tasks, room, name = self._snapshot.tasks, self._rooms[generation], generation.name.lower()
         envelopes = tasks.envelope[leaving]
-        learnt = tasks.group[leaving]
-        groups = np.where(learnt == NOWHERE, dominant(envelopes), learnt).astype(np.int8)
+        known = tasks.group[leaving]
+        groups = np.where(known == NOWHERE, dominant(envelopes), known).astype(np.int8)
         costs = move_joules(self._snapshot, leaving)
         moved = without_place = 0
         for place in blend(groups, scores(envelopes)):
@@ -118,19 +124,17 @@ class Phase:
             if target == NOWHERE:
                 without_place += 1
                 continue
-            reason = (
-                f"{self._snapshot.nodes.names[target]} is the least available of the {name} with room for it"
-            )
+            reason = f"{self._snapshot.nodes.names[target]} is the fullest {name} node with room"
             self._move(task, target, (why, reason), cost=float(costs[place]))
             for each in self._rooms.values():
                 each.give_back(int(tasks.node[task]), envelope)
             moved += 1
         if without_place:
-            self.moves.left.append(
-                f"{without_place} containers stay: no node for the {name} has room for them"
-            )
+            self.moves.left.append(f"no {name} node has room for {counted(without_place, 'container')}")
         if waiting := leaving.size - moved - without_place:
-            self.moves.left.append(f"{waiting} more moves wait: a plan has {self._settings.moves} at most")
+            self.moves.left.append(
+                f"{counted(waiting, 'more move')} not planned: a plan has at most {self._settings.moves}"
+            )
         return moved
 
     def _find(self, room: FreeCapacity, task: int, envelope: Floats, name: str) -> int:
@@ -157,7 +161,7 @@ class Phase:
         self._received[target] = True
 
     def _excess(self, row: int) -> tuple[Rows, str]:
-        """The containers to give away, and the resource that is short the most."""
+        """Return the containers to move off a node, and the resource that is most short."""
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
         capacity = np.where(np.isnan(nodes.capacity[row]), np.inf, nodes.capacity[row])
         short = int(np.argmax(np.nan_to_num(share(self._reserved[row], capacity), nan=0.0)))
@@ -172,7 +176,7 @@ class Phase:
     def _try_to_empty(self, row: int, generation: Generation, room: FreeCapacity) -> None:
         snapshot, moves = self._snapshot, self.moves
         there = snapshot.tasks_on(row)
-        # What has left in this plan already may not leave again; what came in this plan is not among these.
+        # What left in this plan may not leave again; what came in this plan is not in `there`.
         staying = int(self._tasks[row])
         leaving = there[moves.may_leave[there]]
         if self._received[row] or leaving.size != staying or staying > moves.room:
@@ -185,7 +189,8 @@ class Phase:
         if targets is None:
             return
         gain = 0.0 if np.isnan(idle_watts) else idle_watts / staying
-        why = f"all {staying} containers of {snapshot.nodes.names[row]} fit on other nodes of its generation"
+        name, kind = snapshot.nodes.names[row], generation.name.lower()
+        why = f"{counted(staying, 'container')} of {name} fit on other {kind} nodes"
         for task, target, cost in zip(leaving.tolist(), targets.tolist(), costs.tolist(), strict=True):
-            self._move(task, target, (why, "it can then be switched off"), cost=cost, gain=gain)
-        self.reasons.append(f"{snapshot.nodes.names[row]} of the {generation.name.lower()} is emptied")
+            self._move(task, target, (why, f"{name} can then be switched off"), cost=cost, gain=gain)
+        self.reasons.append(f"{kind} node {name} is emptied")

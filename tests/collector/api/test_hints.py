@@ -89,10 +89,10 @@ async def test_placement_ranks_nodes_with_figures_and_reasons(asker: Asker) -> N
     assert (best["watts_unknown"], best["state"], best["confidence"]) == (None, "up", 1.0)
     assert any("87.5%" in reason for reason in best["reasons"]), best["reasons"]
     assert answer["refused"] == [
-        {"node": "busy", "why": "too little CPU is free"},
-        {"node": "full", "why": "too little CPU is free"},
+        {"node": "busy", "why": "not enough free CPU"},
+        {"node": "full", "why": "not enough free CPU"},
     ]
-    assert answer["refused_for"] == [{"why": "too little CPU is free", "nodes": 2}]
+    assert answer["refused_for"] == [{"why": "not enough free CPU", "nodes": 2}]
     assert (answer["assumed"]["basis"], answer["fitting"]) == ("told", 1)
 
 
@@ -147,7 +147,7 @@ async def test_placement_uses_the_learned_envelope(asker: Asker) -> None:
     assert answer["assumed"]["basis"] == "service"
     assert answer["assumed"]["demand"] == msgspec.to_builtins(facts.envelope)
     assert answer["nodes"][0]["predicted_ratio"]["cpu_ratio"] == pytest.approx(3.0 / 8.0)
-    assert "of memory, the service's dominant resource" in answer["nodes"][0]["reasons"][0]
+    assert "of memory available, the service's dominant resource" in answer["nodes"][0]["reasons"][0]
     answer = await asker.hint(service="shop-2", image="example/web:1")
     assert answer["assumed"]["basis"] == "image"
     assert "by the service shop" in answer["assumed"]["says"]
@@ -181,7 +181,7 @@ async def test_constraints_and_exclusions_reject_nodes(asker: Asker) -> None:
     assert names(answer) == ["a"]
     answer = await asker.hint(demand=NEED, exclude=["a", "b"])
     assert names(answer) == ["c"]
-    assert {"why": "the request excludes it", "nodes": 2} in answer["refused_for"]
+    assert {"why": "the request excludes the node", "nodes": 2} in answer["refused_for"]
 
 
 async def test_reservation_counts_until_its_container_starts(asker: Asker) -> None:
@@ -221,7 +221,7 @@ async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) ->
     asker.core.reservations.leave("shop", "a", until=START + 300)
     answer = await asker.hint(service="shop", demand=NEED, policy="draps")
     assert names(answer) == ["b"]
-    assert answer["refused"] == [{"node": "a", "why": "the container was moved away from it lately"}]
+    assert answer["refused"] == [{"node": "a", "why": "the service was just moved away from the node"}]
     assert names(await asker.hint(service="other", demand=NEED, policy="draps")) == ["a", "b"]
 
 
@@ -275,7 +275,7 @@ async def test_proposal_moves_a_container_off_the_bottleneck(asker: Asker) -> No
     status, plan = await asker.post(encode({"policy": "draps"}), "/v1/hints/rebalance")
     assert (status, plan["actions"]) == (200, [move])
     status, plan = await asker.post(encode({"policy": "draps", "moves": 0}), "/v1/hints/rebalance")
-    assert (plan["actions"], plan["left"]) == ([], ["cpu on hot waits: a plan has 0 moves at most"])
+    assert (plan["actions"], plan["left"]) == ([], ["hot stays short of cpu: a plan has at most 0 moves"])
 
 
 async def test_proposal_without_a_target_has_a_reason(asker: Asker) -> None:

@@ -215,7 +215,7 @@ async def test_what_must_stay_is_not_even_planned(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(hog=held, steady=held))
     decision = await heal(await actor_of(stage, driver))
     assert decision.steps == ()
-    assert decision.left == ("cpu on alpha stays short: none of its 2 containers may be moved now",)
+    assert decision.left == ("alpha stays short of cpu: none of its 2 containers may move now",)
 
 
 async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
+from collector.policies.baselines import SpreadSettings
 from collector.policies.interface import Policy, Rejection, Request
-from collector.policies.kubernetes import balanced_allocation, least_allocated, most_allocated
-from collector.policies.nomad import points
-from collector.policies.spread import SpreadSettings
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
@@ -88,36 +85,6 @@ def test_random_is_fair() -> None:
     snapshot = assemble([node("a"), node("b")])
     firsts = [order(POLICIES["random"], replace(snapshot, turn=turn), Request())[0] for turn in range(400)]
     assert 160 < firsts.count("a") < 240
-
-
-@pytest.mark.parametrize(
-    ("score", "expected"),
-    [(least_allocated, [37, 50]), (most_allocated, [62, 50]), (balanced_allocation, [87, 100])],
-)
-def test_kubernetes_points_are_those_of_its_own_tests(score: object, expected: list[float]) -> None:
-    """A pod of 3 cores and 5000 bytes, on nodes of 4 and 6 cores with 10000 bytes each."""
-    assert callable(score)
-    requested = np.array([[3 / 4, 5000 / 10_000], [3 / 6, 5000 / 10_000]])
-    assert score(requested).tolist() == expected
-
-
-def test_kubernetes_gives_no_points_for_what_is_over_the_whole() -> None:
-    over = np.array([[1.5, 0.5]])
-    assert least_allocated(over).tolist() == [25]
-    assert most_allocated(over).tolist() == [25]
-
-
-def test_kubernetes_counts_a_pod_that_requests_nothing() -> None:
-    small = NodeFacts(name="a", capacity=amount(0.5, 1))
-    policy = POLICIES["least-allocated"]
-    assert policy.place is not None
-    ranking = policy.place(assemble([small]), Request(), policy.settings())
-    # 0.1 of half a core, and 200 MiB of 1 GiB.
-    assert ranking.scores.tolist() == [80]
-
-
-def test_nomad_points_are_its_own() -> None:
-    assert points(np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]])) == pytest.approx([18, 0, 13.675], abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -114,13 +114,13 @@ def test_where_nobody_has_room_nothing_moves_and_that_is_said() -> None:
     nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 6), node("c", accepts=False)]
     plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
     assert plan.actions == ()
-    assert plan.left == ("cpu on a stays short: no node without the service has room for hog",)
+    assert plan.left == ("a stays short of cpu: no node without the service has room for hog",)
 
 
 def test_where_nobody_takes_anything_that_is_said_and_not_that_all_run_the_service() -> None:
     nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", accepts=False)]
     plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
-    assert plan.left == ("cpu on a stays short: no node that may be given more has room for hog",)
+    assert plan.left == ("a stays short of cpu: no node that accepts containers has room for hog",)
 
 
 def test_a_node_that_is_off_is_woken_only_where_none_that_is_on_has_room() -> None:
@@ -139,7 +139,7 @@ def test_two_alerts_do_not_switch_the_same_node_on_twice() -> None:
     tasks = [task(f"web-{name}", name, 3, service="web") for name in "ab"]
     plan = rebalance(assemble([*nodes, node("c", on=False)], tasks), SETTINGS)
     assert [type(action) for action in plan.actions] == [PowerOn, Move]
-    assert plan.left == ("cpu on b stays short: no node without the service has room for web-b",)
+    assert plan.left == ("b stays short of cpu: no node without the service has room for web-b",)
 
 
 def test_the_target_must_not_become_the_next_bottleneck() -> None:
@@ -160,7 +160,7 @@ def test_two_alerts_do_not_fill_the_same_gap() -> None:
     nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c", 4)]
     plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), SETTINGS)
     assert moves(plan) == {"1": "c"}
-    assert plan.left == ("cpu on b stays short: no node without the service has room for 2",)
+    assert plan.left == ("b stays short of cpu: no node without the service has room for 2",)
 
 
 def test_the_costliest_that_may_move_is_moved() -> None:
@@ -172,7 +172,7 @@ def test_the_costliest_that_may_move_is_moved() -> None:
     ]
     assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"c": "b"}
     plan = rebalance(assemble(nodes, tasks[:2]), SETTINGS)
-    assert plan.left == ("cpu on a stays short: none of its 2 containers may be moved now",)
+    assert plan.left == ("a stays short of cpu: none of its 2 containers may move now",)
 
 
 def test_a_container_is_not_sent_back() -> None:
@@ -198,4 +198,4 @@ def test_the_budget_of_moves_is_kept_and_said() -> None:
     nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c")]
     plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), Stability(moves=1))
     assert moves(plan) == {"1": "c"}
-    assert plan.left == ("cpu on b waits: a plan has 1 moves at most",)
+    assert plan.left == ("b stays short of cpu: a plan has at most 1 move",)

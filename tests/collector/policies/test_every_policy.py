@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.policies.filters import why
+from collector.policies.filters import describe_rejection
 from collector.policies.interface import Plan, Policy, Rejection, Stability
 from collector.policies.overbooking import LIMITS
 from collector.policies.table import POLICIES
@@ -42,7 +42,7 @@ def test_every_node_is_ranked_or_refused_with_a_reason(policy: Policy, seed: int
     assert ranking.scores.size == ranking.rows.size
     assert ranking.score_is
     assert all(ranking.explain(row) and all(ranking.explain(row)) for row in ranking.rows)
-    assert all(why(code) for code in ranking.refused if code != Rejection.NOT)
+    assert all(describe_rejection(code) for code in ranking.refused if code != Rejection.NOT)
 
 
 @placing

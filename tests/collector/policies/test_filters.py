@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from collector.common.liveness import Liveness
-from collector.policies.filters import eligible, free_of_load, why, without_room
+from collector.policies.filters import describe_rejection, eligible, free_of_load, without_room
 from collector.policies.interface import Constraint, Operator, Rejection, Request
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -107,5 +107,7 @@ def test_the_load_is_what_was_told_or_what_the_tasks_come_to() -> None:
     assert free_of_load(assemble([node("a")], tasks))[0, 0] == 1.0
 
 
-def test_every_refusal_can_be_said() -> None:
-    assert len({why(code) for code in Rejection if code != Rejection.NOT}) == len(Rejection) - 1
+def test_every_rejection_has_a_description() -> None:
+    assert (
+        len({describe_rejection(code) for code in Rejection if code != Rejection.NOT}) == len(Rejection) - 1
+    )

@@ -13,11 +13,11 @@ from collector.policies.stability import (
     Moves,
     above,
     barred,
-    heard,
     may_leave,
     may_receive,
     may_wake,
     move_joules,
+    reporting,
 )
 from collector.snapshot.tables import NOWHERE
 from tests.collector.policies.clusters import CURVE, amount
@@ -33,7 +33,7 @@ def node(name: str = "a", **facts: Any) -> NodeFacts:
 
 
 @pytest.mark.parametrize(
-    ("facts", "is_heard", "receives"),
+    ("facts", "reports", "receives"),
     [
         ({}, True, True),
         ({"report_age_seconds": 121.0}, False, False),
@@ -43,11 +43,11 @@ def node(name: str = "a", **facts: Any) -> NodeFacts:
         ({"capacity": Quantities()}, True, False),
     ],
 )
-def test_only_what_is_surely_known_is_touched(facts: dict[str, Any], is_heard: bool, receives: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_only_what_is_surely_known_is_touched(facts: dict[str, Any], reports: bool, receives: bool) -> None:  # noqa: FBT001 - a column of the table
     snapshot = assemble([node(**facts)], [TaskFacts(id="1", node="a")])
-    assert heard(snapshot, RULES).tolist() == [is_heard]
+    assert reporting(snapshot, RULES).tolist() == [reports]
     assert may_receive(snapshot, RULES).tolist() == [receives]
-    assert may_leave(snapshot, RULES).tolist() == [is_heard]
+    assert may_leave(snapshot, RULES).tolist() == [reports]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_a_move_must_earn_its_cost_in_time() -> None:
 
 
 def test_a_node_just_filled_is_not_relieved_at_once() -> None:
-    with pytest.raises(UserError, match="go round in circles"):
+    with pytest.raises(UserError, match="moved off a node that was just filled"):
         Stability(fill_ratio=0.9, relieve_ratio=0.9)
-    with pytest.raises((UserError, msgspec.ValidationError), match="go round in circles"):
+    with pytest.raises((UserError, msgspec.ValidationError), match="moved off a node that was just filled"):
         msgspec.convert({"fill_ratio": 0.95}, Stability)
 
 

@@ -36,7 +36,7 @@ POD: dict[str, Any] = {
     },
     "status": {"phase": "Pending", "qosClass": "Burstable"},
 }
-ROOM = "too little CPU is free"
+ROOM = "not enough free CPU"
 
 
 def by_name(*names: str) -> bytes:
@@ -141,7 +141,7 @@ async def test_pod_does_not_return_to_the_node_it_was_evicted_from(asker: Asker)
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["a", "b"]}).encode()
     answer = await filtered(asker, body)
     assert answer["NodeNames"] == ["b"]
-    assert answer["FailedAndUnresolvableNodes"] == {"a": "the container was moved away from it lately"}
+    assert answer["FailedAndUnresolvableNodes"] == {"a": "the service was just moved away from the node"}
     asker.clock.now += 300
     await asker.send(*(said(name, sequence=2, at=asker.clock.now) for name in "ab"))
     assert (await filtered(asker, body))["NodeNames"] == ["a", "b"]

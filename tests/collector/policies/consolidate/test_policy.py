@@ -64,7 +64,7 @@ def test_the_smallest_container_leaves_an_overloaded_host_for_where_power_rises_
     plan = rebalance(assemble([_node("a"), _node("b")], tasks), _FIXED)
     (move,) = [action for action in plan.actions if isinstance(action, Move)]
     assert (move.task, move.node, move.target) == ("small", "a", "b")
-    assert "a is overloaded: CPU is at 90% now, judged by thr 0.8" in move.reasons
+    assert "a is overloaded: 90% CPU (detection thr 0.8)" in move.reasons
 
 
 def test_the_least_used_host_is_emptied_and_switched_off() -> None:
@@ -97,7 +97,7 @@ def test_an_empty_host_is_woken_for_what_has_no_other_place() -> None:
     tasks = [_task("one", "a", 5, 2), _task("two", "a", 4, 1), _task("three", "b", 7)]
     nodes = [_node("a"), _node("b"), _node("c", on=False)]
     plan = rebalance(assemble(nodes, tasks), _FIXED)
-    assert PowerOn(node="c", reasons=("containers of overloaded nodes go there",)) in plan.actions
+    assert PowerOn(node="c", reasons=("takes containers of overloaded nodes",)) in plan.actions
     assert [(each.task, each.target) for each in plan.actions if isinstance(each, Move)] == [("two", "c")]
 
 

@@ -237,7 +237,7 @@ def test_what_waits_is_started_and_what_was_cut_is_given_back_when_there_is_room
     assert (started.task, started.target) == ("waits", "n")
     assert isinstance(restored, Cut)
     assert restored.allocated == promise(4, 4)
-    assert plan.left == ("waits-long waits: it fits nowhere yet",)
+    assert plan.left == ("waits-long waits: no node has room",)
 
 
 # --- Whatever the cluster looks like ----------------------------------------------------------------

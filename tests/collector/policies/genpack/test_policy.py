@@ -163,7 +163,7 @@ def test_what_finds_no_room_stays_in_sight() -> None:
     nodes = [node("n", NURSERY), node("y", YOUNG, capacity=amount(1, 1))]
     plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
     assert moves(plan) == {}
-    assert plan.left == ("1 containers stay: no node for the young has room for them",)
+    assert plan.left == ("no young node has room for 1 container",)
 
 
 def test_a_node_whose_containers_fit_elsewhere_is_emptied_and_switched_off() -> None:
@@ -202,15 +202,13 @@ def test_one_that_has_a_bottleneck_is_relieved_but_given_nothing() -> None:
     assert moves(rebalance(assemble(nodes, profiled), SETTINGS)) == {"b": "y2"}
 
 
-def test_what_is_told_is_said_in_whole_sentences() -> None:
+def test_reasons_are_whole_sentences() -> None:
     nodes = [node("n", NURSERY), node("y", YOUNG)]
     plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
-    assert plan.reasons == (
-        "1 of 1 containers move from the nursery to the young: they ran for 600 s or more",
-    )
+    assert plan.reasons == ("move 1 of 1 container from nursery to young nodes: age at least 600 s",)
     assert plan.actions[0].reasons == (
-        "it ran for 600 s or more",
-        "y is the least available of the young with room for it",
+        "the container is old enough for young nodes: age at least 600 s",
+        "y is the fullest young node with room",
     )
 
 
@@ -218,7 +216,7 @@ def test_the_budget_of_moves_is_kept_and_said() -> None:
     tasks = [task(f"{number}", "n", amount(0.5, 0.5), age_seconds=700.0) for number in range(5)]
     plan = rebalance(assemble([node("n", NURSERY), node("y", YOUNG)], tasks), GenPackSettings(moves=3))
     assert len(moves(plan)) == 3
-    assert plan.left == ("2 more moves wait: a plan has 3 at most",)
+    assert plan.left == ("2 more moves not planned: a plan has at most 3",)
 
 
 def test_without_assignment_the_most_efficient_are_for_the_old() -> None:

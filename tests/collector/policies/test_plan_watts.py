@@ -3,7 +3,7 @@
 import pytest
 
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.policies.outcome import watts
+from collector.policies.stability import estimate_watts
 from tests.collector.policies.clusters import CURVE, amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
@@ -31,11 +31,12 @@ def node(name: str, cores: float = 0.0) -> NodeFacts:
 def test_watts_follow_the_containers_and_the_switches(actions: tuple[Action, ...], after: float) -> None:
     off = NodeFacts(name="c", capacity=amount(4, 4), on=False, curve=CURVE)
     tasks = [TaskFacts(id="1", node="a", used=HALF), TaskFacts(id="2", node=None, mean=HALF)]
-    assert watts(assemble([node("a", 2.0), node("b"), off], tasks), actions) == pytest.approx((70, after))
+    snapshot = assemble([node("a", 2.0), node("b"), off], tasks)
+    assert estimate_watts(snapshot, actions) == pytest.approx((70, after))
 
 
 def test_watts_that_nobody_can_know_are_not_made_up() -> None:
     dark = NodeFacts(name="b", capacity=amount(4, 4))
     snapshot = assemble([node("a"), dark])
-    assert watts(snapshot, ()) == (None, None)
-    assert watts(snapshot, (PowerOff(node="b", reasons=()),)) == (None, 20.0)
+    assert estimate_watts(snapshot, ()) == (None, None)
+    assert estimate_watts(snapshot, (PowerOff(node="b", reasons=()),)) == (None, 20.0)

@@ -1,17 +1,22 @@
-"""Trimaran's points, by its own formulas."""
+"""The scores of other schedulers, by their own formulas and tests."""
 
 import numpy as np
 import pytest
 
 from collector.policies.interface import Request
-from collector.policies.trimaran import (
+from collector.policies.peers import (
     RiskSettings,
     TargetSettings,
+    balanced_allocation,
+    least_allocated,
+    most_allocated,
+    nomad_points,
     place_by_risk,
     place_by_target,
     risk_points,
     target_points,
 )
+from collector.policies.table import POLICIES
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, assemble
 from wire.resources import Quantities
@@ -55,3 +60,34 @@ def test_of_two_with_the_same_load_the_steadier_is_better() -> None:
     ranking = place_by_risk(assemble(nodes), Request(), RiskSettings())
     assert ranking.rows.tolist() == [1, 0]
     assert ranking.scores == pytest.approx([75, 100 * (1 - (0.5 + 0.4) / 2)])
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [(least_allocated, [37, 50]), (most_allocated, [62, 50]), (balanced_allocation, [87, 100])],
+)
+def test_kubernetes_points_are_those_of_its_own_tests(score: object, expected: list[float]) -> None:
+    """A pod of 3 cores and 5000 bytes, on nodes of 4 and 6 cores with 10000 bytes each."""
+    assert callable(score)
+    requested = np.array([[3 / 4, 5000 / 10_000], [3 / 6, 5000 / 10_000]])
+    assert score(requested).tolist() == expected
+
+
+def test_kubernetes_gives_no_points_for_what_is_over_the_whole() -> None:
+    over = np.array([[1.5, 0.5]])
+    assert least_allocated(over).tolist() == [25]
+    assert most_allocated(over).tolist() == [25]
+
+
+def test_kubernetes_counts_a_pod_that_requests_nothing() -> None:
+    small = NodeFacts(name="a", capacity=amount(0.5, 1))
+    policy = POLICIES["least-allocated"]
+    assert policy.place is not None
+    ranking = policy.place(assemble([small]), Request(), policy.settings())
+    # 0.1 of half a core, and 200 MiB of 1 GiB.
+    assert ranking.scores.tolist() == [80]
+
+
+def test_nomad_points_are_its_own() -> None:
+    points = nomad_points(np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]]))
+    assert points == pytest.approx([18, 0, 13.675], abs=1e-3)
