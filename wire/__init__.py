@@ -1,7 +1,6 @@
-"""The words both sides speak.
+"""What agent and collector share: the protocol, and how both serve HTTP.
 
-What lives here: the four resources and their units, the messages an agent sends and a collector
-takes in, the way an address, a metric and an error are written. What comes in and goes out are
-values and bytes; nothing here reads a host, decides, or keeps state. Every other package may import
-this one; this one imports none of them.
+`messages` is the protocol between the two; `resources` and `sketch` are the values in it. `address`, `errors`
+and `metrics` describe a listen address, an error and a metric; `http` serves them. Every other package may
+import this one; it imports none of them.
 """

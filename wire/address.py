@@ -1,4 +1,4 @@
-"""Where a service listens, as people write it: `127.0.0.1:8640`, `[::1]:9640`, `localhost:0`."""
+"""Listen addresses: `127.0.0.1:8640`, `[::1]:9640`, `localhost:0`."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """True only where no other machine can reach it."""
+        """Whether only this machine can connect to it."""
         if self.host == "localhost":
             return True
         try:
@@ -37,7 +37,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read `host:port`; an IPv6 host stands in brackets."""
+    """Parse `host:port`; an IPv6 host is in brackets. Raises `UserError`."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     bare_ipv6 = ":" in host and not text.startswith("[")

@@ -1,17 +1,15 @@
-"""Errors that are meant for a person."""
+"""Errors for the user: one sentence on the command line, a problem document over HTTP."""
 
 from http import HTTPStatus
 
 import msgspec
 
-"""Errors that are meant for a person."""
-
 
 class UserError(ValueError):
     """One clear sentence: what is wrong, and what to do next.
 
-    The command prints it and ends with status 2. Everything that can go wrong by the user's or the
-    machine's doing is raised as this; whatever else escapes is a bug and keeps its traceback.
+    The command prints it and exits with status 2. Every error that a user or a machine can cause is raised as
+    this class; any other exception is a bug and keeps its traceback.
     """
 
 
@@ -19,17 +17,17 @@ PROBLEM_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a request was refused, for a program by `status` and `field`, for a person by `detail`."""
+    """Why a request failed (RFC 9457). Programs read `status` and `field`, people read `detail`."""
 
     title: str
-    """What the status means."""
+    """Meaning of the status code."""
     status: int
     detail: str
-    """What is wrong with this request, and what would be right."""
+    """What is wrong with this request, and how to correct it."""
     field: str | None = None
-    """The part of the request that is wrong: a query parameter, or a path into the body."""
+    """The invalid part of the request: a query parameter, or a path into the body."""
 
 
 def problem(status: HTTPStatus, detail: str, field: str | None = None) -> Problem:
-    """A problem document for one status."""
+    """Create the problem document for a status code."""
     return Problem(title=status.phrase, status=status.value, detail=detail, field=field)

@@ -1,8 +1,11 @@
-"""What an agent tells a collector, and how it is written down.
+"""The protocol between agent and collector.
 
-A message is encoded once when it leaves and decoded once at the collector's door; between the two
-it is JSON. Decoding is strict: an unknown or impossible
-field is an error that names it.
+An agent sends batches of `Report` to `POST /v1/reports`, oldest first; the collector stores a batch and
+answers with a `Receipt`. Messages are JSON. Decoding is strict: an unknown field,
+or a value out of range, is an error that names the field.
+
+Times are Unix times in seconds by the node's clock. Ratios are 0-1. A field with its default value is not
+sent, and an absent value is unknown, never zero.
 """
 
 from enum import StrEnum
@@ -18,7 +21,7 @@ NonNegative = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
 Ratio = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
 Time = Annotated[float, Meta(ge=-MAX_VALUE, le=MAX_VALUE)]
 Watts = Annotated[float, Meta(ge=0, le=1e9)]
-"""A gigawatt is no host; without a bound, a stranger's sums could overflow."""
+"""Above the power of any host, and a bound that keeps sums of received values from overflowing."""
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 MAX_NAME_LENGTH = 253
 MAX_TEXT_LENGTH = 1024
@@ -27,7 +30,7 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)]
 
 
 class PowerSource(StrEnum):
-    """Where a number of watts comes from, from the most to the least direct."""
+    """Source of a power value, from the most to the least direct: meters, a fitted model, a generic model."""
 
     RAPL = "rapl"
     HWMON = "hwmon"
@@ -37,38 +40,39 @@ class PowerSource(StrEnum):
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """Strict and immutable: the shape of everything that crosses the wire.
+    """Base of all messages: strict and immutable.
 
-    No message can hold itself, so the garbage collector need not look at the many that a collector keeps.
+    No message can contain itself, so the garbage collector does not have to track the many that are stored.
     """
 
 
 class NodePower(_Message, frozen=True):
-    """What a node draws, split so that idle + system + its containers is the whole."""
+    """Power of a node: `watts` is `idle_watts` plus `system_watts` plus the `watts` of all containers."""
 
     watts: Watts
     idle_watts: Watts
     system_watts: Watts
+    """Power of processes outside containers."""
     source: PowerSource
     error_ratio: Ratio
-    """Expected relative error of `watts`: 0.25 means a quarter more or less."""
+    """Expected relative error of `watts`: 0.25 means plus or minus 25 %."""
     joules_total: NonNegative
-    """Energy since the agent began to count; never goes back, over restarts of the agent too."""
+    """Energy counter of the node. It never decreases and continues after a restart of the agent."""
 
 
 class ContainerPower(_Message, frozen=True):
-    """What a container adds to its node's draw, idle power apart."""
+    """Power that a container adds to the idle power of its node."""
 
     watts: Watts
     source: PowerSource
     error_ratio: Ratio
     joules_total: NonNegative
     idle_watts: Watts = 0.0
-    """What the chosen policy puts on it of the node's idle power; not in `watts`, so nothing counts twice."""
+    """Share of the node's idle power, by the agent's `power.idle_policy`. Not included in `watts`."""
 
 
 class Pressure(_Message, frozen=True):
-    """The share of time in which someone waited for a resource (PSI "some"), 0-1."""
+    """Share of time in which at least one task waited for the resource (PSI "some")."""
 
     cpu_ratio: Ratio | None = None
     memory_ratio: Ratio | None = None
@@ -76,25 +80,25 @@ class Pressure(_Message, frozen=True):
 
 
 class Gap(_Message, frozen=True):
-    """Something the agent cannot see on this node, and why: never a silent zero."""
+    """Something that the agent cannot measure on this node: what is missing, and why."""
 
     what: Text
     why: Text
 
 
 class ContainerState(_Message, frozen=True):
-    """One running container: the mean of its samples over a window."""
+    """One running container. Rates and levels are means over a window."""
 
     id: Name
-    """The runtime's own id."""
+    """ID of the container in its runtime."""
     name: Name
-    """The runtime's name for it; the id's first twelve characters where nobody could be asked."""
+    """Name of the container in its runtime, or the first 12 characters of its ID if the name is unknown."""
     runtime: Name
-    """docker, podman, containerd, cri-o, buildkit; or unknown."""
+    """`docker`, `podman`, `containerd`, `cri-o` or `buildkit`."""
     cpu_seconds_total: NonNegative
     used: Quantities
     window_seconds: NonNegative = 0.0
-    """The time that `used`, `pressure` and `power.watts` are the mean of."""
+    """Length of the window over which `used`, `pressure` and `power.watts` are averaged."""
     limit: Quantities = Quantities()
     pressure: Pressure = Pressure()
     power: ContainerPower | None = None
@@ -103,19 +107,19 @@ class ContainerState(_Message, frozen=True):
     restarts: Count | None = None
     image: Text | None = None
     service: Text | None = None
-    """The Swarm service, compose project and service, or Kubernetes workload it belongs to."""
+    """Swarm service, Compose `project/service`, or Kubernetes `namespace/workload` of the container."""
     labels: dict[Text, Text] = {}
     started_at: Time | None = None
 
 
 class NodeState(_Message, frozen=True):
-    """One host: the mean of its samples over a window."""
+    """One host. Rates and levels are means over a window."""
 
     used: Quantities
     capacity: Quantities
     window_seconds: NonNegative = 0.0
     learned_capacities: tuple[Resource, ...] = ()
-    """Resources whose capacity nobody told: the most that was ever seen stands in for it."""
+    """Resources whose capacity is unknown. Their value in `capacity` is the highest usage observed so far."""
     pressure: Pressure = Pressure()
     power: NodePower | None = None
     load_1m: NonNegative | None = None
@@ -124,61 +128,61 @@ class NodeState(_Message, frozen=True):
     steal_ratio: Ratio | None = None
     swap_used_bytes: Count | None = None
     disk_busy_ratio: Ratio | None = None
-    """How busy the busiest disk was."""
+    """Share of time in which the busiest disk was active."""
     oom_kills_total: Count | None = None
     gaps: tuple[Gap, ...] = ()
 
 
 class EventKind(StrEnum):
-    """What can happen to a node or a container."""
+    """Type of an event."""
 
     JOINED = "joined"
-    """The node's agent started."""
+    """The agent of the node started."""
     STARTED = "started"
     STOPPED = "stopped"
-    """The container ended by itself with status 0, or nobody can say how."""
+    """The container exited with status 0, or its exit status is unknown."""
     DIED = "died"
-    """The container ended with another status, or by a signal."""
+    """The container exited with another status, or by a signal."""
     OUT_OF_MEMORY = "out-of-memory"
-    """A process of the container was killed for want of memory."""
+    """The kernel killed a process of the container because memory ran out."""
 
 
 class Event(_Message, frozen=True):
-    """Something that happened, said at once."""
+    """A start, an exit or an out-of-memory kill. It is reported at the next sample."""
 
     kind: EventKind
     at: NonNegative
     container: Name | None = None
     name: Name | None = None
     lifetime_seconds: NonNegative | None = None
-    """From its start to its end."""
+    """Of a container that ended: time since its start."""
     startup_seconds: NonNegative | None = None
-    """From the moment the runtime was told to make it to the moment it ran."""
+    """Of a container that started: time since the runtime created it."""
     exit_code: int | None = None
     cpu_seconds_total: NonNegative | None = None
-    """Of one that ended: all the CPU time it used, up to the last time it was read."""
+    """Of a container that ended: CPU time used up to the last sample."""
     joules_total: NonNegative | None = None
-    """Likewise, the energy it added while the agent watched."""
+    """Of a container that ended: energy used up to the last sample."""
 
 
 class Alert(_Message, frozen=True):
-    """A node has a bottleneck, or has it no longer. `(node, resource, opened_at)` names it."""
+    """A resource of the node is, or was, a bottleneck. `(node, resource, opened_at)` identifies the alert."""
 
     resource: Resource
     opened_at: NonNegative
     evidence: Text
-    """What was seen, for a person: "CPU at 97 % of 4 cores for 12 s; something waited 61 % of the time"."""
+    """Measurements as text: "CPU at 97 % of 4 cores for 12 s; tasks waited for a CPU 61 % of the time"."""
     ratio: Ratio | None = None
-    """Use by capacity when it was last looked at."""
+    """Usage as a share of capacity in the last sample."""
     pressure_ratio: Ratio | None = None
     closed_at: NonNegative | None = None
     container: Name | None = None
-    """The container that uses most of the resource."""
+    """ID of the container with the highest usage of the resource; `name` is its name."""
     name: Name | None = None
 
 
 class ContainerUsage(_Message, frozen=True):
-    """Every sample of one container since the last heartbeat, in the units of `Quantities`."""
+    """Histograms of all samples of one container since the last heartbeat, in the units of `Quantities`."""
 
     id: Name
     cpu: Sketch | None = None
@@ -188,67 +192,68 @@ class ContainerUsage(_Message, frozen=True):
 
 
 class PowerCurve(_Message, frozen=True):
-    """A node's power model, told as points: enough to ask what more load would draw there."""
+    """Power model of a node as points of a curve, to estimate its power at another load."""
 
     source: PowerSource
     error_ratio: Ratio
     idle_watts: Watts
     cpu_ratios: Annotated[tuple[Ratio, ...], Meta(min_length=2, max_length=100)]
     cpu_watts: Annotated[tuple[Watts, ...], Meta(min_length=2, max_length=100)]
-    """What CPU load adds at each of `cpu_ratios`."""
+    """Power added to `idle_watts` at each of `cpu_ratios`."""
     memory_watts: Watts = 0.0
-    """What full use of the resource adds, as do the next two."""
+    """Power added at full usage of memory; the next two fields are the same for disk and network."""
     disk_watts: Watts = 0.0
     network_watts: Watts = 0.0
 
 
 class Heartbeat(_Message, frozen=True):
-    """The whole truth, now and then: what was missed is healed by it. Also the first word of every boot."""
+    """Marks a full report, which replaces everything that earlier reports contained. The first is one."""
 
     agent_version: Name
     sample_seconds: NonNegative
     beacon_seconds: NonNegative
-    """A word from the node comes at least this often."""
+    """Maximum time between two reports of this node."""
     usage: tuple[ContainerUsage, ...] = ()
     top: dict[Resource, tuple[Name, ...]] = {}
-    """The containers that used most of each resource since the last heartbeat, the greediest first."""
+    """IDs of the containers with the highest usage since the last heartbeat, per resource, highest first."""
     power_curve: PowerCurve | None = None
 
 
 class Report(_Message, frozen=True):
-    """What a node says at one time; each part only when there is something to say.
+    """One report of a node. Each part is present only if it changed since the last report.
 
-    `(node, boot, sequence)` is the key: `boot` names one run of the agent, `sequence` counts its
-    reports from 1. A report that comes twice is the same report. One without any part is a beacon:
-    the node lives, and nothing moved.
+    `(node, boot, sequence)` is the key: `boot` identifies one run of the agent, `sequence` numbers its
+    reports from 1. A report that arrives twice is stored once. A report without any part is a beacon: it
+    shows that the node is up.
     """
 
     node: Name
     boot: Name
     sequence: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     at: NonNegative
-    """Unix time, by the node's clock."""
+    """Time of the sample."""
     state: NodeState | None = None
     containers: tuple[ContainerState, ...] = ()
-    """Containers that are new or have moved; all of them where `heartbeat` is there."""
+    """Containers that are new or changed; with `heartbeat`, all running containers."""
     gone: tuple[Name, ...] = ()
-    """Ids of containers that run no longer."""
+    """IDs of containers that no longer run."""
     events: tuple[Event, ...] = ()
     alerts: tuple[Alert, ...] = ()
-    """Alerts that opened, changed or ended; every open one where `heartbeat` is there."""
+    """Alerts that opened, changed or closed; with `heartbeat`, also all open alerts."""
     heartbeat: Heartbeat | None = None
 
 
 class Receipt(_Message, frozen=True):
-    """The collector's answer to a batch of reports, of which every one is accounted for."""
+    """The collector's response to a batch, after it is stored. The three counts add up to its size."""
 
-    taken: int
-    """How many were new, and are now on disk."""
-    known: int
-    """How many were there already."""
-    refused: int
-    """How many will never be taken: 0, as a batch with a report that is wrong is refused as a whole."""
+    accepted: int
+    """Number of reports that are new."""
+    duplicates: int
+    """Number of reports that were stored before."""
+    rejected: int
+    """Always 0: a batch with an invalid report is rejected as a whole, with an error."""
     server_time: float
+    """Unix time by the collector's clock."""
 
 
 MAX_BATCH = 100
@@ -261,15 +266,15 @@ _receipt_decoder = msgspec.json.Decoder(Receipt)
 
 
 def encode(message: object) -> bytes:
-    """A message as JSON."""
+    """Encode a message as JSON."""
     return _encoder.encode(message)
 
 
 def parse_batch(body: bytes) -> tuple[Report, ...]:
-    """The reports in a request's body; raises `msgspec.ValidationError` naming what is wrong."""
+    """Parse the JSON body of a request; raises `msgspec.ValidationError`, which names the invalid field."""
     return _batch_decoder.decode(body)
 
 
 def parse_receipt(body: bytes) -> Receipt:
-    """The collector's answer."""
+    """Parse the collector's response."""
     return _receipt_decoder.decode(body)

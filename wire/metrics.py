@@ -1,4 +1,4 @@
-"""How a metric is described: once, in a table, from which the exposition and the docs are both made."""
+"""Metric descriptions. The exposition and docs/metrics.md are both generated from tables of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSpec(Generic[Subject]):
-    """One metric: what it is called, what it means, and how its value and labels are read off a subject.
+    """One metric: its name, its help text, and functions that return its value and labels for a subject.
 
-    `value` returns None where the number is not known; then there is no series, never a zero.
+    `value` returns None if the value is unknown: the series is then absent, never zero.
     """
 
     name: str
@@ -24,7 +24,7 @@ class MetricSpec(Generic[Subject]):
 
 
 def metric_families(specs: Iterable[MetricSpec[Subject]], subjects: Iterable[Subject]) -> Iterator[Metric]:
-    """Each metric of the table with one series per subject that knows its value."""
+    """Each metric of the table, with one series per subject whose value is known."""
     subjects = list(subjects)
     for spec in specs:
         family = (

@@ -1,4 +1,4 @@
-"""The four resources, in one order and one unit each, everywhere."""
+"""The four resources. Their order and units are the same everywhere."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -7,13 +7,13 @@ import msgspec
 from msgspec import Meta
 
 MAX_VALUE = 1e300
-"""Above any quantity, and far enough below infinity, which msgpack can say, that no sum gets there."""
+"""Above any real quantity, and so far below infinity that no sum of received values overflows."""
 Amount = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
 Bytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Resource(StrEnum):
-    """What a container uses and a node can run out of."""
+    """A resource that containers use and a node can run out of."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -25,9 +25,9 @@ RESOURCES: tuple[Resource, ...] = tuple(Resource)
 
 
 class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """One number per resource, in that resource's unit; absent means not known, never zero.
+    """One number per resource, in the unit of that resource. Absent means unknown, never zero.
 
-    The same shape carries what is used, what there is, and what is allowed.
+    Usage, capacity and limits all have this type.
     """
 
     cpu_cores: Amount | None = None
@@ -36,7 +36,7 @@ class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     network_bytes_per_second: Amount | None = None
 
     def of(self, resource: Resource) -> float | None:
-        """The number for one resource."""
+        """The value of one resource."""
         match resource:
             case Resource.CPU:
                 return self.cpu_cores
@@ -49,7 +49,7 @@ class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 def ratio(used: Quantities, capacity: Quantities, resource: Resource) -> float | None:
-    """How much of its capacity is used (0-1, above 1 where a burst exceeds it); None if either is unknown."""
+    """Usage as a share of capacity: 0-1, above 1 during a burst beyond it, None if either is unknown."""
     part, whole = used.of(resource), capacity.of(resource)
     if part is None or whole is None or whole <= 0:
         return None

@@ -1,8 +1,8 @@
-"""A histogram of every sample, small enough to be sent: what was said seldom is still known in full.
+"""A histogram of all samples, small enough to send with each heartbeat.
 
-Bins grow with the value (Masson et al., "DDSketch", VLDB 2019): whatever lies in one is told within one
-percent of itself, a hundredth of a core as well as a terabyte. Two sketches add up by adding their bins,
-in any order, so an agent's can be merged over hours, and containers' over a service.
+The width of a bin grows with its value (Masson et al., "DDSketch", VLDB 2019): the relative error of every
+value is at most one percent, for a hundredth of a core as for a terabyte. Sketches merge by adding their
+bins, in any order: those of one container over hours, or those of all containers of a service.
 """
 
 import math
@@ -14,28 +14,28 @@ from msgspec import Meta
 
 RELATIVE_ERROR = 0.01
 FLOORS = (1e-4, 1.0, 1.0, 1.0)
-"""In the order of `RESOURCES`: what is less, in cores, bytes and bytes per second, is as good as nothing."""
+"""Values at or below this count as zero; in the order of `RESOURCES`, in their units."""
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
 LOWEST_BIN, HIGHEST_BIN = -4000, 4000
 Bin = Annotated[int, Meta(ge=LOWEST_BIN, le=HIGHEST_BIN)]
-"""More than any quantity needs, and few enough that a stranger's sketch cannot grow without bound."""
+"""More bins than any quantity needs, and a bound on the size of a sketch that is received."""
 Tally = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 def bin_of(value: float) -> int:
-    """The bin that a positive value falls into."""
+    """The bin of a positive value."""
     return math.ceil(math.log(value) / _LOG_GAMMA)
 
 
 def middle_of(index: int) -> float:
-    """The value that stands for a bin: within one percent of all that fall into it."""
+    """The value that represents a bin, within one percent of every value in it."""
     return 2 * math.exp(index * _LOG_GAMMA) / (_GAMMA + 1)
 
 
 class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """How many samples fell into each bin; those that were nothing, or next to it, are counted as `zeros`."""
+    """Number of samples per bin; `zeros` counts the samples that are zero or below the floor."""
 
     bins: dict[Bin, Tally] = {}
     zeros: Tally = 0
@@ -45,7 +45,7 @@ class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=
         return self.zeros + sum(self.bins.values())
 
     def add(self, value: float, floor: float = 0.0) -> None:
-        """Count one sample; one that does not exceed `floor` counts as nothing."""
+        """Count one sample; one that does not exceed `floor` counts as zero."""
         if value <= floor:
             self.zeros += 1
         else:
@@ -60,16 +60,16 @@ class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=
         rank = max(1, math.ceil(q * count))
         if rank <= self.zeros:
             return 0.0
-        seen = self.zeros
+        cumulative = self.zeros
         for index in sorted(self.bins):
-            seen += self.bins[index]
-            if seen >= rank:
+            cumulative += self.bins[index]
+            if cumulative >= rank:
                 return middle_of(index)
         raise AssertionError("the ranks of all samples lie within the bins")
 
 
 def merged(sketches: Iterable[Sketch]) -> Sketch:
-    """All samples of several sketches in one. It is made fastest from the largest to the smallest."""
+    """Merge sketches into one; fastest if the largest is first."""
     total = Sketch()
     for sketch in sketches:
         total.zeros += sketch.zeros

@@ -64,7 +64,7 @@ async def keep(core: Core, reports: Sequence[Report]) -> Receipt:
             if report.heartbeat is not None and report.heartbeat.usage:
                 word = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
                 await _count_usage(core, word, report.heartbeat.usage)
-    return Receipt(taken=sum(new), known=len(new) - sum(new), refused=0, server_time=core.clock())
+    return Receipt(accepted=sum(new), duplicates=len(new) - sum(new), rejected=0, server_time=core.clock())
 
 
 async def _count_usage(core: Core, word: UsageKey, usage: Sequence[ContainerUsage]) -> None:

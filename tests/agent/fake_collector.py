@@ -13,7 +13,9 @@ Answer = Callable[[list[int]], web.Response]
 
 
 def accept(sequences: list[int]) -> web.Response:
-    return web.Response(body=encode(Receipt(taken=len(sequences), known=0, refused=0, server_time=1.0)))
+    return web.Response(
+        body=encode(Receipt(accepted=len(sequences), duplicates=0, rejected=0, server_time=1.0))
+    )
 
 
 def status(code: int, **headers: str) -> Answer:

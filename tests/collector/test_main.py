@@ -51,7 +51,7 @@ async def test_a_restarted_collector_is_useful_at_once(tmp_path: Path) -> None:
         assert await everything(collector) == before
         assert "sequence_gaps_total 0.0" in await metrics(collector)
         receipt = await collector.send(said(sequence=4), said(sequence=5, at=START + 4))
-        assert (receipt.taken, receipt.known) == (1, 1)
+        assert (receipt.accepted, receipt.duplicates) == (1, 1)
 
 
 async def everything(collector: Client) -> list[list[dict[str, Any]]]:
@@ -151,7 +151,7 @@ async def test_a_history_of_an_older_format_is_set_aside(
         older.execute(f"PRAGMA user_version = {VERSION - 1}")
     async with collecting(config) as collector:
         assert await collector.nodes() == []
-        assert (await collector.send(report())).taken == 1
+        assert (await collector.send(report())).accepted == 1
     aside = tmp_path / f"history.db.format-{VERSION - 1}"
     assert str(aside) in caplog.text
     with closing(sqlite3.connect(aside)) as kept:
@@ -186,7 +186,7 @@ async def test_kill_9_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path
     async def keep_sending(collector: Client, node: str) -> None:
         for sequence in range(1, 100_000):
             receipt = await collector.send(report(node, sequence=sequence, containers=[container()]))
-            assert receipt.taken == 1
+            assert receipt.accepted == 1
             acknowledged.append((node, sequence))
             if len(acknowledged) >= 300:
                 enough.set()
@@ -207,4 +207,4 @@ async def test_kill_9_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path
     async with collecting(settings(tmp_path / "history.db"), Clock(time.time())) as collector:
         for node, sequence in acknowledged:
             receipt = await collector.send(report(node, sequence=sequence, containers=[container()]))
-            assert receipt.known == 1, (node, sequence)
+            assert receipt.duplicates == 1, (node, sequence)

@@ -1,10 +1,10 @@
-"""What a client shows in its Authorization header: a name and a password, or a token (RFC 7617, RFC 6750)."""
+"""Parse the Authorization header: basic authentication (RFC 7617) and bearer tokens (RFC 6750)."""
 
 import base64
 
 
 def parse_basic(header: str) -> tuple[str, bytes] | None:
-    """Read the name and the password from an Authorization header; None if it holds none."""
+    """User name and password from an Authorization header; None if it is not basic authentication."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -16,7 +16,7 @@ def parse_basic(header: str) -> tuple[str, bytes] | None:
 
 
 def parse_token(header: str) -> bytes | None:
-    """Read a token: after `Bearer`, or as the password of anybody, which is how a browser can show one."""
+    """A bearer token, or the password of any user, which lets a browser send one; None without either."""
     scheme, _, token = header.partition(" ")
     if scheme.lower() == "bearer":
         return token.strip().encode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""Serving over HTTP, the part that agent and collector share: binding, guarding, `/metrics`."""
+"""The HTTP server that agent and collector share: listening, TLS and basic authentication, `/metrics`."""
 
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,14 +16,13 @@ from wire.errors import UserError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _LINGER_SECONDS = 1.0
-"""How long a refused body is still read, so that its sender hears of the refusal; then it is cut off."""
+"""How long the rest of a rejected body is read, so that the client receives the response."""
 _IDLE_SECONDS = 150.0
-"""Longer than an agent keeps its connection; whoever is silent for so long, or half-way into a request's
-head, is cut off."""
+"""Timeout of an idle connection or an incomplete request head; longer than an agent keeps its connection."""
 
 
 def metrics_handler(registry: CollectorRegistry) -> Handler:
-    """Answer a scrape in the format that the scraper asks for."""
+    """Create a handler that answers a scrape in the format that the client requests."""
 
     async def metrics(request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
@@ -36,17 +35,16 @@ def metrics_handler(registry: CollectorRegistry) -> Handler:
 async def serving(
     app: web.Application, address: Address, key: str, web_config: str = "", tls: SSLContext | None = None
 ) -> AsyncIterator[Address]:
-    """Serve `app` while the block runs; yields the address really bound (port 0 takes a free one).
+    """Serve `app` while the block runs; yields the bound address (port 0 chooses a free port).
 
-    `key` is the configuration key that names the address, for the sentence when it cannot be had.
-    `web_config` is the path of a Prometheus web configuration file, which may ask for TLS as well; empty and
-    without a context for TLS it serves plainly.
+    `key` is the setting of the address, for error messages. `web_config` is the path of a Prometheus web
+    configuration file, which can enable TLS. Without it and without `tls`, the server uses plain HTTP.
     """
     if web_config:
         from wire.http.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
 
         tls = protect(app, Path(web_config))
-    # Bodies are unpacked by who reads them, who knows how large they may become.
+    # The handler decompresses the body, because it knows the size limit.
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -63,7 +61,7 @@ async def serving(
             await site.start()
         except OSError as error:
             raise UserError(_listen_error(error, address, key)) from error
-        server = site._server  # noqa: SLF001 - aiohttp has no public way to learn the port it was given
+        server = site._server  # noqa: SLF001 - aiohttp has no public API for the bound port
         port = server.sockets[0].getsockname()[1] if server is not None else address.port  # type: ignore[attr-defined]
         yield Address(address.host, port, tls=tls is not None)
     finally:
@@ -73,9 +71,9 @@ async def serving(
 def _listen_error(error: OSError, address: Address, key: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"{address} is already in use: stop what listens there, or choose another with {key}"
+            return f"{address} is in use: stop the process that listens there, or set {key} to another"
         case errno.EACCES:
-            return f"not allowed to listen on {address}: choose a port above 1023 with {key}"
+            return f"no permission to listen on {address}: set {key} to a port above 1023"
         case _:
             reason = (error.strerror or str(error)).lower()
-            return f"cannot listen on {address} ({reason}): give an address of this host with {key}"
+            return f"cannot listen on {address} ({reason}): set {key} to an address of this host"

@@ -1,4 +1,4 @@
-"""A TLS context that follows its files: a renewed certificate is used from the next connection on."""
+"""The TLS context of a server. It reloads its files: a new certificate applies to the next connection."""
 
 import logging
 import ssl
@@ -26,27 +26,27 @@ _OPENSSL_NAME = {
 
 
 def server_context(settings: Tls) -> ssl.SSLContext:
-    """The context to serve with; raises `UserError` when a file is not what it should be.
+    """Create the context; raises `UserError` if a file is invalid.
 
-    Before each handshake it looks whether a file was replaced. New files that do not work, such as a
-    certificate whose key is still to be written, are said once, and the old ones stay in use.
+    Each handshake checks whether a file was replaced. If the new files are invalid, for example because the
+    key is not written yet, it logs a warning once and keeps the old certificate.
     """
     first = latest = _load(settings)
-    stamp = _stamp(settings)
+    versions = _file_versions(settings)
 
     def renew(handshake: ssl.SSLObject, _server_name: str | None, _context: ssl.SSLContext) -> None:
-        nonlocal latest, stamp
-        if (now := _stamp(settings)) != stamp:
-            stamp = now
+        nonlocal latest, versions
+        if (current := _file_versions(settings)) != versions:
+            versions = current
             try:
                 latest = _load(settings)
-                log.info("%s was replaced and is in use", settings.cert_file)
-            except UserError as complaint:
-                log.warning("going on with the certificate before: %s", complaint)
+                log.info("loaded the new certificate %s", settings.cert_file)
+            except UserError as error:
+                log.warning("keeping the previous certificate: %s", error)
         if latest is not first:
             handshake.context = latest
 
-    # OpenSSL asks this about every connection, whether or not the client names a server.
+    # OpenSSL calls this for every connection, even if the client sends no server name.
     first.sni_callback = renew
     return first
 
@@ -65,14 +65,16 @@ def _load(settings: Tls) -> ssl.SSLContext:
         context.load_cert_chain(settings.cert_file, settings.key_file, password=_refuse_password)
     except ssl.SSLError as error:
         raise UserError(
-            f"{settings.cert_file} and {settings.key_file} are not a certificate and its key, both in PEM"
+            f"{settings.cert_file} and {settings.key_file} are not a PEM certificate and its key: check both"
         ) from error
     context.verify_mode = _VERIFY[settings.client_auth_type]
     if settings.client_ca_file is not None:
         try:
             context.load_verify_locations(settings.client_ca_file)
         except ssl.SSLError as error:
-            raise UserError(f"{settings.client_ca_file} holds no certificate in PEM") from error
+            raise UserError(
+                f"{settings.client_ca_file} is not a PEM certificate: check client_ca_file"
+            ) from error
     return context
 
 
@@ -82,28 +84,28 @@ def _files(settings: Tls) -> tuple[Path, ...]:
 
 
 def _check_readable(path: Path) -> None:
-    """OpenSSL does not say which of its files it could not open."""
+    """Name the file in the error: OpenSSL does not."""
     try:
         with path.open("rb"):
             pass
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot read {path} ({reason}), which TLS needs") from error
+        raise UserError(f"cannot read {path} ({reason}): check the TLS settings") from error
 
 
 def _refuse_password() -> str:
-    """Else OpenSSL would ask on the terminal, and wait."""
+    """Keep OpenSSL from prompting on the terminal."""
     raise UserError("the key of the certificate is encrypted: store it without a password")
 
 
-def _stamp(settings: Tls) -> tuple[tuple[int, int, int] | None, ...]:
-    """What changes when a file is written or replaced."""
+def _file_versions(settings: Tls) -> tuple[tuple[int, int, int] | None, ...]:
+    """A value that changes when a file is written or replaced."""
 
-    def of(path: Path) -> tuple[int, int, int] | None:
+    def version(path: Path) -> tuple[int, int, int] | None:
         try:
             status = path.stat()
         except OSError:
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
 
-    return tuple(of(path) for path in _files(settings))
+    return tuple(version(path) for path in _files(settings))

@@ -1,4 +1,4 @@
-"""Basic authentication against bcrypt hashes, without paying for bcrypt at every scrape."""
+"""Basic authentication with bcrypt hashes, without the cost of bcrypt at every scrape."""
 
 import asyncio
 import hmac
@@ -23,46 +23,45 @@ _BCRYPT_MAX_BYTES = 72
 
 
 class Users:
-    """Who may come in.
+    """The users and their password hashes.
 
-    A hash is made to cost some 50 ms to check. That is done beside the event loop, one at a time however many
-    guess, and a password that was right is remembered by a keyed digest until the file is read again: one per
-    user at most, as only one fits.
+    Checking a bcrypt hash takes about 50 ms. It runs in a thread, one check at a time, however many clients
+    guess. A correct password is cached as a keyed digest: at most one per user.
     """
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
         self._hashes = {name: hashed.encode() for name, hashed in hashes.items()}
-        # An unknown name costs as much time as a known one, so that time does not tell which names exist.
+        # Checking an unknown name takes equally long, so that timing does not reveal which names exist.
         self._decoy = next(iter(self._hashes.values()))
-        self._seen_right: dict[str, bytes] = {}
+        self._verified: dict[str, bytes] = {}
         self._key = secrets.token_bytes(32)
         self._turn = asyncio.Lock()
 
-    async def admit(self, name: str, password: bytes) -> bool:
-        """Tell whether this is the password of that user."""
+    async def verify(self, name: str, password: bytes) -> bool:
+        """Whether this is the password of that user."""
         digest = blake2b(password, key=self._key).digest()
-        if hmac.compare_digest(self._seen_right.get(name, b""), digest):
+        if hmac.compare_digest(self._verified.get(name, b""), digest):
             return True
         async with self._turn:
-            fits = await asyncio.to_thread(_matches, password, self._hashes.get(name, self._decoy))
-        if not fits or name not in self._hashes:
+            matches = await asyncio.to_thread(_matches, password, self._hashes.get(name, self._decoy))
+        if not matches or name not in self._hashes:
             return False
-        self._seen_right[name] = digest
+        self._verified[name] = digest
         return True
 
 
 def _matches(password: bytes, hashed: bytes) -> bool:
-    # What is longer was cut off when the hash was made, and this library refuses it instead.
+    # htpasswd truncates a longer password when it creates the hash; this library raises an error instead.
     return bcrypt.checkpw(password[:_BCRYPT_MAX_BYTES], hashed)
 
 
 def require_user(users: Users) -> Middleware:
-    """Make the guard that answers everybody else with 401."""
+    """Create a middleware that answers requests without a valid password with 401."""
 
     @web.middleware
     async def guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        given = parse_basic(request.headers.get(hdrs.AUTHORIZATION, ""))
-        if given is not None and await users.admit(*given):
+        credentials = parse_basic(request.headers.get(hdrs.AUTHORIZATION, ""))
+        if credentials is not None and await users.verify(*credentials):
             return await handler(request)
         return web.Response(status=401, text="Unauthorized\n", headers={hdrs.WWW_AUTHENTICATE: _CHALLENGE})
 
@@ -73,7 +72,7 @@ __all__ = ["check_web_config", "protect"]
 
 
 def protect(app: web.Application, file: Path) -> SSLContext | None:
-    """Put the guards that a file asks for before an application; gives the TLS context if it asks for TLS."""
+    """Apply a web configuration file to an application; returns the TLS context if the file enables TLS."""
     config = read_web_config(file)
     if config.basic_auth_users:
         app.middlewares.insert(0, require_user(Users(config.basic_auth_users)))

@@ -1,4 +1,4 @@
-"""Reading the file: every key that is supported, and a sentence for each that is not."""
+"""Parse the web configuration file of Prometheus, with an error message for each unsupported key."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from wire.errors import UserError
 
 
 class ClientAuth(StrEnum):
-    """Whether clients show a certificate; the ways that do not verify it are not supported."""
+    """Whether clients send a certificate. Modes that do not verify it are not supported."""
 
     NONE = "NoClientCert"
     IF_GIVEN = "VerifyClientCertIfGiven"
@@ -21,14 +21,14 @@ class ClientAuth(StrEnum):
 
 
 class TlsVersion(StrEnum):
-    """The versions of TLS that are still safe."""
+    """Supported TLS versions."""
 
     TLS12 = "TLS12"
     TLS13 = "TLS13"
 
 
 class Cipher(StrEnum):
-    """Cipher suites of TLS 1.2, by the names that Go gives them; those of TLS 1.3 cannot be chosen."""
+    """Cipher suites of TLS 1.2, by their names in Go. Those of TLS 1.3 cannot be configured."""
 
     ECDSA_AES_128 = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
     ECDSA_AES_256 = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
@@ -59,12 +59,10 @@ class Tls(_Section, frozen=True):
             raise ValueError("min_version is above max_version")
         if self.client_auth_type is ClientAuth.NONE and self.client_ca_file is not None:
             raise ValueError(
-                f"client_ca_file has no use without client_auth_type: {ClientAuth.REQUIRED.value}"
+                f"client_ca_file has no effect without client_auth_type: {ClientAuth.REQUIRED.value}"
             )
         if self.client_auth_type is not ClientAuth.NONE and self.client_ca_file is None:
-            raise ValueError(
-                f"client_auth_type: {self.client_auth_type.value} needs a client_ca_file to verify by"
-            )
+            raise ValueError(f"client_auth_type: {self.client_auth_type.value} requires client_ca_file")
 
 
 class Http(_Section, frozen=True):
@@ -75,10 +73,10 @@ class Http(_Section, frozen=True):
 
     def __post_init__(self) -> None:
         if self.http2:
-            raise ValueError("http2 is not supported here: set it to false or leave it out")
+            raise ValueError("http2 is not supported: set it to false, or remove it")
         for name, value in self.headers.items():
             if name not in _HEADERS:
-                raise ValueError(f"the header {name!r} cannot be set, only {', '.join(_HEADERS)}")
+                raise ValueError(f"the header {name!r} cannot be set; supported: {', '.join(_HEADERS)}")
             if (allowed := _HEADERS[name]) and value not in allowed:
                 raise ValueError(f"the header {name} must be {' or '.join(allowed)}, not {value!r}")
 
@@ -87,16 +85,16 @@ class WebConfig(_Section, frozen=True):
     """The whole file."""
 
     tls_server_config: Tls | msgspec.UnsetType = msgspec.UNSET
-    """Not None: a heading with nothing below it is a mistake, not a wish for plain text."""
+    """Not None: an empty `tls_server_config` is an error, and does not disable TLS."""
     http_server_config: Http = Http()
     basic_auth_users: dict[str, str] = {}
-    """A bcrypt hash per name."""
+    """User name to bcrypt hash."""
 
     def __post_init__(self) -> None:
         for name, hashed in self.basic_auth_users.items():
             if not _BCRYPT.fullmatch(hashed):
                 raise ValueError(
-                    f"basic_auth_users.{name} is not a bcrypt hash: make one with htpasswd -nB {name}"
+                    f"basic_auth_users.{name} is not a bcrypt hash: create one with htpasswd -nB {name}"
                 )
 
 
@@ -107,7 +105,7 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "X-XSS-Protection": (),
     "Content-Security-Policy": (),
 }
-"""Headers that Prometheus lets one set, with their allowed values where those are a list."""
+"""Headers that Prometheus supports, with their allowed values; empty allows any value."""
 
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 _CHOICES: Mapping[str, type[StrEnum]] = {
@@ -119,11 +117,11 @@ _CHOICES: Mapping[str, type[StrEnum]] = {
 _NOT_SUPPORTED = frozenset(
     ("cert", "key", "client_ca", "client_allowed_sans", "curve_preferences", "rate_limit")
 )
-"""Keys that Prometheus or its newer exporters know, and we do not."""
+"""Keys of Prometheus or newer exporters that are not supported here."""
 
 
 def read_web_config(file: Path) -> WebConfig:
-    """Read and check a file; paths in it are taken from where it stands. What is wrong is a `UserError`."""
+    """Read and validate a file; its paths are relative to its directory. Raises `UserError`."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -144,14 +142,14 @@ def read_web_config(file: Path) -> WebConfig:
 
 
 def parse_web_config(text: str, name: str) -> WebConfig:
-    """Check the text of a file, called `name` in complaints."""
+    """Validate the text of a file; `name` is its name in error messages."""
     try:
         tree = yaml.load(text, _Loader)  # noqa: S506 - a safe loader, only stricter
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise UserError(f"{name}{line}: not YAML that can be used: {error.problem}") from error
+        raise UserError(f"{name}{line}: invalid YAML: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise UserError(f"{name}: not YAML: {error}") from error
+        raise UserError(f"{name}: invalid YAML: {error}") from error
     try:
         return msgspec.convert({} if tree is None else tree, WebConfig)
     except msgspec.ValidationError as error:
@@ -159,14 +157,14 @@ def parse_web_config(text: str, name: str) -> WebConfig:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values only, and no key twice: of two passwords of a user, one would silently be void."""
+    """Rejects duplicate keys: of two passwords of one user, one would be ignored silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands twice", problem_mark=key.start_mark)
-            seen.add(key.value)
+            if key.value in keys:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} occurs twice", problem_mark=key.start_mark)
+            keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -178,28 +176,28 @@ _WRONG_TYPE = re.compile(r"Expected `(?P<wanted>\w+)(?: \| null)?`, got `(?P<got
 _TYPES = {
     "object": "a mapping",
     "array": "a list",
-    "str": "a text",
+    "str": "a string",
     "bool": "true or false",
-    "null": "nothing",
+    "null": "empty",
 }
 
 
 def _explain(message: str) -> str:
-    """Say in the file's own words what msgspec says in those of types."""
+    """Translate an error of msgspec into the terms of the file."""
     match = _MESSAGE.fullmatch(message)
     assert match is not None, "the expression matches anything"
     what, path = match["what"], re.sub(r"\[.*?\]", "", match["path"] or "")
     below = f"{path}." if path else ""
     if unknown := _UNKNOWN.fullmatch(what):
         key = unknown["key"]
-        known = "is not supported here" if key in _NOT_SUPPORTED else "is not a key of a web configuration"
-        return f"{below}{key} {known}: leave it out"
+        reason = "is not supported" if key in _NOT_SUPPORTED else "is not a key of a web configuration file"
+        return f"{below}{key} {reason}: remove it"
     if missing := _MISSING.fullmatch(what):
         return f"{below}{missing['key']} is missing"
     if wrong := _WRONG_CHOICE.fullmatch(what):
         choices = ", ".join(_CHOICES[path.rpartition(".")[2]])
-        return f"{path}: {wrong['value']} is not supported here: choose from {choices}"
+        return f"{path}: {wrong['value']} is not supported: use one of {choices}"
     if wrong := _WRONG_TYPE.fullmatch(what):
-        wanted, got = (_TYPES.get(wrong[word], wrong[word]) for word in ("wanted", "got"))
+        wanted, got = (_TYPES.get(wrong[key], wrong[key]) for key in ("wanted", "got"))
         return f"{path or 'the file'} must be {wanted}, not {got}"
     return f"{path}: {what}" if path else what

@@ -15,7 +15,7 @@ from agent.delivery.responses import (
 )
 from wire.messages import Receipt, encode
 
-RECEIPT = Receipt(taken=2, known=1, refused=0, server_time=5.0)
+RECEIPT = Receipt(accepted=2, duplicates=1, rejected=0, server_time=5.0)
 
 
 def test_a_receipt_is_the_only_acknowledgement() -> None:

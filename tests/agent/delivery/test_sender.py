@@ -262,7 +262,7 @@ async def test_the_collectors_clock_is_compared_with_this_nodes(
 ) -> None:
     collector, settings = receiver
     collector.otherwise = lambda batch: web.Response(
-        body=encode(Receipt(taken=len(batch), known=0, refused=0, server_time=5012.5))
+        body=encode(Receipt(accepted=len(batch), duplicates=0, rejected=0, server_time=5012.5))
     )
     sender = ReportSender(settings, MEMORY, wall=lambda: 5000.0, monotonic=lambda: 10.0)
     assert sender.clock_offset_seconds is None

@@ -46,7 +46,7 @@ async def test_a_full_disk_is_said_at_the_start(small_disk: Path) -> None:
 async def test_a_disk_that_fills_up_refuses_reports_until_there_is_room_again(small_disk: Path) -> None:
     many = [container(f"c{number}") for number in range(100)]
     async with collecting(settings(small_disk / "history.db")) as collector:
-        assert (await collector.send(report(sequence=1))).taken == 1
+        assert (await collector.send(report(sequence=1))).accepted == 1
         ballast = fill(small_disk)
         status, said = await collector.post(encode([report(sequence=2, containers=many)]))
         assert (status, said["detail"]) == (
@@ -61,5 +61,5 @@ async def test_a_disk_that_fills_up_refuses_reports_until_there_is_room_again(sm
         ballast.unlink()
         assert (await collector.ask("/readyz"))[0] == 200
         receipt = await collector.send(report(sequence=1), report(sequence=2, containers=many))
-        assert (receipt.taken, receipt.known) == (1, 1)
+        assert (receipt.accepted, receipt.duplicates) == (1, 1)
         assert len(await collector.containers()) == 100

@@ -33,30 +33,30 @@ async def test_reports_are_taken_once_and_acknowledged_always(collector: Client)
     reports = [report(sequence=number, at=START + number) for number in (1, 2)]
     first = await collector.send(*reports)
     again = await collector.send(*reports, report(sequence=3, at=START + 3))
-    assert (first.taken, first.known, first.server_time) == (2, 0, START)
-    assert (again.taken, again.known) == (1, 2)
+    assert (first.accepted, first.duplicates, first.server_time) == (2, 0, START)
+    assert (again.accepted, again.duplicates) == (1, 2)
 
 
 async def test_a_repeat_with_other_content_changes_nothing(collector: Client) -> None:
     await collector.send(report(containers=[container("real")]))
     receipt = await collector.send(report(containers=[container("forged")]))
-    assert (receipt.taken, receipt.known) == (0, 1)
+    assert (receipt.accepted, receipt.duplicates) == (0, 1)
     assert [each["name"] for each in await collector.containers()] == ["real"]
 
 
 async def test_a_batch_may_hold_the_same_report_twice(collector: Client) -> None:
     receipt = await collector.send(report(), report())
-    assert (receipt.taken, receipt.known) == (1, 1)
+    assert (receipt.accepted, receipt.duplicates) == (1, 1)
 
 
 async def test_the_same_sequence_of_another_boot_or_node_is_another_report(collector: Client) -> None:
     receipt = await collector.send(report(), report(boot="second"), report("beta"))
-    assert receipt.taken == 3
+    assert receipt.accepted == 3
 
 
 async def test_gzip_is_taken(collector: Client) -> None:
     status, answer = await collector.post(gzip.compress(BODY), headers={"Content-Encoding": "gzip"})
-    assert (status, answer["taken"]) == (200, 1)
+    assert (status, answer["accepted"]) == (200, 1)
 
 
 def changed(**changes: Any) -> bytes:
@@ -141,7 +141,7 @@ async def test_too_large_a_body_is_refused_plain_or_packed() -> None:
             status, answer = await collector.post(body, headers=headers)
             assert (status, answer["status"]) == (413, 413)
             assert "100000 bytes" in answer["detail"]
-        assert (await collector.send(report())).taken == 1
+        assert (await collector.send(report())).accepted == 1
 
 
 @pytest.mark.parametrize("at", [0.0, 1e300, START + 1e9])

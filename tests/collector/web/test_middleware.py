@@ -87,4 +87,4 @@ async def test_failing_disk_is_an_error_without_acknowledgement(
         status, said = await collector.post(encode([report()]))
         assert (status, said["detail"]) == (503, "the history is unavailable: the disk is full")
         assert await collector.nodes() == []
-    assert (await collector.send(report())).taken == 1
+    assert (await collector.send(report())).accepted == 1

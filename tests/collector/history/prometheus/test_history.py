@@ -178,7 +178,7 @@ async def test_what_was_read_from_a_store_is_not_written_to_it_again(
 async def test_whoever_looks_sees_that_the_store_is_away(store: FakeStore, tmp_path: Path) -> None:
     store.status = HTTPStatus.BAD_GATEWAY
     async with collecting(config(tmp_path / "db", store.url)) as collector:
-        assert (await collector.send(report())).taken == 1
+        assert (await collector.send(report())).accepted == 1
         await until(lambda: store.requests > 0)
         async with asyncio.timeout(10):
             while "problems" not in (answer := await collector.ask("/readyz"))[1]:
