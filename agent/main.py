@@ -1,4 +1,4 @@
-"""The agent put together: observing, delivering and exposing, started and stopped as one."""
+"""A whole agent: sampling, delivery and exposition, started and stopped together."""
 
 import asyncio
 import logging
@@ -42,15 +42,15 @@ class RunningAgent:
     survey: Survey
     state: AgentState
     work: asyncio.Task[None]
-    """Ends only when something went wrong that the agent cannot live with; then it raises."""
+    """Ends only after an error that the agent cannot recover from, and raises it."""
 
 
 @asynccontextmanager
 async def running(
     config: AgentConfig, alive: Callable[[], None] = lambda: None
 ) -> AsyncIterator[RunningAgent]:
-    """Run an agent while the block runs; `alive` is called after each completed pass."""
-    sampler = Sampler(config, remembers=True)
+    """Run an agent while the block runs; `alive` is called after each sample."""
+    sampler = Sampler(config, persistent=True)
     state = AgentState(ReportSender(config.collector, config.spool))
     metrics = AgentMetrics(state)
     app = web.Application()
@@ -58,7 +58,7 @@ async def running(
     app.router.add_get("/healthz", _healthz)
     address = parse_address(config.http.listen)
     if not address.is_loopback and not config.http.web_config:
-        log.warning("anyone who can reach %s can read this node's metrics", address)
+        log.warning("anyone who can connect to %s can read this node's metrics: set http.web_config", address)
     async with (
         serving(app, address, "http.listen", config.http.web_config) as bound,
         _background(lambda: _run_names(sampler)),
@@ -78,19 +78,19 @@ async def running(
 
 
 async def sample_once(config: AgentConfig) -> Report:
-    """One full sample, over a second at most."""
+    """Take one full sample over at most a second."""
     sampler = Sampler(config)
     async with _background(lambda: _run_names(sampler)):
         await _wait_for_names(sampler)
         sampler.take_sample()
         await asyncio.sleep(min(_ONCE_INTERVAL_SECONDS, config.sampling.interval_seconds))
         sample = sampler.take_sample()
-    assert sample is not None, "the second look always has a first one to compare with"
+    assert sample is not None, "the second call always returns a sample"
     return full_report(node_name(config), sample)
 
 
 def full_report(node: str, sample: NodeSample) -> Report:
-    """One tick in full, in the words of the wire; for people and scripts, never sent."""
+    """All of one sample as a report, for people and scripts; it is never sent."""
     seconds = sample.rates.interval_seconds
     return Report(
         node=node,
@@ -105,12 +105,12 @@ def full_report(node: str, sample: NodeSample) -> Report:
 
 
 def node_name(config: AgentConfig) -> str:
-    """What this node is called."""
+    """Name of this node."""
     return config.node or socket.gethostname()
 
 
 class _SamplingLoop:
-    """The loop that looks, judges and speaks."""
+    """The loop that samples, detects bottlenecks and reports."""
 
     def __init__(
         self,
@@ -135,20 +135,20 @@ class _SamplingLoop:
         async for tick in ticks(self._interval_seconds, time.monotonic):
             self._state.missed += tick.missed
             with self._metrics.pass_duration.time():
-                # In a thread: a disk or a meter that hangs must not silence /metrics as well.
+                # In a thread: a disk or a meter that hangs must not block /metrics.
                 sample = await asyncio.to_thread(self._sampler.take_sample)
                 if sample is not None:
-                    self._digest(sample)
+                    self._process(sample)
             self._state.samples += 1
             self._alive()
 
-    def _digest(self, sample: NodeSample) -> None:
+    def _process(self, sample: NodeSample) -> None:
         if self._state.sender.gap is not None:
             sample = replace(sample, gaps=(*sample.gaps, self._state.sender.gap))
         self._state.sample = sample
         alerts = self._detector.update(sample)
         for alert in alerts:
-            self._state.note(alert)
+            self._state.update_alert(alert)
             log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
         events = self._sampler.names.take_events() if self._sampler.names is not None else []
         report = self._reporter.report(sample, events, alerts)
@@ -156,7 +156,7 @@ class _SamplingLoop:
             self._state.sender.enqueue(report)
 
     def send_final_report(self) -> None:
-        """Hand over what no heartbeat has told of yet; it goes out now, or when the agent is back."""
+        """Enqueue the samples since the last heartbeat; sent now, or after the next start of the agent."""
         if self._state.sample is not None and self._reports:
             final_report = self._reporter.final_report(self._state.sample)
             if final_report is not None:
@@ -169,7 +169,7 @@ async def _run_names(sampler: Sampler) -> None:
 
 
 async def _wait_for_names(sampler: Sampler) -> None:
-    """Give the engine a moment, so that the first report already calls containers by their names."""
+    """Wait briefly for the engine, so that the first report contains the names of containers."""
     if sampler.names is not None:
         with suppress(TimeoutError):
             await asyncio.wait_for(sampler.names.listed.wait(), _DOCKER_TIMEOUT_SECONDS)
@@ -177,14 +177,14 @@ async def _wait_for_names(sampler: Sampler) -> None:
 
 @asynccontextmanager
 async def _background(*jobs: _Job) -> AsyncIterator[asyncio.Task[None]]:
-    """Run jobs beside the block, and cancel them when it ends; the task yielded raises what one raises."""
+    """Run jobs while the block runs, then cancel them; the yielded task raises the error of a failed job."""
 
-    async def together() -> None:
+    async def run_all() -> None:
         async with asyncio.TaskGroup() as group:
             for job in jobs:
                 group.create_task(job())
 
-    task = asyncio.create_task(together())
+    task = asyncio.create_task(run_all())
     try:
         yield task
     finally:

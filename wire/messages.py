@@ -1,8 +1,8 @@
 """The protocol between agent and collector.
 
 An agent sends batches of `Report` to `POST /v1/reports`, oldest first; the collector stores a batch and
-answers with a `Receipt`. Messages are JSON. Decoding is strict: an unknown field,
-or a value out of range, is an error that names the field.
+answers with a `Receipt`. Messages are JSON. Decoding is strict: an unknown field, or a value out of range, is
+an error that names the field.
 
 Times are Unix times in seconds by the node's clock. Ratios are 0-1. A field with its default value is not
 sent, and an absent value is unknown, never zero.

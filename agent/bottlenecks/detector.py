@@ -1,12 +1,12 @@
-"""The node examines itself: is it short of something, since when, and by whose doing? Pure.
+"""Opens an alert when a resource of the node is a bottleneck, and closes it. Pure.
 
-An alert opens when a sample shows any sign of a resource (`indicators`) as often in a row as the settings
-want, and ends when as many show none. Between its limit and some points below it, a sign is reason for
-neither, so a value that hovers about its limit makes one alert and not twenty.
+An alert opens after `bottleneck.samples` consecutive samples in which any indicator of the resource
+(`indicators`) is above its limit, and closes after as many in which all are below the limit by the
+hysteresis. Values in between neither open nor close it, so a value around its limit causes one alert and not
+twenty.
 
-A sample in which a resource cannot be seen is as if it had not been taken: it breaks no row. An alert also
-waits for a sign that it was opened by and that cannot be read now. But nobody can act upon a shortage that
-nobody can see: what stays unseen for long is forgotten, and an alert of it ends and says so.
+A sample without a value for the resource is skipped. An open alert also waits for the indicators that opened
+it. If they stay unreadable for long, the alert closes, and its evidence says so.
 """
 
 from collections import defaultdict
@@ -25,45 +25,44 @@ from agent.bottlenecks.indicators import (
     usage_ratio,
 )
 from agent.config import BottleneckConfig
-from agent.reporting.messages import name_of
-from agent.sampling.node_sample import NodeSample
+from agent.sampling.node_sample import NodeSample, display_name
 from agent.sampling.rates import HostRates
 from wire.messages import Alert
 from wire.resources import RESOURCES, Resource
 
 _UNREADABLE_FACTOR = 10
-"""An alert that cannot be seen to end ends after this many times the samples that it takes to see it."""
+"""An alert whose indicators are unreadable closes after this many times `bottleneck.samples`."""
 _REPLACE_FACTOR = 1.2
-"""Two containers that use about the same must not take turns in being the costliest."""
+"""Keeps the alert from alternating between two containers of about the same usage."""
 
 
 class BottleneckDetector:
-    """Keeps an eye on the four resources; `settings` may be replaced while it does."""
+    """Detects bottlenecks of all resources; `settings` may be replaced at any time."""
 
     def __init__(self, settings: BottleneckConfig) -> None:
         self.settings = settings
         self._detectors = tuple(_ResourceDetector(resource) for resource in RESOURCES)
 
     def update(self, sample: NodeSample) -> tuple[Alert, ...]:
-        """Alerts that opened, ended or came to name another container at this tick."""
-        news = (each.update(sample, self.settings) for each in self._detectors)
-        return tuple(alert for alert in news if alert is not None)
+        """Alerts that this sample opened or closed, or that now name another container."""
+        alerts = (each.update(sample, self.settings) for each in self._detectors)
+        return tuple(alert for alert in alerts if alert is not None)
 
     @property
     def open_alerts(self) -> tuple[Alert, ...]:
-        """What the node is short of now."""
+        """Alerts that are open now."""
         return tuple(each.open_alert.alert for each in self._detectors if each.open_alert is not None)
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Samples in a row that look bad, while they are too few to be believed."""
+    """Consecutive samples above a limit, still too few to open an alert."""
 
     samples: int = 0
     seconds: float = 0.0
     values: defaultdict[Indicator, list[float]] = field(default_factory=lambda: defaultdict(list))
     usage: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """What each container used, summed over the samples."""
+    """Usage of each container, summed over the samples."""
 
     def add(self, rates: HostRates, indicators: Iterable[Indicator], usage: Mapping[str, float]) -> None:
         self.samples += 1
@@ -82,34 +81,34 @@ class _Pending:
 
 @dataclass(slots=True)
 class _OpenAlert:
-    """An open alert, and what decides on its end."""
+    """An open alert, and the state that closes it."""
 
     alert: Alert
     evidence: str
     opened_monotonic_seconds: float
     indicators: set[Indicator]
-    """The signs that it was ever seen by."""
+    """Indicators that were above their limit since it opened."""
     below_samples: int = 0
     candidate: str | None = None
-    """A container that costs more than the one that the alert names, for so many samples."""
+    """A container that used more than the named one in the last `candidate_samples` samples."""
     candidate_samples: int = 0
 
 
 class _ResourceDetector:
-    """One resource: well, in doubt, or in trouble."""
+    """Detects bottlenecks of one resource."""
 
     def __init__(self, resource: Resource) -> None:
         self.open_alert: _OpenAlert | None = None
         self._pending = _Pending()
         self._unreadable_samples = 0
         self._resource = resource
-        self._signs = tuple(indicator for indicator in INDICATORS if indicator.resource is resource)
+        self._indicators = tuple(indicator for indicator in INDICATORS if indicator.resource is resource)
 
     def update(self, sample: NodeSample, settings: BottleneckConfig) -> Alert | None:
-        """The alert, if this sample makes a difference to it."""
+        """The alert, if this sample opens, changes or closes it."""
         levels = {
             indicator: level
-            for indicator in self._signs
+            for indicator in self._indicators
             if (level := indicator.level(sample.rates, settings)) is not None
         }
         needed = self.open_alert.indicators if self.open_alert is not None else set()
@@ -121,7 +120,7 @@ class _ResourceDetector:
         return self._update_open(self.open_alert, sample, settings, levels)
 
     def _skip(self, sample: NodeSample, settings: BottleneckConfig) -> Alert | None:
-        """Nothing to be seen in this sample."""
+        """Count a sample without values for the resource."""
         self._unreadable_samples += 1
         if self.open_alert is None:
             if self._unreadable_samples >= settings.samples:
@@ -129,7 +128,7 @@ class _ResourceDetector:
             return None
         if self._unreadable_samples < settings.samples * _UNREADABLE_FACTOR:
             return None
-        return self._close(self.open_alert, sample, "no longer to be seen after")
+        return self._close(self.open_alert, sample, "closed without measurements after")
 
     def _update_pending(
         self, sample: NodeSample, settings: BottleneckConfig, levels: Mapping[Indicator, Level]
@@ -159,7 +158,7 @@ class _ResourceDetector:
         open_alert.indicators |= {indicator for indicator, level in levels.items() if level is Level.ABOVE}
         open_alert.below_samples = open_alert.below_samples + 1 if max(levels.values()) is Level.BELOW else 0
         if open_alert.below_samples >= settings.samples:
-            return self._close(open_alert, sample, "ended after")
+            return self._close(open_alert, sample, "closed after")
         usage = self._usage_by_container(sample)
         candidate = _find_replacement(open_alert.alert.container, usage)
         open_alert.candidate_samples = (
@@ -171,15 +170,15 @@ class _ResourceDetector:
         return self._name(open_alert, sample, usage)
 
     def _name(self, open_alert: _OpenAlert, sample: NodeSample, usage: Mapping[str, float]) -> Alert:
-        """Put the costliest container into the alert, and how things are now."""
+        """Set the container with the highest usage and the current ratios in the alert."""
         names = {container.id: container.info.name for container in sample.containers}
-        # Not one that is gone by now: nothing could be done about it.
+        # Only containers that still run: nothing can be done about the others.
         present = [container for container in usage if container in names]
         top = max(present, key=usage.__getitem__, default=None)
         evidence, name = open_alert.evidence, None
         if top is not None:
-            name = name_of(names[top], top)
-            evidence += f"; costliest container: {name}, {format_amount(self._resource, usage[top])}"
+            name = display_name(names[top], top)
+            evidence += f"; highest usage: {name}, {format_amount(self._resource, usage[top])}"
         open_alert.alert = replace(
             open_alert.alert, evidence=evidence, container=top, name=name, **self._current_ratios(sample)
         )
@@ -193,7 +192,7 @@ class _ResourceDetector:
         return replace(
             alert,
             evidence=f"{alert.evidence}; {how} {open_seconds:.0f} s",
-            # The clock may have been set back; an alert that ends before it began would be nonsense.
+            # The clock may have been set back: an alert must not close before it opens.
             closed_at=max(alert.opened_at, sample.rates.unix_seconds),
             **self._current_ratios(sample),
         )
@@ -205,7 +204,7 @@ class _ResourceDetector:
         }
 
     def _usage_by_container(self, sample: NodeSample) -> dict[str, float]:
-        """What each container uses of the resource, where that is known and not nothing."""
+        """Usage of the resource by container, without unknown and zero values."""
         return {
             container.id: used
             for container in sample.containers
@@ -214,7 +213,7 @@ class _ResourceDetector:
 
 
 def _find_replacement(named: str | None, usage: Mapping[str, float]) -> str | None:
-    """The container that costs clearly more than the one named, if there is one."""
+    """The container with clearly higher usage than the named one, if there is one."""
     top = max(usage, key=usage.__getitem__, default=None)
     if top is None or usage[top] < _REPLACE_FACTOR * usage.get(named or "", 0.0):
         return None

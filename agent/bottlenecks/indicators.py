@@ -1,14 +1,14 @@
-"""What tells that a node runs short of a resource: a table of signs. Pure.
+"""The table of indicators that a resource of the node is a bottleneck. Pure.
 
-A use sign (CPU, memory, a busy disk, a full link) is believed by itself. So is waiting for memory, which
-nothing but a want of memory causes. Other kinds of waiting have causes that are no shortage of the node:
+High usage (CPU, memory, a busy disk, a full link) is an indicator by itself. So is memory pressure, which
+only a lack of memory causes. Other pressure also has causes that are no bottleneck of the node:
 
-- A container held back by its own CPU quota, or by too few cores of its own, waits for a CPU while
-  others are idle, and the kernel counts that in the host's pressure as well.
-- A container held back by its own I/O limit, one that waits for a file server, and an idle io_uring
-  (which kernels from 6.1 on count as I/O wait) all wait for a disk that has nothing to do.
+- A container limited by its own CPU quota or cpuset waits for a CPU while others are idle, and the kernel
+  includes that in the host's pressure.
+- A container limited by its own I/O limit, one that waits for a file server, and an idle io_uring (which
+  kernels from 6.1 on count as I/O wait) wait for a disk that is not busy.
 
-So these are believed only together with a resource that is well used, as far as that can be seen.
+These count only together with high usage of the resource, if that is known.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Value = Callable[[HostRates], float | None]
 
 
 class Level(IntEnum):
-    """How a value stands to its limit; between the two marks it is neither reason to begin nor to end."""
+    """A value relative to its limit; BETWEEN neither opens nor closes an alert."""
 
     BELOW = 0
     BETWEEN = 1
@@ -32,7 +32,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What must be so as well for a sign to be believed; unknown, it is no objection."""
+    """A second value that must reach its limit too; an unknown value passes."""
 
     value: Value
     limit: float
@@ -40,17 +40,17 @@ class Precondition:
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """One value that tells of a shortage when it reaches its limit."""
+    """One value that indicates a bottleneck when it reaches its limit."""
 
     resource: Resource
     value: Value
     limit: Callable[[BottleneckConfig], float]
     describe: Callable[[HostRates, float], str]
-    """What was seen, for a person: given the last sample, and the mean of the value."""
+    """Creates the evidence text from the last sample and the mean of the value."""
     precondition: Precondition | None = None
 
     def level(self, rates: HostRates, settings: BottleneckConfig) -> Level | None:
-        """How the sample looks by this sign; None where it is turned off, or cannot be seen."""
+        """The level of the value; None if the indicator is disabled or the value unknown."""
         limit, value = self.limit(settings), self.value(rates)
         if limit == 0 or value is None:
             return None
@@ -64,7 +64,7 @@ class Indicator:
 def _level(value: float, limit: float, hysteresis_points: float) -> Level:
     if value >= limit:
         return Level.ABOVE
-    # A limit lower than the hysteresis could never be left; half of it can.
+    # With a limit below the hysteresis, an alert would never close; half of the limit can be reached.
     return Level.BELOW if value < max(limit - hysteresis_points / 100, limit / 2) else Level.BETWEEN
 
 
@@ -74,7 +74,7 @@ def format_percent(value: float) -> str:
 
 
 def format_amount(resource: Resource, value: float) -> str:
-    """So much of a resource, for a person."""
+    """An amount of a resource with its unit."""
     match resource:
         case Resource.CPU:
             return f"{value:.2f} cores"
@@ -85,7 +85,7 @@ def format_amount(resource: Resource, value: float) -> str:
 
 
 def usage_ratio(resource: Resource) -> Value:
-    """How much of a resource is in use, 0-1."""
+    """The function that returns the usage of a resource, 0-1."""
     match resource:
         case Resource.CPU | Resource.MEMORY:
             return lambda rates: ratio(rates.used, rates.capacity, resource)
@@ -96,7 +96,7 @@ def usage_ratio(resource: Resource) -> Value:
 
 
 def pressure_ratio(resource: Resource) -> Value:
-    """How much of the time something waited for a resource, 0-1."""
+    """The function that returns the share of time that tasks waited for a resource, 0-1."""
     match resource:
         case Resource.CPU:
             return lambda rates: rates.pressure.cpu_ratio
@@ -109,7 +109,7 @@ def pressure_ratio(resource: Resource) -> Value:
 
 
 def _network_ratio(rates: HostRates) -> float | None:
-    """Traffic by what the links can carry; unless that is only the most that was seen, always reached."""
+    """Traffic by link speed; None if that is unknown, as the highest observed traffic is always reached."""
     if Resource.NETWORK in rates.learned_capacities:
         return None
     return ratio(rates.used, rates.capacity, Resource.NETWORK)
@@ -139,7 +139,7 @@ INDICATORS: tuple[Indicator, ...] = (
         Resource.CPU,
         pressure_ratio(Resource.CPU),
         lambda settings: settings.cpu_pressure_ratio,
-        _describe_time("something waited for a CPU"),
+        _describe_time("tasks waited for a CPU"),
         _CPU_IS_BUSY,
     ),
     Indicator(
@@ -152,13 +152,13 @@ INDICATORS: tuple[Indicator, ...] = (
         Resource.MEMORY,
         pressure_ratio(Resource.MEMORY),
         lambda settings: settings.memory_pressure_ratio,
-        _describe_time("something waited for memory"),
+        _describe_time("tasks waited for memory"),
     ),
     Indicator(
         Resource.DISK,
         usage_ratio(Resource.DISK),
         lambda settings: settings.disk_ratio,
-        _describe_time("a disk at work"),
+        _describe_time("busiest disk active"),
     ),
     Indicator(
         Resource.DISK,
@@ -171,7 +171,7 @@ INDICATORS: tuple[Indicator, ...] = (
         Resource.DISK,
         pressure_ratio(Resource.DISK),
         lambda settings: settings.disk_pressure_ratio,
-        _describe_time("something waited for a disk"),
+        _describe_time("tasks waited for a disk"),
         _DISK_IS_BUSY,
     ),
     Indicator(

@@ -1,7 +1,7 @@
 """The agent's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `host`, `reporting`, `delivery`. They are values, checked when they are made; the rest
-of the agent is given them and knows no files.
+One module per topic: `host`, `reporting`, `delivery`. The values are validated on creation; only the command
+reads files.
 """
 
 from typing import Annotated

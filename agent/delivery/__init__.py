@@ -1,6 +1,6 @@
-"""How reports reach the collector, through crashes, full disks and days without it.
+"""Delivers reports to the collector, despite crashes, full disks and days without a connection.
 
-`deliver` sends and waits for receipts, whose meaning `answers` tells; until there is one, a report
-stands in the `spool`: an SQLite file (`spoolfile`), or memory where there is no disk for it. What the
-collector is shown, so that it believes this node, is in `credentials`.
+`sender` sends reports, and `responses` interprets the answers. Until the collector accepts it, a report stays
+in the `spool`: an SQLite file (`spool_file`), or memory if no disk is usable. `credentials` holds the token
+and the certificates.
 """

@@ -1,4 +1,4 @@
-"""What this node shows the collector, and how it knows that it is the collector: a token, certificates."""
+"""Credentials of this node, and verification of the collector: token and certificates."""
 
 import ssl
 from pathlib import Path
@@ -10,7 +10,7 @@ from wire.errors import UserError
 
 
 def read_token(settings: DeliveryConfig) -> str | None:
-    """The node's token, or None where it has none; raises `UserError` when its file is not right."""
+    """Read the token of this node; None if no file is set. Raises `UserError`."""
     if not settings.token_file:
         return None
     path = Path(settings.token_file)
@@ -23,18 +23,18 @@ def read_token(settings: DeliveryConfig) -> str | None:
         token = ""
     if not token or not token.isprintable() or " " in token:
         raise UserError(
-            f"{path} holds no token: put what wattpack token add shows into it, on a line of its own"
+            f"{path} contains no token: create one on the collector's host with: wattpack token add"
         )
     return token
 
 
 def tls_context(settings: DeliveryConfig) -> ssl.SSLContext | None:
-    """How the collector is verified, and what it is shown; None where the address is not of TLS."""
+    """Create the TLS context for the collector; None if the URL is not https."""
     if urlsplit(settings.url).scheme != "https":
         if settings.ca_file or settings.cert_file:
             raise UserError(
-                f"collector.url is {settings.url}, without TLS, so there are no certificates: write https://,"
-                " or leave collector.ca_file and collector.cert_file empty"
+                f"collector.url is {settings.url}, without TLS: use https://, or leave collector.ca_file and"
+                " collector.cert_file empty"
             )
         return None
     try:
@@ -49,25 +49,25 @@ def tls_context(settings: DeliveryConfig) -> ssl.SSLContext | None:
             context.load_cert_chain(settings.cert_file, key, password=_refuse_password)
         except (OSError, ssl.SSLError) as error:
             raise UserError(
-                f"{settings.cert_file} and its key cannot be used ({_why(error)}): check"
+                f"cannot use {settings.cert_file} and its key ({_why(error)}): check"
                 " collector.cert_file and collector.key_file"
             ) from error
     return context
 
 
 def sends_token_in_plaintext(settings: DeliveryConfig) -> bool:
-    """Whether a token would cross a network as plain text."""
+    """Whether the token is sent over a network without TLS."""
     address = urlsplit(settings.url)
     is_local = Address(address.hostname or "", 0).is_loopback
     return bool(settings.token_file) and address.scheme != "https" and not is_local
 
 
 def _refuse_password() -> str:
-    """Else OpenSSL would ask on the terminal, and wait."""
-    raise UserError("the key of the node's certificate is encrypted: store it without a password")
+    """Keep OpenSSL from prompting on the terminal."""
+    raise UserError("the key in collector.key_file is encrypted: store it without a password")
 
 
 def _why(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return "not in PEM, or not fitting together"
+        return "not PEM, or certificate and key do not match"
     return (error.strerror or str(error)).lower()

@@ -1,4 +1,4 @@
-"""What the collector's answers mean: whether to go on, how long to wait, and what time it is there."""
+"""Interprets the collector's responses: accepted, rejected or retry, how long to wait, clock offset."""
 
 import random
 from collections import deque
@@ -22,70 +22,70 @@ _QUICK_SECONDS = 1.0
 _OFFSETS = 5
 
 _MISCONFIGURED = {
-    HTTPStatus.UNAUTHORIZED: "it does not know this node: check collector.token_file",
-    HTTPStatus.FORBIDDEN: "it does not let this node in: check that its token or certificate is for its name",
-    HTTPStatus.NOT_FOUND: "nothing takes reports there: check collector.url",
-    HTTPStatus.METHOD_NOT_ALLOWED: "nothing takes reports there: check collector.url",
+    HTTPStatus.UNAUTHORIZED: "the token is not valid: check collector.token_file",
+    HTTPStatus.FORBIDDEN: "the token or certificate is not valid for this node: check that its name matches",
+    HTTPStatus.NOT_FOUND: "there is no collector at this URL: check collector.url",
+    HTTPStatus.METHOD_NOT_ALLOWED: "there is no collector at this URL: check collector.url",
 }
 _RETRYABLE = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The collector has the batch."""
+    """The collector has stored the batch."""
 
     receipt: Receipt
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The collector will never take the batch as it is."""
+    """The collector will never accept this batch."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The collector did not take the batch now."""
+    """The collector did not accept the batch; it can be sent again."""
 
     why: str
     wait_seconds: float | None = None
-    """How long it asked to be left in peace."""
+    """Wait that the collector requested."""
     needs_attention: bool = False
-    """It will go on so until someone changes a setting."""
+    """It fails until a setting is changed."""
 
 
 Response = Accepted | Rejected | Retry
 
 
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Response:
-    """Understand an HTTP answer to a batch."""
+    """Interpret the HTTP response to a batch."""
     body_text = f"{status} {body[:_MAX_TEXT].decode(errors='replace')}".strip()
     if status == HTTPStatus.OK:
         try:
             return Accepted(parse_receipt(body))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            why = f"what it answers is no receipt ({error}): check that collector.url leads to a collector"
+            why = f"the response is not a receipt ({error}): check that collector.url is a collector"
             return Retry(why, needs_attention=True)
     if status in _MISCONFIGURED:
         return Retry(f"{_MISCONFIGURED[HTTPStatus(status)]} ({body_text})", needs_attention=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         elsewhere = headers.get("Location", "elsewhere")
-        return Retry(f"it points to {elsewhere} ({status}): check collector.url", needs_attention=True)
+        return Retry(f"redirected to {elsewhere} ({status}): check collector.url", needs_attention=True)
     if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _RETRYABLE:
         return Rejected(body_text)
     return Retry(body_text, parse_retry_after(headers, now))
 
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds to wait that a header asks for, as a number or as a date; None if it does not."""
-    asked = headers.get("Retry-After", "").strip()
-    if asked.isascii() and asked.isdigit():
-        return min(float(asked), _MAX_WAIT_SECONDS)
-    until = _parse_date(asked)
+    """Seconds to wait by the Retry-After header, a number or a date; None without it."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value), _MAX_WAIT_SECONDS)
+    until = _parse_date(value)
     if until is None:
         return None
-    # By the collector's own clock, where it tells: ours may be wrong.
+    # Relative to the collector's clock, if it sends it: ours may be wrong.
     since = _parse_date(headers.get("Date", ""))
     return min(max(0.0, until - (now if since is None else since)), _MAX_WAIT_SECONDS)
 
@@ -99,7 +99,7 @@ def _parse_date(text: str) -> float | None:
 
 
 class Backoff:
-    """How long to wait after a failure: longer each time, and never as long as everyone else."""
+    """Time to wait after a failure: it grows with each one, with jitter."""
 
     def __init__(self, chance: Callable[[], float] = random.random) -> None:
         self._chance = chance
@@ -109,10 +109,10 @@ class Backoff:
         self._failures = 0
 
     def wait_seconds(self, requested_seconds: float | None = None, *, needs_attention: bool = False) -> float:
-        """The wait after one more failure; never less than what was asked for."""
+        """The wait after another failure; at least the requested wait."""
         backoff = _BACKOFF_SECONDS[min(self._failures, len(_BACKOFF_SECONDS) - 1)]
         self._failures += 1
-        # Jitter, so that a whole cluster does not come back in the same instant.
+        # Jitter keeps the nodes of a cluster from retrying at the same time.
         if requested_seconds is not None:
             return max(requested_seconds, backoff) * (1 + _SPREAD * self._chance())
         if needs_attention and self._failures > len(_BACKOFF_SECONDS):
@@ -121,16 +121,16 @@ class Backoff:
 
 
 class ClockOffset:
-    """How far the collector's clock is ahead of this node's, from the times in its receipts."""
+    """The collector's clock minus this node's, from the times in receipts."""
 
     def __init__(self) -> None:
         self._offsets: deque[float] = deque(maxlen=_OFFSETS)
 
     def update(self, server_time: float, answered_at: float, took_seconds: float) -> None:
-        """Take in one receipt; `answered_at` is this node's wall clock when it came.
+        """Add one receipt; `answered_at` is this node's wall clock when it arrived.
 
-        Somewhere within the request the collector looked at its clock; the middle is the best guess, wrong
-        by half the request at most. So only quick answers count, and the median of a few.
+        The collector read its clock at some time during the request; the middle is off by half the request at
+        most. So only fast responses count, and the median of a few.
         """
         if took_seconds <= _QUICK_SECONDS:
             self._offsets.append(server_time - (answered_at - took_seconds / 2))

@@ -1,7 +1,7 @@
-"""Bringing reports to the collector: in order, in batches, patiently, each until there is a receipt for it.
+"""Sends reports to the collector, in order and in batches, until it accepts them.
 
-A report is stored first and deleted only after the receipt. A receipt that gets lost brings the same report
-to the collector twice, which knows it by its key.
+A report is stored first and deleted only after the receipt. If a receipt is lost, the collector receives the
+same report twice and recognizes it by its key.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class _Batch:
 
 
 class ReportSender:
-    """The reports that wait for the collector, and the loop that brings them there."""
+    """The queue of reports for the collector, and the loop that sends them."""
 
     def __init__(
         self,
@@ -62,12 +62,14 @@ class ReportSender:
         if collector.enabled:
             read_token(collector)
             if sends_token_in_plaintext(collector):
-                log.warning("this node's token goes to %s as plain text: use https://", collector.url)
+                log.warning(
+                    "the token is sent to %s without encryption: use https:// in collector.url", collector.url
+                )
         self._wall = wall
         self._monotonic = monotonic
         self._sleep = sleep
         self._spool = Spool(spool, wall=wall, monotonic=monotonic)
-        # The disk has a thread of its own: however slow it is, it holds up nothing but itself.
+        # The disk has its own thread: a slow disk blocks nothing else.
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._writing_count = 0
         self._writing_bytes = 0
@@ -87,28 +89,28 @@ class ReportSender:
 
     @property
     def dropped(self) -> int:
-        """Reports given up: too many, too old, damaged, or refused by the collector for good."""
+        """Number of lost reports: spool full, too old, damaged, or rejected by the collector."""
         return self._spool.dropped + self._dropped
 
     @property
     def stored_bytes(self) -> int:
-        """Room that the waiting reports take."""
+        """Size of the waiting reports."""
         return self._spool.size_bytes + self._writing_bytes
 
     @property
     def gap(self) -> Gap | None:
-        """Why reports are kept in memory only, if they are."""
+        """Why reports are stored in memory only; None if they are on disk."""
         return self._spool.gap
 
     @property
     def clock_offset_seconds(self) -> float | None:
-        """How far the collector's clock is ahead of this node's; None before it was heard."""
+        """The collector's clock minus this node's; None before the first receipt."""
         return self._clock.seconds
 
     def enqueue(self, report: Report) -> None:
-        """Hand over a report to be stored and sent now; returns at once, and never raises."""
+        """Queue a report to be stored and sent; returns at once and never raises."""
         if self._is_closing or self._writing_bytes > MEMORY_BYTES:
-            # Too late; or the disk hangs, and what waits for it is bounded too.
+            # Closing; or the disk hangs, and the number of reports that wait for it is bounded.
             self._dropped += 1
             return
         body = encode(report)
@@ -123,10 +125,10 @@ class ReportSender:
         self._writing_bytes -= size_bytes
         if not done.cancelled() and (error := done.exception()) is not None:
             self._dropped += 1
-            log.error("a report could not be stored: a bug, please report it", exc_info=error)
+            log.error("cannot store a report; this is a bug, please report it", exc_info=error)
 
     async def run(self) -> None:
-        """Deliver until closed; what an earlier run of the agent left behind goes first."""
+        """Send reports until closed, starting with those of earlier runs of the agent."""
         if self._is_closing:
             return
         self._delivery = asyncio.create_task(self._deliver())
@@ -143,18 +145,18 @@ class ReportSender:
                 match await self._send_next(session):
                     case None:
                         await self._queued.wait()
-                    case Retry() as later:
+                    case Retry() as failure:
                         wait = self._backoff.wait_seconds(
-                            later.wait_seconds, needs_attention=later.needs_attention
+                            failure.wait_seconds, needs_attention=failure.needs_attention
                         )
                         await self._sleep(wait)
                     case Rejected() if self._rejection is not None:
-                        # If it takes none at all, because it is older than this agent perhaps, the spool
-                        # should not be gone before someone can put that right.
+                        # A collector that rejects everything, perhaps because it is older than this agent,
+                        # must not empty the spool before someone can correct that.
                         await self._sleep(self._backoff.wait_seconds())
 
     async def close(self) -> None:
-        """End `run`, send what can be sent quickly, and leave the rest in the spool."""
+        """Stop `run`, send what can be sent quickly, and leave the rest in the spool."""
         self._is_closing = True
         if self._delivery is not None:
             self._delivery.cancel()
@@ -172,13 +174,13 @@ class ReportSender:
     # --- One batch --------------------------------------------------------------------------
 
     async def _send_next(self, session: aiohttp.ClientSession) -> Response | None:
-        """Send the oldest reports and act on the answer; None when none waits."""
+        """Send the oldest reports and handle the response; None without waiting reports."""
         try:
             batch = await self._on_disk(self._next_batch)
-        except UserError as complaint:
-            later = Retry(str(complaint), needs_attention=True)
-            self._log_failure(later)
-            return later
+        except UserError as error:
+            failure = Retry(str(error), needs_attention=True)
+            self._log_failure(failure)
+            return failure
         if batch is None:
             return None
         answer = await self._post(session, batch)
@@ -193,7 +195,7 @@ class ReportSender:
                 self._batch_limit = 1
                 self._log_rejection(why)
             case Rejected():
-                # One bad report must not take good ones with it: halve until it stands alone.
+                # One invalid report must not cause the loss of others: halve the batch until it is alone.
                 self._batch_limit = len(batch.entries) // 2
             case Retry():
                 self._log_failure(answer)
@@ -205,7 +207,7 @@ class ReportSender:
             return None
         body = b"[" + b",".join(entry.body for entry in entries) + b"]"
         headers = {}
-        # Read each time, so that a new token needs no restart.
+        # Read for each batch, so that a new token needs no restart.
         if (token := read_token(self._settings)) is not None:
             headers["Authorization"] = f"Bearer {token}"
         packed = gzip.compress(body, mtime=0)
@@ -220,7 +222,7 @@ class ReportSender:
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        # One connection, kept open between beacons; and no header that nobody asked for.
+        # One connection, kept open between beacons, without unnecessary headers.
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=1, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._tls or True
@@ -239,7 +241,7 @@ class ReportSender:
             try:
                 return await self._post_once(session, batch)
             except (aiohttp.ServerDisconnectedError, ConnectionResetError):
-                # A kept connection that the other side closed meanwhile: not worth a word.
+                # The collector closed an idle connection: retry once without a warning.
                 return await self._post_once(session, batch)
         except aiohttp.ClientSSLError as error:
             return Retry(_tls_reason(error), needs_attention=True)
@@ -249,7 +251,7 @@ class ReportSender:
     async def _post_once(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
         url = self._settings.url.rstrip("/") + "/v1/reports"
         began = self._monotonic()
-        # Nowhere else than where the token belongs.
+        # No redirects: the token must go to this address only.
         async with session.post(
             url, data=batch.body, headers=batch.headers, allow_redirects=False
         ) as response:
@@ -260,25 +262,27 @@ class ReportSender:
             self._clock.update(answer.receipt.server_time, answered_at, took_seconds)
         return answer
 
-    # --- What a person hears ----------------------------------------------------------------
+    # --- Logs -------------------------------------------------------------------------------
 
     def _log_accepted(self) -> None:
         if self._failure is not None:
-            log.info("the collector at %s takes reports again; %d wait", self._settings.url, len(self))
+            log.info(
+                "the collector at %s accepts reports again; %d in the queue", self._settings.url, len(self)
+            )
         self._failure = self._rejection = None
 
-    def _log_failure(self, later: Retry) -> None:
-        if self._failure is None or self._failure.needs_attention != later.needs_attention:
+    def _log_failure(self, failure: Retry) -> None:
+        if self._failure is None or self._failure.needs_attention != failure.needs_attention:
             log.warning(
-                "the collector at %s takes no reports: %s; they are kept, and tried again",
+                "cannot send reports to the collector at %s: %s; they stay in the queue",
                 self._settings.url,
-                later.why,
+                failure.why,
             )
-        self._failure = later
+        self._failure = failure
 
     def _log_rejection(self, why: str) -> None:
         if self._rejection is None:
-            log.error("the collector refused a report for good, which is dropped: %s", why)
+            log.error("the collector rejected a report, which is dropped: %s", why)
         self._rejection = why
 
 
@@ -286,17 +290,17 @@ def _tls_reason(error: aiohttp.ClientSSLError) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error
         why = getattr(cause, "verify_message", "") or str(cause)
-        return f"its certificate is not to be trusted ({why}): check collector.url and collector.ca_file"
+        return f"its certificate is not trusted ({why}): check collector.url and collector.ca_file"
     reason = getattr(error.os_error, "reason", None) or str(error)
-    return f"no TLS with it ({reason}): check collector.url"
+    return f"TLS failed ({reason}): check collector.url"
 
 
 def _network_reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
         number = cause.errno or 0
-        # asyncio puts the address where the reason should be; for a name that is not found it is the reason.
+        # asyncio puts the address into strerror, except for a name that is not found.
         return (os.strerror(number) if number > 0 else cause.strerror or str(error)).lower()
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "no response within collector.timeout_seconds"
     return str(error) or type(error).__name__

@@ -1,6 +1,6 @@
-"""Reports that the collector has not taken yet: on disk where that works, in memory where it does not.
+"""Reports that the collector has not accepted yet: on disk if possible, else in memory.
 
-Nothing here raises. Everything blocks, and belongs to one thread, which is not the one that samples.
+Nothing here raises. Everything blocks, and belongs to one thread other than that of the event loop.
 """
 
 import logging
@@ -23,12 +23,12 @@ from wire.messages import MAX_TEXT_LENGTH, Gap
 log = logging.getLogger(__name__)
 
 MEMORY_BYTES = 8 << 20
-"""Room for reports in memory: enough for hours, and little beside what the agent may use."""
+"""Maximum size of reports in memory: enough for hours, and a small part of the agent's memory."""
 _TRY_DISK_SECONDS = 30.0
 
 
 class Spool:
-    """A queue of reports, bounded by size and age; the file's come before those in memory."""
+    """A queue of reports, bounded by size and age; those in the file come before those in memory."""
 
     def __init__(
         self, settings: SpoolConfig, *, wall: Callable[[], float], monotonic: Callable[[], float]
@@ -51,12 +51,12 @@ class Spool:
 
     @property
     def size_bytes(self) -> int:
-        """Room taken, on disk and in memory; may be asked by any thread."""
+        """Size on disk and in memory; any thread may call this."""
         file = self._file
         return self._memory_bytes + (file.size_bytes if file is not None else 0)
 
     def add(self, bodies: Sequence[bytes]) -> None:
-        """Keep reports, and drop what there is no room for or what is too old."""
+        """Store reports, and drop the oldest beyond the bounds."""
         now = self._monotonic()
         for body in bodies:
             self._memory.append(Entry(body, now))
@@ -65,7 +65,7 @@ class Spool:
         self._drop()
 
     def first(self, max_count: int, max_bytes: int) -> list[Entry]:
-        """The oldest, in order: as many as fit, at least one if there is any."""
+        """The oldest reports, in order: as many as fit, at least one if there is any."""
         self._store()
         found: list[Entry] = []
         if self._file is not None:
@@ -85,7 +85,7 @@ class Spool:
         return found
 
     def remove(self, entries: Sequence[Entry]) -> int:
-        """Let go of entries that `first` gave; how many of them had not been dropped meanwhile."""
+        """Remove entries that `first` returned; returns how many were still there."""
         removed = 0
         while self._memory and self._memory[0] in entries:
             self._memory_bytes -= len(self._memory.popleft().body)
@@ -101,12 +101,12 @@ class Spool:
         return removed
 
     def close(self) -> None:
-        """Close the file; what is only in memory is lost, and said."""
+        """Close the file; reports that are only in memory are lost, with a warning."""
         if self._memory:
             self._try_disk_at = self._monotonic()
             self._store()
         if self._memory:
-            log.warning("%d reports that were kept in memory only are lost", len(self._memory))
+            log.warning("%d unsent report(s) in memory are lost: check spool.path", len(self._memory))
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -114,7 +114,7 @@ class Spool:
     # --- Between memory and disk ------------------------------------------------------------
 
     def _store(self) -> None:
-        """Bring what is in memory to the file, if there is one that works."""
+        """Move reports from memory to the file, if it is usable."""
         if self._path is None or self._monotonic() < self._try_disk_at:
             return
         try:
@@ -139,16 +139,16 @@ class Spool:
         except SpoolFullError:
             if file.count:
                 raise
-            # Nothing in it is wanted, yet it takes up room that a new one can have.
+            # It is empty, but takes up space that a new file can use.
             file.discard()
             self._file = None
             self._file = self._open(path)
             self._file.append(self._memory, self._wall())
         self._memory.clear()
         self._memory_bytes = 0
-        # Only what was written proves that the disk works.
+        # Only a successful write shows that the disk works.
         if self.gap is not None:
-            log.info("the spool %s works again: reports are kept on disk", path)
+            log.info("the spool %s works again: reports are stored on disk", path)
             self.gap = None
 
     def _close_failed_file(self, error: SpoolUnusableError | SpoolDamagedError) -> None:
@@ -167,7 +167,7 @@ class Spool:
     def _replace_damaged(self, path: Path, why: SpoolDamagedError) -> SpoolFile:
         aside = move_aside(path, self._wall())
         log.error(
-            "the spool %s was damaged (%s): it is set aside as %s, reports and all, and a new one is begun",
+            "the spool %s is damaged (%s): renamed to %s with its reports, and created a new one",
             path,
             why,
             aside.name,
@@ -179,9 +179,9 @@ class Spool:
 
     def _fall_back_to_memory(self, why: str) -> None:
         self._try_disk_at = self._monotonic() + _TRY_DISK_SECONDS
-        gap = Gap("spool", f"{self._path}: {why}; reports are kept in memory only"[:MAX_TEXT_LENGTH])
+        gap = Gap("spool", f"{self._path}: {why}; reports are stored in memory only"[:MAX_TEXT_LENGTH])
         if gap != self.gap:
-            log.warning("the spool %s cannot be used (%s): reports are kept in memory only", self._path, why)
+            log.warning("cannot use the spool %s (%s): reports are stored in memory only", self._path, why)
         self.gap = gap
 
     # --- Bounds -----------------------------------------------------------------------------
@@ -204,8 +204,7 @@ class Spool:
             dropped += 1
         if dropped and not self._is_dropping:
             log.warning(
-                "%d reports wait for the collector, all that the spool may hold by size and age: from now on"
-                " the oldest are dropped",
+                "the spool is full by size or age, with %d report(s) waiting: the oldest are dropped",
                 len(self),
             )
             self._is_dropping = True
@@ -213,8 +212,6 @@ class Spool:
 
     def _count_damaged(self, file: SpoolFile) -> None:
         if file.damaged_reports:
-            log.error(
-                "%d reports in the spool %s were damaged and are dropped", file.damaged_reports, self._path
-            )
+            log.error("dropped %d damaged report(s) in the spool %s", file.damaged_reports, self._path)
             self.dropped += file.damaged_reports
             file.damaged_reports = 0

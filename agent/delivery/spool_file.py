@@ -1,7 +1,7 @@
-"""Reports in an SQLite file: what was committed there survives the death of the process.
+"""Reports in an SQLite file. Committed reports survive a crash of the process.
 
-A commit writes to the log beside the file without waiting for the disk (WAL, synchronous=NORMAL): kill -9
-loses nothing that was committed. When the power fails the last moments may be lost, never the file.
+A commit writes to the WAL without waiting for the disk (synchronous=NORMAL): kill -9 loses nothing that was
+committed. A power failure can lose the last few seconds, never the file.
 Everything here blocks and raises. `agent.delivery.spool` handles the errors.
 """
 
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-_APPLICATION_ID = 0x57535031  # "WSP1", so that no other program's database is taken for a spool
+_APPLICATION_ID = 0x57535031  # "WSP1": distinguishes a spool from the database of another program
 _VERSION = 1
 _TABLE = """
     CREATE TABLE report (
         id INTEGER PRIMARY KEY,
-        at REAL NOT NULL,  -- on a time line of the spool's own, which no step of the clock moves
-        wall REAL NOT NULL,  -- unix time by the node's clock when the report was stored
+        at REAL NOT NULL,  -- time on the spool's own scale, which clock changes do not affect
+        wall REAL NOT NULL,  -- Unix time by the node's clock when the report was stored
         body BLOB NOT NULL
     )
 """
-_ROW_BYTES = 32  # what a row takes beside its body, roughly
-_LAST_ROW = 2**62  # far beyond any that a spool gives out, and with room above
+_ROW_BYTES = 32  # approximate size of a row without its body
+_LAST_ROW = 2**62  # above any row that a spool creates
 _END_OF_TIME = 1e11  # three thousand years, in seconds
 _GIVE_BACK_PAGES = 256
 _LOG = "-wal"
@@ -42,40 +42,40 @@ _DAMAGE = {
 _REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
-    sqlite3.SQLITE_READONLY: "it may not be written",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; may this user read and write it?",
-    sqlite3.SQLITE_BUSY: "another process uses it; give each agent a spool.path of its own",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its permissions",
+    sqlite3.SQLITE_BUSY: "another process uses it; set a different spool.path for each agent",
 }
 
 
 class SpoolUnusableError(Exception):
-    """The file cannot be used now, and why."""
+    """The file cannot be used now; the message is the reason."""
 
 
 class SpoolFullError(SpoolUnusableError):
-    """Nothing more can be written, but what is there can be read."""
+    """The file can be read but not written."""
 
 
 class SpoolDamagedError(Exception):
-    """The file is not, or no longer, a spool, and why."""
+    """The file is not a valid spool; the message is the reason."""
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One report that waits."""
+    """One waiting report."""
 
     body: bytes
     arrived: float
-    """Monotonic time; of use only until it is stored."""
+    """Monotonic time; used only until it is stored."""
     row: int | None = None
     file: "SpoolFile | None" = None
 
 
 class SpoolFile:
-    """An open spool, which no other process can open meanwhile.
+    """An open spool, locked against other processes.
 
-    Reports leave at the front only, so `_removed_to` is the last row that is no longer wanted. Rows that
-    cannot be deleted because the disk is full are at least no longer returned.
+    Reports are removed at the front only: `_removed_to` is the last removed row. Removed rows that cannot be
+    deleted because the disk is full are no longer returned.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, wall: float, monotonic: float) -> None:
@@ -98,19 +98,19 @@ class SpoolFile:
         ).fetchone()
         if self._last > _LAST_ROW or abs(newest_at) > _END_OF_TIME:
             raise SpoolDamagedError(_DAMAGE[sqlite3.SQLITE_CORRUPT])
-        # While the agent was away only the clock knows how time went by; a clock set back adds nothing.
+        # While the agent was stopped, only the wall clock measured time; one that was set back adds nothing.
         self._origin = newest_at + max(0.0, wall - newest_wall) - monotonic
 
     @classmethod
     def open(cls, path: Path, *, wall: float, monotonic: float) -> Self:
-        """Open the file, or make it and its folder."""
+        """Open the file; creates it and its directory if missing."""
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _create(path)
         except OSError as error:
             raise SpoolUnusableError((error.strerror or str(error)).lower()) from error
         with _translated_errors():
-            # Without patience: a lock is held by another agent, for as long as it runs.
+            # No timeout: another agent holds the lock for as long as it runs.
             connection = sqlite3.connect(path, timeout=0, isolation_level=None)
         try:
             with _translated_errors():
@@ -121,7 +121,7 @@ class SpoolFile:
             raise
 
     def append(self, entries: Sequence[Entry], wall: float) -> None:
-        """Commit all of them, or none."""
+        """Commit all entries, or none."""
         packed = [zlib.compress(entry.body) for entry in entries]
         rows = range(self._last + 1, self._last + 1 + len(entries))
         with _translated_errors(), self._transaction():
@@ -140,7 +140,7 @@ class SpoolFile:
         self._last += len(entries)
 
     def first(self, max_count: int, max_bytes: int) -> list[Entry]:
-        """The oldest, at least one if there is any; a damaged one at the front is dropped and counted."""
+        """The oldest reports, at least one if there is any; drops and counts damaged ones at the front."""
         found: list[Entry] = []
         found_bytes = 0
         with _translated_errors(), closing(self._connection.cursor()) as cursor:
@@ -162,9 +162,9 @@ class SpoolFile:
         return found
 
     def remove(self, first_row: int, last_row: int) -> int:
-        """Forget rows at the front; how many of them were still there.
+        """Remove rows at the front; returns how many were still there.
 
-        If there are older ones, from before this file could be opened, these rows wait for their turn.
+        If there are older rows, from before this file could be opened, nothing is removed yet.
         """
         before = self.count
         with _translated_errors():
@@ -183,7 +183,7 @@ class SpoolFile:
         return before - self.count
 
     def drop_oldest(self, monotonic: float, max_age_seconds: float, surplus_bytes: int) -> int:
-        """Drop what is too old, and as much more as `surplus_bytes` asks for; how many that was."""
+        """Drop rows that are too old, and as many as `surplus_bytes` requires; returns their number."""
         too_old = self._origin + monotonic - max_age_seconds
         before = self.count
         with _translated_errors():
@@ -194,7 +194,8 @@ class SpoolFile:
                     (self._removed_to,),
                 )
                 for row, at, length in cursor:
-                    # The newest is never too much: a bound too small for one report must not stop them all.
+                    # The newest is never dropped for size: a bound below one report must not stop all
+                    # reports.
                     if at >= too_old and (surplus_bytes <= 0 or self.count == 1):
                         break
                     surplus_bytes -= length + _ROW_BYTES
@@ -204,13 +205,13 @@ class SpoolFile:
         return before - self.count
 
     def close(self) -> None:
-        # Where the disk is full, what was committed stays in the log beside the file.
+        # If the disk is full, committed rows stay in the WAL.
         with suppress(sqlite3.Error):
             self._connection.close()
 
     def discard(self) -> None:
-        """Delete the file, which holds nothing any more that is wanted, and close it."""
-        # In this order: while it is open nobody else can have taken it over.
+        """Delete the file, which contains no waiting report, and close it."""
+        # In this order: while it is open, no other process can use it.
         for path in (self._path, _wal_of(self._path)):
             try:
                 path.unlink(missing_ok=True)
@@ -234,7 +235,7 @@ class SpoolFile:
             self._delete_rows()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             if self.count == 0 and pages > _GIVE_BACK_PAGES:
-                # A backlog is gone: the disk gets its room back.
+                # A backlog was sent: free its disk space.
                 self._connection.execute("VACUUM")
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
@@ -244,20 +245,20 @@ class SpoolFile:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        was_untidy = self._has_deletable_rows
+        had_deletable_rows = self._has_deletable_rows
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            self._has_deletable_rows = was_untidy
+            self._has_deletable_rows = had_deletable_rows
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
 
 
 def move_aside(path: Path, wall: float) -> Path:
-    """Rename a damaged file, so that someone can look at it; only the last few are kept."""
+    """Rename a damaged file, for inspection; deletes all but the last few."""
     name = f"{path.name}.corrupt-"
     aside = path.with_name(name + time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall)))
     try:
@@ -274,7 +275,7 @@ def move_aside(path: Path, wall: float) -> Path:
             _wal_of(each).unlink(missing_ok=True)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise SpoolUnusableError(f"it is damaged and cannot be set aside: {why}") from error
+        raise SpoolUnusableError(f"it is damaged and cannot be renamed: {why}") from error
     return aside
 
 
@@ -283,25 +284,25 @@ def _wal_of(path: Path) -> Path:
 
 
 def _create(path: Path) -> None:
-    """Make the file for its owner alone, unless it is there; a folder or a device is left in peace."""
+    """Create the file with access for its owner only, unless it exists; rejects directories and devices."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise SpoolUnusableError("it is not a file; choose another with spool.path") from None
+            raise SpoolUnusableError("it is not a regular file; set another spool.path") from None
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # A damaged text must not stop the reading of what is whole.
+    # Invalid UTF-8 in a damaged row must not keep the others from being read.
     connection.text_factory = bytes
-    # Held from the first access to the end, and by the kernel: it goes with the process, however it ends.
+    # A kernel lock from the first access on, which ends with the process.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
     connection.execute("PRAGMA cache_size = -512")
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != _APPLICATION_ID:
-        # Whole, and someone's: moving it out of the way could do harm elsewhere.
-        raise SpoolUnusableError("it is the database of another program; choose another with spool.path")
+        # A valid database of another program: renaming it could break that program.
+        raise SpoolUnusableError("it is the database of another program; set another spool.path")
     connection.execute("PRAGMA journal_mode = WAL").fetchone()
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {1 << 20}").fetchone()
@@ -312,13 +313,13 @@ def _prepare(connection: sqlite3.Connection) -> None:
         )
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != _VERSION:
-        raise SpoolDamagedError(f"its format is {version}, and this agent knows {_VERSION}")
+        raise SpoolDamagedError(f"its format version is {version}, not {_VERSION}")
     if connection.execute("PRAGMA quick_check(1)").fetchone() != (b"ok",):
         raise SpoolDamagedError(_DAMAGE[sqlite3.SQLITE_CORRUPT])
 
 
 def _unpack(packed: object) -> bytes | None:
-    """The report, or None if it is damaged: zlib's checksum tells."""
+    """The report; None if it is damaged, by the checksum of zlib."""
     if not isinstance(packed, bytes):
         return None
     try:
@@ -328,7 +329,7 @@ def _unpack(packed: object) -> bytes | None:
 
 
 def _code(error: sqlite3.Error) -> int:
-    # Errors of the sqlite3 module itself, which bear no code, come from values that no spool holds.
+    # Errors of the sqlite3 module itself have no code; they come from values that no spool contains.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
 
 
@@ -343,5 +344,5 @@ def _translated_errors() -> Iterator[None]:
         kind = SpoolFullError if code == sqlite3.SQLITE_FULL else SpoolUnusableError
         raise kind(_REASONS.get(code, str(error))) from error
     except (UnicodeError, OverflowError) as error:
-        # SQLite's complaint about a damaged schema quotes it, and Python cannot read that.
+        # SQLite's error about a damaged schema quotes it, and Python cannot decode that.
         raise SpoolDamagedError(_DAMAGE[sqlite3.SQLITE_CORRUPT]) from error

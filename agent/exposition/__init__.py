@@ -1,5 +1,5 @@
-"""What Prometheus sees.
+"""What Prometheus scrapes from the agent.
 
-`catalogue` is the table of all metrics, from which the docs are made as well; `metrics` fills it
-from the agent's state at each scrape.
+`catalogue` is the table of all metrics, which docs/metrics.md is generated from; `metrics` collects their
+values from the agent's state at each scrape.
 """

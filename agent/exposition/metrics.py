@@ -1,6 +1,6 @@
-"""What Prometheus sees, made anew from the last picture at each scrape.
+"""The agent's Prometheus collector. Each scrape reads the last sample.
 
-Nothing is remembered between scrapes, so a container that is gone has no series left.
+Nothing is stored between scrapes, so a container that ended has no series.
 """
 
 from collections.abc import Iterator
@@ -25,18 +25,21 @@ from agent.exposition.catalogue.node import resource_pressures
 from agent.exposition.state import AgentState
 from wire.metrics import metric_families
 
-PASS_DURATION = ("wattpack_agent_pass_duration_seconds", "Time that one pass over host and containers took.")
+PASS_DURATION = (
+    "wattpack_agent_pass_duration_seconds",
+    "Time to sample the host and all containers once, in seconds.",
+)
 _PASS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1, 3)
 
 
 class _FromState(Collector):
-    """The families of one scrape, read off the agent's state."""
+    """Collects all metrics from the agent's state."""
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: the registry would otherwise collect once to learn the names."""
+        """No metrics: the registry would otherwise collect once to find their names."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
@@ -57,7 +60,7 @@ class _FromState(Collector):
 
 
 class AgentMetrics:
-    """The agent's registry, and the one metric that it observes itself."""
+    """The agent's registry, and the one histogram that is not collected from its state."""
 
     def __init__(self, state: AgentState) -> None:
         self.registry = CollectorRegistry()

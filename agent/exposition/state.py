@@ -1,4 +1,4 @@
-"""What the agent knows at this moment, for whoever asks."""
+"""The agent's current state, for `/metrics`."""
 
 from agent.delivery.sender import ReportSender
 from agent.sampling.node_sample import NodeSample
@@ -7,18 +7,18 @@ from wire.resources import Resource
 
 
 class AgentState:
-    """The last picture, the bottlenecks there are, and how the agent is doing itself."""
+    """The last sample, the open alerts, and counters of the agent itself."""
 
     def __init__(self, sender: ReportSender) -> None:
         self.sample: NodeSample | None = None
         self.alerts: dict[Resource, Alert] = {}
-        """Those that are open."""
+        """Open alerts."""
         self.samples = 0
         self.missed = 0
         self.sender = sender
 
-    def note(self, alert: Alert) -> None:
-        """Keep what an alert says."""
+    def update_alert(self, alert: Alert) -> None:
+        """Add an open alert, or remove a closed one."""
         if alert.closed_at is None:
             self.alerts[alert.resource] = alert
         else:

@@ -1,36 +1,35 @@
-"""Starts, stops and deaths: what the pictures show, matched with what the runtime says. Pure.
+"""Starts and exits of containers: samples matched with the events of the runtime. Pure.
 
-The two tell the same story, seldom in the same order: a control group is seen before its start is announced
-or after, and is gone before its death is told or still there after it. Each start and each end is told
-once, with the most that is known of it. Nothing waits for the runtime's word longer than one tick.
+Both show the same changes, seldom in the same order: a cgroup appears before or after its start event, and
+disappears before or after its exit event. Each start and each exit is reported once, with all that is known
+about it. Nothing waits for an event of the runtime for longer than one sample.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.reporting.messages import name_of
-from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.node_sample import ContainerSample, NodeSample, display_name
 from agent.sources.docker import RuntimeEvent
 from wire.messages import MAX_NAME_LENGTH, Event, EventKind
 
 _KEEP_ENDED_SECONDS = 60.0
-"""For so long an end is remembered, so that a slow engine's word for it is not taken for another one."""
+"""How long an exit is stored, so that a late event of a slow engine does not count as another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerChanges:
-    """What happened between two pictures."""
+    """Changes between two samples."""
 
     events: tuple[Event, ...] = ()
     started: tuple[str, ...] = ()
-    """Containers of this picture that were not in the last, or are not the same any more."""
+    """Containers of this sample that were not in the last one, or were restarted."""
     gone: tuple[str, ...] = ()
-    """Containers of the last picture that run no longer."""
+    """Containers of the last sample that no longer run."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """One instant by both clocks: what is told is by the first, durations are by the second."""
+    """One instant by both clocks: reports contain the first, durations are computed from the second."""
 
     unix_seconds: float
     monotonic_seconds: float
@@ -41,34 +40,34 @@ class _Run:
     """A container between its start and its end."""
 
     name: str
-    """As it was last called."""
+    """Its last name."""
     tick: int
-    """When it was first seen, or heard of."""
+    """Number of the sample or event that first showed it."""
     started: _Time
     not_before_seconds: float
-    """It was not there at this time, by the monotonic clock."""
+    """Monotonic time at which it did not run yet."""
     has_start_time: bool = False
-    """`started` is by the runtime's word, rather than when it was first seen."""
+    """`started` comes from the runtime, not from the first sample."""
     is_announced: bool = False
-    """The runtime told of its start before a picture did."""
+    """The start event came before the first sample."""
     follows_unexplained_end: bool = False
-    """It came after an end that only pictures showed, and of which the runtime may still tell."""
+    """It follows an exit without an event so far; the event may still come."""
     cpu_seconds_total: float | None = None
-    """As last read, as are the next; None before it was."""
+    """Value of the last sample, as are the next two; None before the first."""
     joules_total: float | None = None
     oom_kills_total: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The end of a life: when it came about, or was found."""
+    """The exit of a container."""
 
     name: str
     time: _Time
     run: _Run | None
-    """None if it was too short for anyone to have seen it."""
+    """None if it was too short for a sample."""
     is_explained: bool = False
-    """The runtime has told of it."""
+    """The exit event has come."""
     exit_code: int | None = None
 
     @property
@@ -79,7 +78,7 @@ class _End:
 
 
 class ContainerTracker:
-    """Follows every container from its start to its end."""
+    """Tracks each container from its start to its exit."""
 
     def __init__(self) -> None:
         self._tick = 0
@@ -87,21 +86,21 @@ class ContainerTracker:
         self._events: list[Event] = []
         self._has_runtime = False
         self._runs: dict[str, _Run] = {}
-        """Those in the last picture that are not known to have ended."""
+        """Containers of the last sample that have not ended."""
         self._announced: dict[str, _Run] = {}
-        """Said to have started, and not seen yet."""
+        """Start event received, not in a sample yet."""
         self._pending_starts: dict[str, _Run] = {}
-        """Seen; the runtime gets a tick to tell of their start."""
+        """In a sample; their start event may come until the next one."""
         self._pending_ends: dict[str, _End] = {}
-        """Not seen any more; the runtime gets a tick to tell how they ended."""
+        """No longer in a sample; their exit event may come until the next one."""
         self._ended: dict[str, _End] = {}
-        """Ends that were told lately, the oldest first."""
+        """Recently reported exits, oldest first."""
         self._left_over: set[str] = set()
-        """Ended in this tick by the runtime's word: what the picture shows of them is what they left."""
+        """Exit event received since the last sample; this sample may still contain the cgroup."""
         self._oom_ticks: dict[str, int] = {}
 
     def update(self, sample: NodeSample, runtime_events: Sequence[RuntimeEvent]) -> ContainerChanges:
-        """What happened since the last picture; what is in the very first has merely been there."""
+        """Changes since the last sample; containers of the first sample count as already running."""
         self._tick += 1
         self._now, self._last = _Time(sample.rates.unix_seconds, sample.monotonic_seconds), self._now
         self._events = []
@@ -124,7 +123,7 @@ class ContainerTracker:
         gone = tuple([container_id for container_id in before if container_id not in self._runs])
         return ContainerChanges(tuple(self._events), started, gone)
 
-    # --- The runtime's word -----------------------------------------------------------------
+    # --- Events of the runtime --------------------------------------------------------------
 
     def _apply_event(self, event: RuntimeEvent) -> None:
         self._has_runtime = True
@@ -139,7 +138,7 @@ class ContainerTracker:
     def _apply_start(self, event: RuntimeEvent) -> None:
         container_id = event.container_id
         if run := self._runs.get(container_id):
-            # A picture was faster; what is left to learn is its name, when it began, and how long that took.
+            # A sample was faster; the event adds its name, start time and startup duration.
             run.name = event.name
             self._set_start_time(run, event.unix_seconds)
             self._report_pending_start(container_id, event.startup_seconds)
@@ -156,7 +155,7 @@ class ContainerTracker:
         run = self._runs.get(container_id) or self._announced.get(container_id)
         if run is not None:
             if run.follows_unexplained_end and run.tick == self._tick - 1:
-                run.follows_unexplained_end = False  # that end has been told
+                run.follows_unexplained_end = False  # that exit is already reported
                 return
             self._left_over.add(container_id)
         elif pending_ends := self._pending_ends.get(container_id):
@@ -171,18 +170,18 @@ class ContainerTracker:
             table.pop(container_id, None)
 
     def _event_time(self, event: RuntimeEvent) -> _Time:
-        """When an event happened: since the last tick, whatever a clock that was set says."""
+        """Time of an event: never before the last sample, even if the clock was set."""
         ago_seconds = max(0.0, self._now.unix_seconds - event.unix_seconds)
         seconds = max(self._last.monotonic_seconds, self._now.monotonic_seconds - ago_seconds)
         return _Time(event.unix_seconds, seconds)
 
-    # --- What a picture shows ---------------------------------------------------------------
+    # --- Samples ----------------------------------------------------------------------------
 
     def _apply_container(self, container: ContainerSample) -> bool:
-        """Take note of a container; True if it is one that has not been there before."""
+        """Apply one container of a sample; returns whether it is new or restarted."""
         container_id, rates = container.id, container.rates
         run = self._runs.get(container_id)
-        # CPU time never shrinks: if it did, this is another life under the same id.
+        # CPU time never decreases: if it did, the container was restarted under the same ID.
         is_begun = run is None or rates.cpu_seconds_total < (run.cpu_seconds_total or 0.0)
         if run is None:
             if container_id in self._left_over and container_id not in self._announced:
@@ -220,7 +219,7 @@ class ContainerTracker:
         return _Run(name, self._tick, started, self._last.monotonic_seconds)
 
     def _set_start_time(self, run: _Run, started_at: float | None) -> None:
-        """Take over when the runtime says that it began, as far as that can be."""
+        """Use the start time from the runtime, as far as it is possible."""
         if started_at is not None and not run.has_start_time:
             age_seconds = max(0.0, self._now.unix_seconds - started_at)
             seconds = max(run.not_before_seconds, self._now.monotonic_seconds - age_seconds)
@@ -228,12 +227,12 @@ class ContainerTracker:
             run.has_start_time = True
 
     def _find_missing(self, present: set[str]) -> None:
-        """Take note of those who are not in the picture any more."""
+        """Mark containers that are missing from the sample as ended."""
         for container_id in [each for each in self._runs if each not in present]:
             run = self._runs.pop(container_id)
             self._pending_ends[container_id] = _End(run.name, self._now, run)
 
-    # --- Telling ----------------------------------------------------------------------------
+    # --- Reporting --------------------------------------------------------------------------
 
     def _report_start(self, container_id: str, run: _Run, startup_seconds: float | None) -> None:
         self._events.append(
@@ -241,8 +240,8 @@ class ContainerTracker:
                 EventKind.STARTED,
                 run.started.unix_seconds,
                 container_id[:MAX_NAME_LENGTH],
-                name_of(run.name, container_id),
-                # The runtime takes it by a clock that may have been set meanwhile.
+                display_name(run.name, container_id),
+                # The runtime measures it with a clock that may have been set in between.
                 startup_seconds=None if startup_seconds is None else max(0.0, startup_seconds),
             )
         )
@@ -258,7 +257,7 @@ class ContainerTracker:
                 EventKind.DIED if end.exit_code else EventKind.STOPPED,
                 end.time.unix_seconds,
                 container_id[:MAX_NAME_LENGTH],
-                name_of(end.name, container_id),
+                display_name(end.name, container_id),
                 lifetime_seconds=end.lifetime_seconds,
                 exit_code=end.exit_code,
                 cpu_seconds_total=end.run.cpu_seconds_total if end.run else None,
@@ -269,19 +268,22 @@ class ContainerTracker:
         self._ended[container_id] = end
 
     def _report_oom(self, container_id: str, name: str, at: float) -> None:
-        # Runtime and kernel tell of the same kill, up to a tick apart.
+        # Runtime and kernel report the same kill, up to one sample apart.
         if container_id not in self._oom_ticks:
             self._oom_ticks[container_id] = self._tick
             self._events.append(
                 Event(
-                    EventKind.OUT_OF_MEMORY, at, container_id[:MAX_NAME_LENGTH], name_of(name, container_id)
+                    EventKind.OUT_OF_MEMORY,
+                    at,
+                    container_id[:MAX_NAME_LENGTH],
+                    display_name(name, container_id),
                 )
             )
 
-    # --- Forgetting -------------------------------------------------------------------------
+    # --- Pruning ----------------------------------------------------------------------------
 
     def _prune(self) -> None:
-        """Drop what can match nothing any more, so that nothing here grows with time."""
+        """Remove entries that can no longer match, so that nothing grows with time."""
         for container_id in [each for each, tick in self._oom_ticks.items() if tick < self._tick]:
             del self._oom_ticks[container_id]
         for container_id in [each for each, run in self._announced.items() if run.tick < self._tick]:

@@ -1,7 +1,7 @@
-"""A picture in the words of the wire: the numbers that are averaged, and messages made of means. Pure."""
+"""Converts a sample to messages: the values that are averaged, and messages with their means. Pure."""
 
 from agent.reporting.windows import Values
-from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.node_sample import ContainerSample, NodeSample, display_name
 from wire.messages import (
     MAX_NAME_LENGTH,
     MAX_TEXT_LENGTH,
@@ -14,21 +14,15 @@ from wire.messages import (
 )
 from wire.resources import RESOURCES, Quantities
 
-SHORT_ID = 12
 RESOURCE_COUNT = len(RESOURCES)
-"""The first so many values of a host or a container are what it uses, in the order of `RESOURCES`."""
-
-
-def name_of(text: str, container_id: str) -> str:
-    """A name as the wire takes it; part of the id stands in for one that is empty."""
-    return (text or container_id[:SHORT_ID])[:MAX_NAME_LENGTH]
+"""Number of values at the front that are usage, in the order of `RESOURCES`."""
 
 
 # --- Containers -----------------------------------------------------------------------------
 
 
 def container_values(container: ContainerSample) -> Values:
-    """What is averaged of a container; `container_state` puts it back in its places."""
+    """The values of a container that are averaged; `container_state` takes their means."""
     used, pressure = container.rates.used, container.rates.pressure
     return (
         used.cpu_cores,
@@ -46,11 +40,11 @@ CONTAINER_WIDTH = 8
 
 
 def container_state(container: ContainerSample, mean: Values, window_seconds: float) -> ContainerState:
-    """A container as it is now, with what it used on the mean over a window."""
+    """The current state of a container, with means over a window."""
     rates, info = container.rates, container.info
     return ContainerState(
         id=rates.id[:MAX_NAME_LENGTH],
-        name=name_of(info.name, rates.id),
+        name=display_name(info.name, rates.id),
         runtime=rates.runtime[:MAX_NAME_LENGTH],
         cpu_seconds_total=round(rates.cpu_seconds_total, 3),
         used=_quantities(mean),
@@ -80,7 +74,7 @@ def _container_power(power: ContainerPower | None, watts: float | None) -> Conta
 
 
 def node_values(sample: NodeSample) -> Values:
-    """What is averaged of the node; `node_state` puts it back in its places."""
+    """The values of the node that are averaged; `node_state` takes their means."""
     rates, power = sample.rates, sample.power
     used, pressure = rates.used, rates.pressure
     return (
@@ -103,7 +97,7 @@ NODE_WIDTH = 14
 
 
 def node_state(sample: NodeSample, mean: Values, window_seconds: float) -> NodeState:
-    """The node as it is now, with what it used on the mean over a window."""
+    """The current state of the node, with means over a window."""
     rates = sample.rates
     frequency_hertz, iowait_ratio, steal_ratio, disk_busy_ratio = (
         _round_or_none(value) for value in mean[10:]
@@ -153,7 +147,7 @@ def _pressure(mean: Values) -> Pressure:
 
 
 def _round(value: float) -> float:
-    """Six digits: more than any of this is known to, and noise does not compress."""
+    """Round to six digits: more than the precision of any value, and noise does not compress."""
     return float(f"{value:.6g}")
 
 

@@ -1,8 +1,8 @@
-"""What a node says, and when: little, but never so little that the collector is far from the truth. Pure.
+"""Decides what a node reports, and when. Pure.
 
-At every tick it is given the whole picture and decides what of it is news: a window in which something moved,
-a container that came, went or has another limit, an alert; now and then everything, and after a long silence
-that the node lives. No clock, no I/O: times come with the picture.
+Each sample is checked for changes: a closed window with a large enough change, a container that started,
+ended or has another limit, an event, an alert. A heartbeat reports everything; a beacon shows that the node
+is up.
 """
 
 import zlib
@@ -37,19 +37,19 @@ from wire.resources import RESOURCES, Quantities, Resource
 from wire.version import __version__
 
 _EARLY_RATIO = 0.1
-"""No tick falls to the millisecond: what is due this part of a sample's time later is due now."""
+"""Share of the sample interval by which something may be due early, since ticks are not exact."""
 _MAX_ENDED = 1000
-"""When so many containers have ended since the last heartbeat, the next one does not wait for its time."""
+"""Number of containers ended since the last heartbeat that causes the next one early."""
 _CPU = 0
 
 
 class Reporter:
-    """Speaks for one node during one run of its agent, and counts what it says."""
+    """Creates the reports of one node during one run of its agent, and numbers them."""
 
-    def __init__(self, node: str, boot: str, push: ReportingConfig, sample_seconds: float) -> None:
+    def __init__(self, node: str, boot: str, config: ReportingConfig, sample_seconds: float) -> None:
         self._node = node[:MAX_NAME_LENGTH]
         self._boot = boot
-        self._push = push
+        self._config = config
         self._sample_seconds = sample_seconds
         self._sequence = 0
         self._schedule: _Schedule | None = None
@@ -57,17 +57,17 @@ class Reporter:
         self._host = WindowTracker(NODE_WIDTH, from_start=True)
         self._containers: dict[str, _Container] = {}
         self._ended: dict[str, UsageTally] = {}
-        """What was used by containers that ended since the last heartbeat."""
+        """Usage of containers that ended since the last heartbeat."""
         self._open_alerts: dict[Resource, Alert] = {}
 
     def report(
         self, sample: NodeSample, runtime_events: Sequence[RuntimeEvent], alerts: Sequence[Alert]
     ) -> Report | None:
-        """What is to be said at this tick; None if there is nothing."""
+        """The report for this sample; None if nothing changed."""
         events: tuple[Event, ...] = ()
         is_first = self._schedule is None
         if self._schedule is None:
-            self._schedule = _Schedule(self._node, self._push, self._sample_seconds, sample)
+            self._schedule = _Schedule(self._node, self._config, self._sample_seconds, sample)
             events = (Event(EventKind.JOINED, sample.rates.unix_seconds),)
         due = self._schedule.due(sample.monotonic_seconds)
         changes = self._tracker.update(sample, runtime_events)
@@ -97,13 +97,13 @@ class Reporter:
         )
 
     def final_report(self, sample: NodeSample) -> Report | None:
-        """What is left to say when the agent stops: every sample that no heartbeat has told of yet."""
+        """The last report before the agent stops: all samples since the last heartbeat."""
         if self._schedule is None:
             return None
         states = (
-            container_state(container, *followed.track.latest())
+            container_state(container, *tracked.track.latest())
             for container in sample.containers
-            if (followed := self._containers.get(container.id))
+            if (tracked := self._containers.get(container.id))
         )
         self._sequence += 1
         return Report(
@@ -118,11 +118,11 @@ class Reporter:
         )
 
     def _track_containers(self, changes: ContainerChanges, *, is_first: bool) -> None:
-        """Begin to follow those that began, and stop with those that ended."""
+        """Add containers that started, and remove those that ended."""
         for container_id in changes.gone:
             self._ended[container_id] = self._containers.pop(container_id).tally
         for container_id in changes.started:
-            # What was used under an id stays with it, through all its lives.
+            # Usage belongs to the ID, across restarts.
             before = self._containers.get(container_id)
             tally = before.tally if before else self._ended.pop(container_id, UsageTally())
             self._containers[container_id] = _Container(tally, from_start=is_first)
@@ -130,7 +130,7 @@ class Reporter:
     def _state(self, sample: NodeSample, *, closes: bool, full: bool) -> NodeState | None:
         self._host.add(node_values(sample), sample.rates.interval_seconds)
         capacities = _capacities(sample.rates.capacity)
-        is_due = closes and self._host.close(capacities, self._push.threshold_points)
+        is_due = closes and self._host.close(capacities, self._config.threshold_points)
         if not (is_due or full):
             return None
         state = node_state(sample, *self._host.latest())
@@ -143,60 +143,60 @@ class Reporter:
         capacity, seconds = sample.rates.capacity, sample.rates.interval_seconds
         states = []
         for container in sample.containers:
-            followed = self._containers.get(container.id)
-            if followed is None:
-                continue  # it has ended; this is what it left
-            track = followed.track
+            tracked = self._containers.get(container.id)
+            if tracked is None:
+                continue  # it has ended, and its cgroup still exists
+            track = tracked.track
             limit, values = container.rates.limit, container_values(container)
             track.add(values, seconds)
-            followed.tally.add(values, seconds)
-            is_due = closes and track.close(_limits_or(container, capacity), self._push.threshold_points)
-            # Who lowered or raised a limit waits to see that it holds.
-            if is_due or full or followed.reported_limit not in {None, limit}:
+            tracked.tally.add(values, seconds)
+            is_due = closes and track.close(_limits_or(container, capacity), self._config.threshold_points)
+            # A limit that the collector changed is confirmed at once.
+            if is_due or full or tracked.reported_limit not in {None, limit}:
                 mean, window_seconds = track.latest()
             elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):
-                # Something is better than nothing until there is a window.
+                # One sample is better than none until a window closes.
                 mean, window_seconds = values, seconds
             else:
                 continue
             state = container_state(container, mean, window_seconds)
             track.mark_reported(state.used, _limits_or(container, capacity))
-            followed.reported_limit = limit
+            tracked.reported_limit = limit
             states.append(state)
         return tuple(states)
 
-    def _alerts(self, news: Sequence[Alert], *, full: bool) -> tuple[Alert, ...]:
-        """Those that are news, or all that are open: the next heartbeat makes up for a word that was lost."""
-        for alert in news:
+    def _alerts(self, changed: Sequence[Alert], *, full: bool) -> tuple[Alert, ...]:
+        """Changed alerts; in a full report also all open ones, in case an earlier report was lost."""
+        for alert in changed:
             if alert.closed_at is None:
                 self._open_alerts[alert.resource] = alert
             else:
                 self._open_alerts.pop(alert.resource, None)
         if not full:
-            return tuple(news)
-        closed = (alert for alert in news if alert.closed_at is not None)
+            return tuple(changed)
+        closed = (alert for alert in changed if alert.closed_at is not None)
         return (*closed, *self._open_alerts.values())
 
     def _heartbeat(self, sample: NodeSample) -> Heartbeat:
-        tallies = {container_id: followed.tally for container_id, followed in self._containers.items()}
+        tallies = {container_id: tracked.tally for container_id, tracked in self._containers.items()}
         usage = [tally.usage(container_id) for container_id, tally in (tallies | self._ended).items()]
         heartbeat = Heartbeat(
             agent_version=__version__,
             sample_seconds=self._sample_seconds,
-            beacon_seconds=max(self._push.beacon_seconds, self._sample_seconds),
+            beacon_seconds=max(self._config.beacon_seconds, self._sample_seconds),
             usage=tuple(each for each in usage if each is not None),
-            # Of those that run: the others cannot be asked to use less.
-            top=top_containers(tallies, self._push.top_containers),
+            # Only running containers: nothing can be done about the others.
+            top=top_containers(tallies, self._config.top_containers),
             power_curve=sample.power_curve,
         )
         self._ended = {}
-        for followed in self._containers.values():
-            followed.tally = UsageTally()
+        for tracked in self._containers.values():
+            tracked.tally = UsageTally()
         return heartbeat
 
 
 class _Container:
-    """What is known of a container between two ticks."""
+    """State of a container between two samples."""
 
     __slots__ = ("reported_limit", "tally", "track")
 
@@ -204,7 +204,7 @@ class _Container:
         self.track = WindowTracker(CONTAINER_WIDTH, from_start=from_start)
         self.tally = tally
         self.reported_limit: Quantities | None = None
-        """The limit that the collector holds; None while it holds nothing."""
+        """The limit that was last reported; None before the first report."""
 
 
 def _capacities(capacity: Quantities) -> Values:
@@ -212,7 +212,7 @@ def _capacities(capacity: Quantities) -> Values:
 
 
 def _limits_or(container: ContainerSample, capacity: Quantities) -> Values:
-    """What a container's use is a share of: its own limit, or what the host has."""
+    """What the usage of a container is a share of: its own limit, or the host's capacity."""
     limit = container.rates.limit
     return tuple([limit.of(resource) or capacity.of(resource) for resource in RESOURCES])
 
@@ -222,7 +222,7 @@ def _limits_or(container: ContainerSample, capacity: Quantities) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """What is due at a tick."""
+    """What is due at a sample."""
 
     host: bool
     containers: bool
@@ -231,20 +231,20 @@ class _Due:
 
 
 class _Schedule:
-    """When windows close, and when something is said in any case. It begins with the first picture."""
+    """When windows close, and when heartbeats and beacons are due; starts with the first sample."""
 
-    def __init__(self, node: str, push: ReportingConfig, sample_seconds: float, first: NodeSample) -> None:
+    def __init__(self, node: str, config: ReportingConfig, sample_seconds: float, first: NodeSample) -> None:
         early_seconds = _EARLY_RATIO * sample_seconds
         begin_seconds = first.monotonic_seconds - first.rates.interval_seconds - early_seconds
-        # By the name, so that the nodes of a cluster that were started together do not all speak together.
+        # Derived from the name, so that nodes started together do not send heartbeats at the same time.
         phase = zlib.crc32(node.encode()) / (1 << 32) - 1
-        heartbeat_seconds = push.heartbeat_seconds
-        self._host = TumblingWindows(begin_seconds, push.host_window_seconds)
-        self._containers = TumblingWindows(begin_seconds, push.container_window_seconds)
+        heartbeat_seconds = config.heartbeat_seconds
+        self._host = TumblingWindows(begin_seconds, config.host_window_seconds)
+        self._containers = TumblingWindows(begin_seconds, config.container_window_seconds)
         self._heartbeat = TumblingWindows(
             first.monotonic_seconds + phase * heartbeat_seconds, heartbeat_seconds
         )
-        self._beacon_after_seconds = push.beacon_seconds - early_seconds
+        self._beacon_after_seconds = config.beacon_seconds - early_seconds
         self._sent_seconds = first.monotonic_seconds
 
     def due(self, now_seconds: float) -> _Due:

@@ -1,7 +1,7 @@
-"""Every sample of every container since the last heartbeat, and who used most of what. Pure.
+"""Histograms of all samples of each container since the last heartbeat, and the top containers. Pure.
 
-A sample is kept as the number of its bin, two bytes, and becomes part of a `wire.Sketch` only when the
-heartbeat is made: hundreds of containers fit in a megabyte, and a tick costs an append.
+A sample is stored as the number of its bin, two bytes, and is added to a `wire.Sketch` only for the
+heartbeat: hundreds of containers fit in a megabyte, and a sample costs one append.
 """
 
 from array import array
@@ -13,13 +13,13 @@ from wire.resources import RESOURCES, Resource
 from wire.sketch import FLOORS, Sketch, bin_of, merged
 
 _BELOW_FLOOR = -(1 << 15)
-"""Stands for a sample below the floor; no bin has this number."""
+"""Marks a sample below the floor; no bin has this number."""
 _MAX_UNCOUNTED = 256
-"""So many samples are kept one by one before they are counted; with the default settings none has to be."""
+"""Maximum number of stored samples before they are added to the sketch; not reached with default settings."""
 
 
 class UsageTally:
-    """What one container used, sample by sample."""
+    """All samples of one container."""
 
     __slots__ = ("_counted", "_uncounted", "totals")
 
@@ -27,10 +27,10 @@ class UsageTally:
         self._uncounted = tuple(array("h") for _ in RESOURCES)
         self._counted: list[Sketch | None] = [None] * len(RESOURCES)
         self.totals = [0.0] * len(RESOURCES)
-        """Use times time: core-seconds, byte-seconds, bytes."""
+        """Usage times time: core-seconds, byte-seconds, bytes."""
 
     def add(self, used: Sequence[float | None], seconds: float) -> None:
-        """Count one sample, given in the order of `RESOURCES`."""
+        """Add one sample, in the order of `RESOURCES`."""
         totals = self.totals
         for index, uncounted in enumerate(self._uncounted):
             value = used[index]
@@ -43,7 +43,7 @@ class UsageTally:
                 del uncounted[:]
 
     def usage(self, container_id: str) -> ContainerUsage | None:
-        """All samples as the heartbeat tells them; None if there was none."""
+        """All samples as histograms for the heartbeat; None without samples."""
         sketches = [self._sketch(index) for index in range(len(RESOURCES))]
         if not any(sketch is not None for sketch in sketches):
             return None
@@ -53,14 +53,14 @@ class UsageTally:
         uncounted, counted = self._uncounted[index], self._counted[index]
         if not uncounted:
             return counted
-        # In order, neighbouring bins repeat each other's digits, which is what compresses well.
+        # Sorted bins compress better: neighbours share digits.
         bins = dict(sorted(Counter(uncounted).items()))
         sketch = Sketch(zeros=bins.pop(_BELOW_FLOOR, 0), bins=bins)
         return sketch if counted is None else merged([counted, sketch])
 
 
 def top_containers(tallies: Mapping[str, UsageTally], most: int) -> dict[Resource, tuple[str, ...]]:
-    """The ids of those who used most of each resource, the greediest first; who used nothing is not named."""
+    """IDs of the containers with the highest usage per resource, highest first, without unused ones."""
     top = {}
     for index, resource in enumerate(RESOURCES):
         used = [

@@ -1,11 +1,18 @@
-"""Everything that is known of the node at one tick: what is exposed, judged and spoken of."""
+"""One sample of the node: the input of exposition, bottleneck detection and reporting."""
 
 from dataclasses import dataclass
 
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
 from powermodels.common.interface import MeterState
-from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
+from wire.messages import MAX_NAME_LENGTH, ContainerPower, Gap, NodePower, PowerCurve
+
+SHORT_ID = 12
+
+
+def display_name(name: str, container_id: str) -> str:
+    """A container's name within the limits of a report; the start of its ID if it has no name."""
+    return (name or container_id[:SHORT_ID])[:MAX_NAME_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,7 @@ class ContainerSample:
 
 @dataclass(frozen=True, slots=True)
 class NodeSample:
-    """The node and its containers, over the interval from the tick before to this one."""
+    """The node and its containers, over the interval since the previous sample."""
 
     monotonic_seconds: float
     rates: HostRates

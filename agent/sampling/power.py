@@ -1,4 +1,4 @@
-"""From a sample to watts: hands the load to `powermodels`, and keeps the joules."""
+"""Power of a sample, estimated by `powermodels`, and its energy counters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ class PowerSample:
     node: NodePower
     containers: Mapping[str, ContainerPower]
     meters: tuple[MeterState, ...]
-    """Every meter that the host has, whether it is the one that is believed or not."""
+    """All meters of the host, including those that are not used."""
     curve: PowerCurve
-    """What more load would draw."""
+    """Power of the node at other loads."""
 
 
 def load_of(used: Quantities, capacity: Quantities) -> Load:
-    """Use as a share of what the host has; a CPU that could not be read counts as idle."""
+    """Usage as a share of capacity; an unknown CPU usage counts as idle."""
     return Load(
         cpu_ratio=ratio(used, capacity, Resource.CPU) or 0.0,
         memory_ratio=ratio(used, capacity, Resource.MEMORY),
@@ -56,8 +56,8 @@ class PowerSampler:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        kept = (self._accounts.gap,) if self._accounts.gap is not None else ()
-        return (*self._estimator.gaps, *kept)
+        unsaved = (self._accounts.gap,) if self._accounts.gap is not None else ()
+        return (*self._estimator.gaps, *unsaved)
 
     def describe(self) -> list[str]:
         return self._estimator.describe()
@@ -67,7 +67,7 @@ class PowerSampler:
         self._estimator.begin(monotonic_seconds)
 
     def measure(self, rates: HostRates, monotonic_seconds: float) -> PowerSample:
-        """Watts of the sample's interval, and all joules up to now."""
+        """Power over the sample's interval, and the energy counters at its end."""
         load = load_of(rates.used, rates.capacity)
         if self._max_hertz is not None and rates.frequency_hertz is not None:
             load = replace(load, frequency_ratio=rates.frequency_hertz / self._max_hertz)
@@ -105,13 +105,13 @@ class PowerSampler:
         )
 
     def close(self) -> None:
-        """Keep what was learned and counted."""
+        """Save the model and the energy counters."""
         self._estimator.close()
         self._accounts.save(stopped=True)
 
 
 def _max_hertz(sys: Path) -> float | None:
-    """The highest clock rate of the first core; None where the kernel does not govern it, as in guests."""
+    """Maximum clock rate of the first core; None if the kernel does not control it, as in most guests."""
     try:
         kilohertz = int((sys / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_bytes())
     except (OSError, ValueError):
@@ -120,7 +120,7 @@ def _max_hertz(sys: Path) -> float | None:
 
 
 def _kernel_boot(proc: Path) -> str:
-    """Names one run of the machine's kernel; the same for all where it cannot be read."""
+    """ID of this boot of the kernel; constant if it cannot be read."""
     try:
         return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -1,9 +1,8 @@
-"""From counters to rates: two readings in, one sample out. Pure.
+"""Computes rates from the counters of two readings. Pure.
 
-A counter that went backwards was started anew; over that interval its rate is not known, and the
-next one is taken from where it stands now. A container that is seen for the first time has levels
-(memory) but no rates yet. One that ends is accounted for up to the last time it was read: what it used
-after that is known to nobody once its cgroup is gone, and is never more than one interval's worth.
+A counter that decreases was reset: its rate is unknown for that interval, and the next one starts from the
+new value. A new container has levels (memory) but no rates yet. A container that ends is counted up to its
+last reading: its later usage, at most one interval, is unknown because its cgroup is gone.
 """
 
 from collections.abc import Iterable
@@ -23,15 +22,15 @@ class ContainerRates:
     cpu_seconds_total: float
     used: Quantities
     limit: Quantities
-    """What it may use at most, by its quota, its cores and its memory limit; absent is no limit."""
+    """Limits by CPU quota, cpuset and memory limit; absent without a limit."""
     pressure: Pressure
     pod: str | None = None
-    """The uid of the pod that it is part of."""
+    """UID of its pod."""
     cpu_user_seconds_total: float | None = None
     cpu_system_seconds_total: float | None = None
     cpu_throttled_seconds_total: float | None = None
     cpu_weight: float | None = None
-    """Its part where containers compete for the CPU; 1 is what each has by default."""
+    """CPU weight relative to the default of 1."""
     memory_usage_bytes: int | None = None
     memory_anon_bytes: int | None = None
     memory_file_bytes: int | None = None
@@ -50,7 +49,7 @@ class HostRates:
     capacity: Quantities
     pressure: Pressure
     learned_capacities: tuple[Resource, ...] = ()
-    """Resources whose capacity nobody told: the most that was ever seen stands in for it."""
+    """Resources whose capacity is the highest usage observed so far."""
     load_1m: float | None = None
     frequency_hertz: float | None = None
     iowait_ratio: float | None = None
@@ -59,20 +58,20 @@ class HostRates:
     swap_used_bytes: int | None = None
     disk_operations_per_second: float | None = None
     disk_busy_ratio: float | None = None
-    """How busy the busiest disk was."""
+    """Share of time that the busiest disk was active."""
     oom_kills_total: int | None = None
     containers: tuple[ContainerRates, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
 def compute_rates(previous: Reading, current: Reading) -> HostRates:
-    """What was used between two readings of the same host."""
+    """Compute the rates between two readings of the same host."""
     seconds = max(0.0, current.monotonic_seconds - previous.monotonic_seconds)
     before, host = previous.host, current.host
-    # A disk or a link counts only where it was there both times: one that is plugged in is no burst.
+    # Only disks and links in both readings count: one that was just added is not a burst.
     disks = [(before.disks[name], now) for name, now in host.disks.items() if name in before.disks]
     links = [(before.links[name], now) for name, now in host.links.items() if name in before.links]
-    known = {container.id: container for container in previous.containers}
+    containers_before = {container.id: container for container in previous.containers}
     core_seconds = seconds * (host.cores or 0)
     return HostRates(
         unix_seconds=current.unix_seconds,
@@ -99,17 +98,17 @@ def compute_rates(previous: Reading, current: Reading) -> HostRates:
         swap_used_bytes=host.memory.swap_used_bytes,
         disk_operations_per_second=_sum(_rate(old.operations, new.operations, seconds) for old, new in disks),
         disk_busy_ratio=max(
-            _known(_ratio(old.busy_seconds, new.busy_seconds, seconds) for old, new in disks), default=None
+            _not_none(_ratio(old.busy_seconds, new.busy_seconds, seconds) for old, new in disks), default=None
         ),
         oom_kills_total=host.oom_kills,
-        containers=tuple(_container(known.get(c.id), c, host.cores) for c in current.containers),
+        containers=tuple(_container(containers_before.get(c.id), c, host.cores) for c in current.containers),
         gaps=current.gaps,
     )
 
 
 def _container(before: ContainerReading | None, now: ContainerReading, cores: float | None) -> ContainerRates:
     if before is None or now.cgroup.cpu.seconds < before.cgroup.cpu.seconds:
-        # Less CPU time than before means a restart under the same id: all its counters are new.
+        # Less CPU time than before means a restart under the same ID: all counters start again.
         before = now
     seconds = now.monotonic_seconds - before.monotonic_seconds
     old, new = before.cgroup, now.cgroup
@@ -146,7 +145,7 @@ def _rate(before: float | None, now: float | None, seconds: float) -> float | No
 
 
 def _cores(before: float | None, now: float | None, seconds: float, cores: float | None) -> float | None:
-    """CPU time per time; the kernel's clock ticks can make it look like a little more than there are."""
+    """CPU time per second; clock ticks can make it exceed the number of cores slightly."""
     rate = _rate(before, now, seconds)
     return rate if rate is None or cores is None else min(rate, cores)
 
@@ -164,11 +163,11 @@ def _ratio(before: float | None, now: float | None, seconds: float) -> float | N
     return None if rate is None else min(rate, 1.0)
 
 
-def _known(numbers: Iterable[float | None]) -> list[float]:
+def _not_none(numbers: Iterable[float | None]) -> list[float]:
     return [number for number in numbers if number is not None]
 
 
 def _sum(numbers: Iterable[float | None]) -> float | None:
-    """The sum of those that are known; None where none is."""
-    known = _known(numbers)
-    return sum(known) if known else None
+    """The sum without unknown values; None if all are unknown."""
+    values = _not_none(numbers)
+    return sum(values) if values else None

@@ -1,4 +1,4 @@
-"""Keeping time: a tick every period, without drift and without piling up."""
+"""Ticks at a fixed period, without drift; missed ticks do not accumulate."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """One beat, and how many beats before it were missed because the work took too long."""
+    """One tick, and the number of ticks missed before it because the work took too long."""
 
     number: int
     missed: int
@@ -18,7 +18,7 @@ async def ticks(
     monotonic: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[Tick]:
-    """Beat at `start + n * period`; a beat whose time has passed is counted as missed, never made up for."""
+    """Yield a tick at `start + n * period`; ticks whose time has passed are counted as missed."""
     start = monotonic()
     number = 0
     missed = 0

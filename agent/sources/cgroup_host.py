@@ -1,6 +1,6 @@
-"""A cgroup taken as the host: its limits are the capacity, its use is the use.
+"""A cgroup treated as the host: its limits are the capacity, its usage is the usage.
 
-That is how a nested or LXC host looks from outside, and how several hosts can stand on one machine.
+This is for nested and LXC hosts, and for several hosts on one machine.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,16 +23,16 @@ from wire.errors import UserError
 from wire.messages import Gap
 
 _MACHINE_ONLY = Gap(
-    "host I/O wait, stolen time, load, busy disks", "the kernel tells them of whole machines, not of a cgroup"
+    "host I/O wait, stolen time, load, busy disks", "the kernel measures them per machine, not per cgroup"
 )
 _SHARED_NETWORK = Gap(
     "host network",
-    "the links are the whole machine's; run the agent in the network namespace that host.cgroup lives in",
+    "the links belong to the whole machine; run the agent in the network namespace of host.cgroup",
 )
 
 
 class CgroupHost:
-    """The cgroup at `path`, which must be there at the beginning."""
+    """The cgroup at `path`, which must exist at the start."""
 
     def __init__(self, proc: Path, layout: Layout, path: str) -> None:
         self.path = path.strip("/")
@@ -40,16 +40,14 @@ class CgroupHost:
         self._layout = layout
         self._oom_kills = OomKillCounter()
         if ".." in PurePosixPath(self.path).parts:
-            raise UserError(
-                f"host.cgroup: {path} leads out of the tree of cgroups; give a plain path below it"
-            )
+            raise UserError(f"host.cgroup: {path} is not below the cgroup root; use a path without ..")
         root = layout.walk_root
         if root is None:
-            raise UserError(f"host.cgroup: there is no cgroup {path}, since no cgroup file system is mounted")
+            raise UserError(f"host.cgroup: there is no cgroup {path}: no cgroup file system is mounted")
         if not Path(root, self.path).is_dir():
             raise UserError(
-                f"host.cgroup: there is no cgroup {path} under {root}; make it first,"
-                " or leave the setting empty to take the whole machine as the host"
+                f"host.cgroup: there is no cgroup {path} under {root}; create it first,"
+                " or leave the setting empty for the whole machine"
             )
 
     def as_host(
@@ -58,13 +56,13 @@ class CgroupHost:
         cgroup: CgroupReading | None,
         containers: Iterable[ContainerReading],
     ) -> tuple[HostReading, tuple[Gap, ...]]:
-        """The cgroup's figures in the place of the machine's, and what cannot be told of it."""
+        """The reading of the host from the cgroup, and what is unknown about it."""
         if cgroup is None:
-            gone = Gap("host", f"the cgroup /{self.path} is not there any more, or has no CPU time to tell")
+            gone = Gap("host", f"the cgroup /{self.path} no longer exists, or has no CPU accounting")
             return HostReading(), (gone,)
         oom_kills = cgroup.memory.oom_kills
         if "memory" in self._layout.v1 and oom_kills is not None:
-            # Version 1 counts a kill in the victim's own cgroup alone.
+            # Version 1 counts a kill only in the cgroup of the killed process.
             oom_kills += self._oom_kills.add(containers)
         links = self._read_links()
         host = HostReading(
@@ -80,32 +78,31 @@ class CgroupHost:
         return host, tuple(_gaps(host, has_own_network=links is not None))
 
     def _read_links(self) -> dict[str, int] | None:
-        """The links of our own network, unless that is the whole machine's.
+        """Bytes per link of our own network namespace; None if it is the whole machine's.
 
-        They are told by their names: `/sys` may still show the machine's links to one who has entered
-        another network.
+        Links are selected by name: `/sys` may still show the links of another network namespace.
         """
-        own, machines = (namespace_of(self._proc, process) for process in ("self", "1"))
-        if own is None or own == machines:
+        own, machine = (namespace_of(self._proc, process) for process in ("self", "1"))
+        if own is None or own == machine:
             return None
         bytes_by_link = parse_net_dev(read_file(f"{self._proc}/self/net/dev") or b"")
         return {name: count for name, count in bytes_by_link.items() if may_be_external(name)}
 
 
 class OomKillCounter:
-    """Kills in containers, added up over all that were ever seen, so that the sum never goes back."""
+    """Sum of the kills in all containers, including those that ended, so that it never decreases."""
 
     def __init__(self) -> None:
         self._total = 0
-        self._seen: dict[str, int] = {}
+        self._last_kills: dict[str, int] = {}
 
     def add(self, containers: Iterable[ContainerReading]) -> int:
-        """Take in what the containers count now; return the sum so far."""
+        """Add the current counts of the containers; returns the sum."""
         now = {each.id: each.cgroup.memory.oom_kills or 0 for each in containers}
         for identifier, kills in now.items():
-            before = self._seen.get(identifier, 0)
+            before = self._last_kills.get(identifier, 0)
             self._total += kills - before if kills >= before else kills
-        self._seen = now
+        self._last_kills = now
         return self._total
 
 
@@ -129,6 +126,6 @@ def _gaps(host: HostReading, *, has_own_network: bool) -> Iterator[Gap]:
     if not has_own_network:
         yield _SHARED_NETWORK
     elif not host.links:
-        yield Gap("host network", "there is no link that leads out of this host")
+        yield Gap("host network", "this host has no external network link")
     if host.pressure == NO_PRESSURE:
-        yield Gap("host pressure", "the kernel measures it in cgroup v2 only, with psi=1")
+        yield Gap("host pressure", "the kernel measures it in cgroup v2 only, booted with psi=1")

@@ -1,7 +1,7 @@
-"""Block devices: which of them are disks, and what has gone through those.
+"""The disks among the block devices, and their counters.
 
-The same byte passes through several devices: a partition and its disk, a logical volume and the
-disks below it, a loop and the disk that holds its file. Only the lowest one is counted.
+The same byte passes through several devices: a partition and its disk, a logical volume and its disks, a loop
+device and the disk of its file. Only the disk is counted.
 """
 
 import os
@@ -12,13 +12,13 @@ from agent.sources.files import parse_count, read_file
 from agent.sources.readings import DiskTotals
 
 _SECTOR_BYTES = 512
-"""The unit of /proc/diskstats, whatever the device's own sector size is."""
+"""Unit of /proc/diskstats, independent of the sector size of the device."""
 _FIELDS = 13
 _COUNTS_AT = (3, 5, 7, 9, 12)
 """Reads, sectors read, writes, sectors written, milliseconds busy."""
 _MILLISECONDS = 1000
 _NOT_A_DISK = ("loop", "ram", "zram", "drbd", "zd")
-"""Devices in memory, or on top of others without saying so."""
+"""Devices in memory, or on top of others without listing them as slaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class DeviceStat:
     """A line of /proc/diskstats."""
 
     number: bytes
-    """Major and minor, as cgroup files write it: `8:0`."""
+    """Major and minor number, as in cgroup files: `8:0`."""
     name: str
     totals: DiskTotals
 
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """What went through each disk by its name, and the numbers of the devices that are not disks."""
+    """Counters of each disk by name, and the numbers of the devices that are not disks."""
 
     totals: Mapping[str, DiskTotals] = field(default_factory=dict)
     skipped_devices: frozenset[bytes] = frozenset()
 
 
 def parse_diskstats(text: bytes) -> tuple[DeviceStat, ...]:
-    """What went through each device; lines that make no sense are passed over."""
+    """Counters of each device; skips invalid lines."""
     stats = []
     for line in text.splitlines():
         fields = line.split()
@@ -60,7 +60,7 @@ def parse_diskstats(text: bytes) -> tuple[DeviceStat, ...]:
 
 
 def read_disks(proc: str, sys: str) -> Disks:
-    """The host's disks; none where the kernel's lists cannot be read."""
+    """Read the disks of the host; none if the kernel files cannot be read."""
     stats = parse_diskstats(read_file(f"{proc}/diskstats") or b"")
     whole_devices = _listed(f"{sys}/block")
     disks = [stat for stat in stats if stat.name in whole_devices and _is_disk(sys, stat.name)]
@@ -76,7 +76,7 @@ def _is_disk(sys: str, name: str) -> bool:
     if name.startswith(_NOT_A_DISK):
         return False
     directory = f"{sys}/block/{_in_sys(name)}"
-    # The single paths below a multipath NVMe device are hidden; the device itself is counted.
+    # The paths of a multipath NVMe device are hidden; the device itself is counted.
     hidden = parse_count(read_file(f"{directory}/hidden")) == 1
     return not hidden and not _listed(f"{directory}/slaves")
 
@@ -90,5 +90,5 @@ def _listed(directory: str) -> frozenset[str]:
 
 
 def _in_sys(name: str) -> str:
-    """A few old controllers name disks `cciss/c0d0`, which no file can be called."""
+    """Translate a name such as `cciss/c0d0` of old controllers, which is not a valid file name."""
     return name.replace("/", "!")

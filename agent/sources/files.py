@@ -1,7 +1,7 @@
-"""Kernel files: read whole or not at all, and the few shapes their text comes in.
+"""Reads and parses kernel files.
 
-Paths are plain strings here: a pass over hundreds of containers opens thousands of files, and
-building a `Path` for each would cost as much as reading it.
+Paths are strings here: a pass over hundreds of containers opens thousands of files, and creating a `Path` for
+each would cost as much as reading it.
 """
 
 import os
@@ -11,14 +11,13 @@ from agent.sources.readings import PressureTotals
 
 _CHUNK_BYTES = 16384
 _SURELY_WHOLE_BYTES = 2048
-"""The kernel hands out a list (/proc/diskstats, say) a page at a time, in whole lines; so a read may stop
-short of the end, but with lines shorter than half a page, never as short as this."""
+"""A read may end at a page boundary: with lines under half a page, only a shorter read is surely whole."""
 _MAX_DIGITS = 20
 """Digits of the largest 64-bit number; anything longer is not a count."""
 
 
 def read_file(path: str) -> bytes | None:
-    """The file's content; None where it is missing, forbidden, or its owner has gone meanwhile.
+    """The content of a file; None if it is missing or not readable.
 
     Not for files with lines of thousands of characters, such as the mount table.
     """
@@ -39,7 +38,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def parse_count(text: bytes | None) -> int | None:
-    """A number that is not negative, alone in its text; None for anything else."""
+    """A non-negative number; None for any other text."""
     if text is None:
         return None
     digits = text.strip()
@@ -47,7 +46,7 @@ def parse_count(text: bytes | None) -> int | None:
 
 
 def parse_field(text: bytes | None, key: bytes) -> int | None:
-    """The count beside `key` in a file of `key value` lines."""
+    """The number of `key` in a file of `key value` lines."""
     if text is None:
         return None
     if text.startswith(key + b" "):
@@ -65,13 +64,13 @@ _SOME_TOTAL = re.compile(rb"^some .*\btotal=([0-9]{1,20})$", re.MULTILINE)
 
 
 def parse_pressure(text: bytes | None) -> float | None:
-    """The "some" total in seconds, out of `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`."""
+    """The "some" total in seconds, from `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`."""
     match = _SOME_TOTAL.search(text or b"")
     return int(match[1]) / _MICROSECONDS if match else None
 
 
 def parse_totals(cpu: bytes | None, memory: bytes | None, disk: bytes | None) -> PressureTotals:
-    """The three files together."""
+    """Parse the three pressure files."""
     return PressureTotals(parse_pressure(cpu), parse_pressure(memory), parse_pressure(disk))
 
 

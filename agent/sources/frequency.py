@@ -1,8 +1,8 @@
-"""The processors' clock rate: the mean over cores, asked of a few at a time.
+"""The CPU clock rate: the mean over cores, a few of them per pass.
 
-Asking a core may interrupt it, and kernels before 5.18 make the asker wait 10 ms for each; so one pass
-asks no more than eight cores, and stops earlier where that takes long. The next pass goes on with the
-next ones: over a minute, all but the largest hosts are seen whole.
+Reading the rate of a core may interrupt it, and kernels before 5.18 take 10 ms for each. So one pass reads at
+most eight cores, fewer if that takes long, and the next pass continues with the next ones. Within a minute,
+all cores of most hosts are read.
 """
 
 import os
@@ -17,7 +17,7 @@ from agent.sources.files import parse_count, read_file
 _CORES_PER_PASS = 8
 _MAX_READ_SECONDS = 0.002
 _KEPT_SECONDS = 60.0
-"""For the list of cores, and for what /proc/cpuinfo says, which in a virtual machine never changes."""
+"""How long the list of cores and the rates of /proc/cpuinfo are cached."""
 _HERTZ_PER_KILOHERTZ = 1000
 _HERTZ_PER_MEGAHERTZ = 1_000_000
 _CORE = re.compile(r"cpu[0-9]+")
@@ -25,13 +25,13 @@ _CPUINFO_MEGAHERTZ = re.compile(rb"^cpu MHz\s*:\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)$
 
 
 def parse_cpuinfo_hertz(text: bytes) -> float | None:
-    """The mean over all cores that `/proc/cpuinfo` lists with a rate; some architectures never do."""
+    """The mean over the cores in `/proc/cpuinfo`; None if the architecture does not list rates."""
     rates = [float(rate) for rate in _CPUINFO_MEGAHERTZ.findall(text)]
     return fmean(rates) * _HERTZ_PER_MEGAHERTZ if rates else None
 
 
 class FrequencyReader:
-    """Asks the driver of the clock rate, or failing that, what the kernel last made of it."""
+    """Reads the clock rate from the cpufreq driver, or from /proc/cpuinfo without one."""
 
     def __init__(self, proc: Path, sys: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._cpuinfo = f"{proc}/cpuinfo"
@@ -43,7 +43,7 @@ class FrequencyReader:
         self._renew_at = float("-inf")
 
     def read(self, monotonic_seconds: float) -> float | None:
-        """The clock rate in hertz; None where nobody tells."""
+        """The clock rate in hertz; None if unknown."""
         if monotonic_seconds >= self._renew_at:
             self._files = self._list_files()
             self._from_cpuinfo = None if self._files else parse_cpuinfo_hertz(read_file(self._cpuinfo) or b"")

@@ -1,8 +1,7 @@
-"""The machine's own counters: processors, memory, disks, links and pressure.
+"""Counters of the host: CPU, memory, disks, links and pressure.
 
-psutil reads processors and memory. Disks and links are read here, since psutil looks for disks in a
-fixed `/sys`, counts the same byte in a logical volume and in the disk below it, and counts the inner
-links of containers along with the cards.
+psutil reads CPU and memory. Disks and links are read here, since psutil looks for disks in a fixed `/sys`,
+counts the same byte in a logical volume and in its disk, and includes the internal links of containers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,34 +20,34 @@ from agent.sources.readings import NO_PRESSURE, HostCpu, HostMemory, HostReading
 from wire.messages import Gap
 
 _LINKS_KEPT_SECONDS = 60.0
-"""Asking a link for its speed takes a lock that all network configuration shares: not every time."""
+"""Reading the speed of a link takes a global lock of network configuration, so it is cached."""
 _KIBIBYTE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class HostPass:
-    """What one look at the host gave."""
+    """The result of reading the host once."""
 
     reading: HostReading
     skipped_devices: frozenset[bytes] = frozenset()
-    """Block devices that are not disks; containers' figures leave them out as well."""
+    """Block devices that are not disks; they are excluded from containers as well."""
     failures: tuple[Gap, ...] = ()
-    """Sources that broke; those that merely have nothing to say are in `host_gaps` the reading."""
+    """Sources that raised an error; `host_gaps` lists those without a value."""
 
 
 class HostReader:
-    """Reads the host whose proc and sys file systems are mounted at these places."""
+    """Reads the host with the proc and sys file systems at these paths."""
 
     def __init__(self, proc: Path, sys: Path) -> None:
         self._proc = proc
         self._sys = sys
         self._frequency = FrequencyReader(proc, sys)
         self._links = NetworkInterfaces(frozenset(), None)
-        self._links_among: frozenset[str] = frozenset()
+        self._link_names: frozenset[str] = frozenset()
         self._links_read_at = float("-inf")
 
     def read(self, monotonic_seconds: float) -> HostPass:
-        """Look at the host once."""
+        """Read the host once."""
         proc, sys = str(self._proc), str(self._sys)
         attempts = GapRecorder()
         attempt = attempts.read
@@ -69,32 +68,32 @@ class HostReader:
         return HostPass(reading, disks.skipped_devices, tuple(attempts.failures))
 
     def _read_links(self, monotonic_seconds: float) -> Mapping[str, int]:
-        # The first process is in the host's network even where the agent has one of its own.
+        # Process 1 is in the host's network namespace, even if the agent is not.
         text = read_file(f"{self._proc}/1/net/dev") or read_file(f"{self._proc}/net/dev") or b""
         bytes_by_link = parse_net_dev(text)
-        among = frozenset(filter(may_be_external, bytes_by_link))
-        if among != self._links_among or monotonic_seconds - self._links_read_at >= _LINKS_KEPT_SECONDS:
+        names = frozenset(filter(may_be_external, bytes_by_link))
+        if names != self._link_names or monotonic_seconds - self._links_read_at >= _LINKS_KEPT_SECONDS:
             self._links = read_interfaces(self._sys, bytes_by_link)
-            self._links_among, self._links_read_at = among, monotonic_seconds
+            self._link_names, self._links_read_at = names, monotonic_seconds
         return {name: count for name, count in bytes_by_link.items() if name in self._links.names}
 
 
 def host_gaps(host: HostReading) -> list[Gap]:
-    """What this machine does not tell."""
+    """What cannot be measured on this host."""
     gaps = []
     if host.frequency_hertz is None:
-        gaps.append(Gap("host frequency", "neither a cpufreq driver nor /proc/cpuinfo tells it"))
+        gaps.append(Gap("host frequency", "neither a cpufreq driver nor /proc/cpuinfo reports it"))
     if not host.disks:
         gaps.append(Gap("host disk", "the kernel lists no disk under /sys/block"))
     if not host.links:
-        gaps.append(Gap("host network", "there is no link that leads out of this host"))
+        gaps.append(Gap("host network", "this host has no external network link"))
     if host.pressure == NO_PRESSURE:
-        gaps.append(Gap("host pressure", "the kernel does not measure it; boot with psi=1 if it can"))
+        gaps.append(Gap("host pressure", "the kernel does not measure it; boot with psi=1 if it supports it"))
     return gaps
 
 
 def parse_load(text: bytes | None) -> float | None:
-    """The mean number of runnable or stuck tasks over a minute, out of `/proc/loadavg`."""
+    """The load average over a minute, from `/proc/loadavg`."""
     try:
         load = float((text or b"").split(maxsplit=1)[0])
     except (IndexError, ValueError):
@@ -103,14 +102,14 @@ def parse_load(text: bytes | None) -> float | None:
 
 
 def parse_swap_used_bytes(meminfo: bytes) -> int | None:
-    """Swap that is taken, out of `/proc/meminfo`."""
+    """Used swap, from `/proc/meminfo`."""
     total, free = (parse_field(meminfo.replace(b" kB", b""), key) for key in (b"SwapTotal:", b"SwapFree:"))
     return None if total is None or free is None else max(0, total - free) * _KIBIBYTE
 
 
 @contextmanager
 def _psutil_at(proc: str) -> Iterator[None]:
-    """Have psutil look here, and only while the block runs: its one setting holds for the whole process."""
+    """Set the proc path of psutil while the block runs; the setting is global."""
     before, psutil.PROCFS_PATH = psutil.PROCFS_PATH, proc
     try:
         yield
@@ -122,7 +121,7 @@ def _read_cpu(proc: str) -> tuple[float | None, HostCpu]:
     with _psutil_at(proc):
         processors = psutil.cpu_times(percpu=True)
     return float(len(processors)), HostCpu(
-        # Guest time is part of user and nice. Stolen time is another machine's work, not ours.
+        # Guest time is part of user and nice. Stolen time is work of other machines.
         busy_seconds=sum(p.user + p.nice + p.system + p.irq + p.softirq for p in processors),
         iowait_seconds=sum(p.iowait for p in processors),
         steal_seconds=sum(p.steal for p in processors),

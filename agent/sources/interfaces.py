@@ -1,6 +1,6 @@
-"""Network links: which of them leave the machine, what has gone through those, and how fast they are.
+"""Network links that leave the machine, their byte counters and speeds.
 
-A byte that a container sends passes through its own end, a bridge and a card; only the card is counted.
+A byte that a container sends passes through a veth, a bridge and a network card; only the card is counted.
 """
 
 from collections.abc import Iterable
@@ -11,29 +11,29 @@ from agent.sources.files import parse_count, read_file
 
 LOOPBACK = "lo"
 _SENT_FIELD = 8
-"""Where the columns of sent bytes begin, after those of received ones."""
+"""Index of the first column for sent traffic."""
 _BYTES_PER_SECOND_PER_MEGABIT = 1_000_000 / 8
 _UNKNOWN_SPEED = 0xFFFF_FFFF
-"""What some drivers say for -1."""
+"""What some drivers report instead of -1."""
 _INTERNAL = (
     "veth docker br- virbr cni flannel cali vxlan tunl ip6tnl sit gre tun tap dummy ifb lxc lxd "
     "podman cilium kube- nodelocaldns wg vnet macvtap vmnet"
 )
 _INTERNAL_PREFIXES = (LOOPBACK, *_INTERNAL.split())
-"""Links that only lead from one part of the machine to another, where nothing but the name tells."""
+"""Prefixes of internal links, which are recognized by name only."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkInterfaces:
-    """The links to the outside, and what they can carry together in one direction."""
+    """The external links, and their total speed in one direction."""
 
     names: frozenset[str]
     capacity_bytes_per_second: float | None
-    """None where a link that is up does not know its speed, as those of most virtual machines."""
+    """None if a link that is up reports no speed, as in most virtual machines."""
 
 
 def parse_net_dev(text: bytes) -> dict[str, int]:
-    """Bytes received and sent per link, out of `/proc/<pid>/net/dev`."""
+    """Bytes received and sent per link, from `/proc/<pid>/net/dev`."""
     counted = {}
     for line in text.splitlines():
         name, colon, numbers = line.rpartition(b":")
@@ -47,31 +47,33 @@ def parse_net_dev(text: bytes) -> dict[str, int]:
 
 
 def may_be_external(name: str) -> bool:
-    """False for what is certain, by its name, to be an inner link."""
+    """False if the name shows that the link is internal."""
     return not name.startswith(_INTERNAL_PREFIXES)
 
 
 def read_interfaces(sys: Path, names: Iterable[str]) -> NetworkInterfaces:
-    """Tell the links to the outside: those with a device behind them, or failing that, by their names.
+    """Find the external links: those with a device, or by name if none has one.
 
-    A host that is itself a container has no devices, and its `eth0` is its link to the outside.
+    A host that is itself a container has no devices, and its `eth0` is its external link.
     """
     base = sys / "class" / "net"
     names = set(names)
-    outer = {name for name in names if (base / name / "device").exists()} or {
+    external = {name for name in names if (base / name / "device").exists()} or {
         name for name in names if may_be_external(name) and not (base / name / "bridge").exists()
     }
-    speeds = [_speed(f"{base}/{name}") for name in outer if _is_up(f"{base}/{name}")]
-    known = [speed for speed in speeds if speed is not None]
-    return NetworkInterfaces(frozenset(outer), sum(known) if known and len(known) == len(speeds) else None)
+    speeds = [_speed(f"{base}/{name}") for name in external if _is_up(f"{base}/{name}")]
+    reported = [speed for speed in speeds if speed is not None]
+    return NetworkInterfaces(
+        frozenset(external), sum(reported) if reported and len(reported) == len(speeds) else None
+    )
 
 
 def _is_up(link: str) -> bool:
-    """True as well where the driver does not tell."""
+    """Also true if the driver does not report it."""
     return (read_file(f"{link}/operstate") or b"").strip() not in {b"down", b"lowerlayerdown", b"notpresent"}
 
 
 def _speed(link: str) -> float | None:
-    """Bytes per second; a link without a speed says -1, or refuses to be read."""
+    """Bytes per second; a link without a speed reports -1, or cannot be read."""
     megabits = parse_count(read_file(f"{link}/speed"))
     return megabits * _BYTES_PER_SECOND_PER_MEGABIT if megabits and megabits != _UNKNOWN_SPEED else None

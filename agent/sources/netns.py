@@ -1,11 +1,10 @@
-"""Network bytes of containers, from the network namespaces that they live in.
+"""Network bytes of containers, from their network namespaces.
 
-A namespace counts for everyone in it. A container in the host's own network has no figure of its own,
-and where several share one (a pod), the first by id is given all of it and the others none: so the
-sum over containers is never more than what there was.
+The counters belong to the namespace. A container with host networking has no value of its own. If several
+share a namespace (a pod), the first by ID gets the whole value and the others none, so that the sum is right.
 
-Namespaces are told apart by the inode of `/proc/<pid>/net/dev`: each has a file of its own, which anyone
-may look at, while the link at `/proc/<pid>/ns/net` is for the owner of the process only.
+Namespaces are identified by the inode of `/proc/<pid>/net/dev`, which every user may read, unlike
+`/proc/<pid>/ns/net`.
 """
 
 import os
@@ -19,14 +18,14 @@ from wire.messages import Gap
 
 _HIDDEN = Gap(
     "container network",
-    "the containers' processes are not visible from here; share the host's process namespace (pid: host),"
+    "the processes of containers are not visible; share the host's process namespace (pid: host),"
     " or mount /proc without hidepid",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRef:
-    """A container's first process and the namespace it is in, as it was found."""
+    """A process of a container, and its network namespace."""
 
     pid: int
     namespace: int
@@ -34,59 +33,59 @@ class NamespaceRef:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPass:
-    """What one look at all containers gave."""
+    """The network counters of all containers."""
 
     bytes_by_id: Mapping[str, int] = field(default_factory=dict)
-    """A container without an entry has no figure of its own, or none that can be told."""
+    """A container without an entry has no value of its own, or an unknown one."""
     gaps: tuple[Gap, ...] = ()
 
 
 class _HiddenError(Exception):
-    """The processes are there, but out of sight."""
+    """The processes exist but are not visible."""
 
 
 class NetworkReader:
-    """Remembers a process for each container, so that a pass looks at one file each."""
+    """Reads network counters; caches a process per container, so that a pass reads one file each."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = str(proc)
-        self._homes: dict[str, NamespaceRef] = {}
+        self._refs: dict[str, NamespaceRef] = {}
 
     def read(self, directories: Iterable[tuple[str, str]]) -> NetworkPass:
         """Bytes by container id; the containers come as `(id, cgroup directory)`, by id."""
         taken = {namespace_of(self._proc, process) for process in ("1", "self")}
-        homes: dict[str, NamespaceRef] = {}
+        refs: dict[str, NamespaceRef] = {}
         counted: dict[str, int] = {}
         gaps: tuple[Gap, ...] = ()
         for identifier, directory in directories:
             try:
-                home = self._find_home(identifier, directory)
+                ref = self._find_namespace(identifier, directory)
             except _HiddenError:
                 gaps = (_HIDDEN,)
                 continue
-            if home is None:
+            if ref is None:
                 continue
-            homes[identifier] = home
-            if home.namespace in taken:
+            refs[identifier] = ref
+            if ref.namespace in taken:
                 continue
-            text = read_file(f"{self._proc}/{home.pid}/net/dev")
+            text = read_file(f"{self._proc}/{ref.pid}/net/dev")
             if text is not None:
-                taken.add(home.namespace)
+                taken.add(ref.namespace)
                 counted[identifier] = sum(
                     count for name, count in parse_net_dev(text).items() if name != LOOPBACK
                 )
-        self._homes = homes
+        self._refs = refs
         return NetworkPass(counted, gaps)
 
-    def _find_home(self, identifier: str, directory: str) -> NamespaceRef | None:
-        """Where the container lives; None where it has gone or has no process.
+    def _find_namespace(self, identifier: str, directory: str) -> NamespaceRef | None:
+        """The container's namespace; None if it ended or has no process.
 
-        What is remembered holds only while that process is still there, in the same namespace: a
-        restarted container has a new one, and the old process id may belong to a stranger.
+        The cached process is valid only while it is in the same namespace: a restarted container has a new
+        one, and the old process ID may belong to another program.
         """
-        known = self._homes.get(identifier)
-        if known is not None and namespace_of(self._proc, str(known.pid)) == known.namespace:
-            return known
+        cached = self._refs.get(identifier)
+        if cached is not None and namespace_of(self._proc, str(cached.pid)) == cached.namespace:
+            return cached
         pid = first_process(directory)
         if pid is None:
             return None
@@ -94,24 +93,24 @@ class NetworkReader:
         if namespace is None:
             if namespace_of(self._proc, "1") is None:
                 raise _HiddenError
-            return None  # it ended meanwhile
+            return None  # it has ended
         return NamespaceRef(pid, namespace)
 
 
 def namespace_of(proc: str, process: str) -> int | None:
-    """What tells a process's network namespace from all others; None where it cannot be seen."""
+    """Identifier of a process's network namespace; None if it is not visible."""
     try:
-        # As a string, since a Path for each container would take longer than the call.
+        # A string: creating a Path takes longer than the call.
         return os.stat(f"{proc}/{process}/net/dev").st_ino  # noqa: PTH116 - see above
     except OSError:
         return None
 
 
 def first_process(directory: str) -> int | None:
-    """A process of the cgroup or of one below it: version 2 keeps processes in the leaves only."""
-    waiting = [directory]
-    while waiting:
-        here = waiting.pop()
+    """A process of the cgroup or one below it: in version 2, only leaves contain processes."""
+    pending = [directory]
+    while pending:
+        here = pending.pop()
         pids = (read_file(f"{here}/cgroup.procs") or b"").split(maxsplit=1)
         if pids and pids[0] == b"0":
             raise _HiddenError
@@ -119,7 +118,7 @@ def first_process(directory: str) -> int | None:
             return int(pids[0])
         try:
             with os.scandir(here) as entries:
-                waiting.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+                pending.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
         except OSError:
             continue
     return None

@@ -1,7 +1,7 @@
-"""Kernel files that are read in every pass, kept open in between.
+"""Kernel files that stay open between samples.
 
-Finding and opening a cgroup's file costs the kernel six times as much as filling it in. A kept file holds
-some 6 KB of kernel memory, so there is a bound on how many are kept; the others are opened each time.
+Opening a cgroup file costs the kernel six times as much as reading it. An open file takes about 6 KB of
+kernel memory, so their number is bounded; the others are opened each time.
 """
 
 import os
@@ -10,20 +10,20 @@ from contextlib import suppress
 
 _CHUNK_BYTES = 16384
 _MAX_OPEN = 6144
-"""Some 36 MB: enough for 500 containers, with a dozen files each at most."""
+"""About 36 MB: enough for 500 containers with a dozen files each."""
 
 
 class OpenFileBudget:
-    """How many more files may be kept open."""
+    """Number of files that may still be kept open."""
 
     def __init__(self, files: int) -> None:
         self.left = files
 
 
 def default_budget() -> OpenFileBudget:
-    """Half of what the system lets this process open, since sockets and the rest need some as well.
+    """Half of the file limit of this process, since sockets and other files need some too.
 
-    It is asked for more first: the usual limit of 1024 is there for programs that use `select`.
+    Raises the limit first: the usual 1024 exists for programs that use `select`.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * _MAX_OPEN if hard == resource.RLIM_INFINITY else min(2 * _MAX_OPEN, hard)
@@ -35,27 +35,27 @@ def default_budget() -> OpenFileBudget:
 
 
 class OpenFile:
-    """One file, by the first of its paths that there is; closed when nobody refers to it any more.
+    """One file, at the first of its paths that exists; closed when it is no longer referenced.
 
-    Only for files that are written in one piece, as all those of a cgroup are that hold figures. Not for
-    /proc/<pid>/net: an open file there would keep a network alive whose container has gone.
+    Only for files that the kernel writes in one piece, such as the counters of a cgroup. Not for
+    /proc/<pid>/net: an open file there would keep the network namespace of an ended container alive.
     """
 
-    __slots__ = ("_allowance", "_descriptor", "_paths")
+    __slots__ = ("_budget", "_descriptor", "_paths")
 
-    def __init__(self, allowance: OpenFileBudget, *paths: str) -> None:
-        self._allowance = allowance
+    def __init__(self, budget: OpenFileBudget, *paths: str) -> None:
+        self._budget = budget
         self._paths = paths
         self._descriptor = -1
 
     def read(self) -> bytes | None:
-        """The content as of now; None where the file is missing, forbidden, or its owner has gone."""
+        """The current content; None if the file is missing or not readable."""
         if self._descriptor >= 0:
             try:
                 text = os.pread(self._descriptor, _CHUNK_BYTES, 0)
                 return text if len(text) < _CHUNK_BYTES else _read_all(self._descriptor)
             except OSError:
-                # The cgroup was removed. One that was made anew under the same name has a new file.
+                # The cgroup was removed. A new one of the same name has a new file.
                 self._close()
         for path in self._paths:
             try:
@@ -71,8 +71,8 @@ class OpenFile:
         except OSError:
             os.close(descriptor)
             return None
-        if self._allowance.left > 0:
-            self._allowance.left -= 1
+        if self._budget.left > 0:
+            self._budget.left -= 1
             self._descriptor = descriptor
         else:
             os.close(descriptor)
@@ -82,7 +82,7 @@ class OpenFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-            self._allowance.left += 1
+            self._budget.left += 1
 
     def __del__(self) -> None:
         self._close()

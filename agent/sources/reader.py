@@ -1,4 +1,4 @@
-"""One pass over the whole host: its own counters, and those of every container."""
+"""Reads all counters of the host and its containers in one pass."""
 
 import time
 from collections import Counter
@@ -21,9 +21,9 @@ _GIBIBYTE = 1 << 30
 
 
 class Reader:
-    """Reads everything that the kernel's files say; the roots and the clocks are given.
+    """Reads kernel files below the given roots.
 
-    With a `subtree`, that cgroup is the host, and only containers below it are seen.
+    With a `subtree`, that cgroup is the host, and only containers below it are read.
     """
 
     def __init__(
@@ -40,19 +40,19 @@ class Reader:
         self._unix = unix
         self._host = HostReader(proc, sys)
         self._network = NetworkReader(proc)
-        self._allowance = default_budget()
+        self._budget = default_budget()
         self._layout = detect_layout(proc, sys)
-        self._usage = UsageReader(self._layout, self._allowance)
+        self._usage = UsageReader(self._layout, self._budget)
         self._subtree = CgroupHost(proc, self._layout, subtree) if subtree.strip("/") else None
         self._subtree_path = self._subtree.path if self._subtree is not None else ""
 
     def read(self) -> Reading:
-        """One pass. What cannot be seen is a gap: worded the same in every pass, and each one once."""
+        """Read everything once. What cannot be read is a gap, with the same text in each pass."""
         attempts = GapRecorder()
         unix_seconds, monotonic_seconds = self._unix(), self._monotonic()
         if self._layout.is_empty:
             self._layout = detect_layout(self._proc, self._sys)
-            self._usage = UsageReader(self._layout, self._allowance)
+            self._usage = UsageReader(self._layout, self._budget)
         machine = self._host.read(monotonic_seconds)
         limits = LimitsReader(self._layout, machine.reading.cores)
         walk = attempts.read("containers", self._find, CgroupWalk())
@@ -82,7 +82,7 @@ class Reader:
         )
 
     def describe(self) -> list[str]:
-        """What there is to read on this host, in plain words; what is missing is in the gaps."""
+        """What can be read on this host, as text."""
         reading = self.read()
         host = reading.host
         runtimes = Counter(container.runtime for container in reading.containers)
@@ -91,7 +91,7 @@ class Reader:
         memory_gibibytes = (host.memory.total_bytes or 0) / _GIBIBYTE
         size = f"{host.cores or 0:.4g} cores, {memory_gibibytes:.1f} GiB of memory"
         return [
-            size if self._subtree is None else f"the cgroup /{self._subtree.path} as the host: {size}",
+            size if self._subtree is None else f"cgroup /{self._subtree.path} as the host: {size}",
             f"disks: {', '.join(host.disks) or 'none'}; links: {', '.join(sorted(host.links)) or 'none'}",
             f"{self._layout.version}, {containers}{f' ({by_runtime})' if by_runtime else ''}",
         ]
@@ -135,12 +135,12 @@ class Reader:
 
 
 def _gaps_of_layout(layout: Layout) -> Iterator[Gap]:
-    """What the mounted controllers leave out for every container."""
+    """What the mounted controllers do not measure."""
     if layout.is_empty:
         yield Gap("containers", "no cgroup file system is mounted; mount it at /sys/fs/cgroup")
         return
     if "cpuacct" not in layout.v1 and layout.v2 is None:
-        yield Gap("containers", "their CPU time is not accounted for; mount the cpuacct controller")
+        yield Gap("containers", "there is no CPU accounting; mount the cpuacct controller")
     if "memory" not in layout.v1 and "memory" not in layout.v2_controllers:
         yield Gap("container memory", "the memory controller is off; boot with cgroup_enable=memory")
     if "blkio" not in layout.v1 and "io" not in layout.v2_controllers:
@@ -149,6 +149,6 @@ def _gaps_of_layout(layout: Layout) -> Iterator[Gap]:
 
 def _gaps_of_containers(walk: CgroupWalk, containers: tuple[ContainerReading, ...]) -> Iterator[Gap]:
     if walk.some_forbidden:
-        yield Gap("containers", "this user may not list all cgroups; run as root to see every one")
+        yield Gap("containers", "no permission to list all cgroups; run the agent as root")
     if containers and all(container.cgroup.pressure == NO_PRESSURE for container in containers):
-        yield Gap("container pressure", "the kernel measures it in cgroup v2 only, with psi=1")
+        yield Gap("container pressure", "the kernel measures it in cgroup v2 only, booted with psi=1")

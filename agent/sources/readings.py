@@ -1,7 +1,6 @@
-"""What the sources read: raw counters as of one instant, before anything is computed.
+"""Raw counters and levels at one instant.
 
-A field that could not be read is None. Counters only ever mean something as a difference; `sample`
-takes it.
+A field that could not be read is None. `agent.sampling` computes rates from two readings.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from wire.messages import Gap
 
 Number = TypeVar("Number", int, float)
 
-# --- What a host and a container have alike -----------------------------------------------------
+# --- Hosts and containers -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +28,13 @@ NO_PRESSURE = PressureTotals()
 
 @dataclass(frozen=True, slots=True)
 class DiskTotals:
-    """What went through a disk, or what one cgroup sent through all of them."""
+    """I/O of one disk, or of one cgroup on all disks."""
 
     transferred_bytes: int | None = None
-    """Read and written."""
+    """Read and written bytes."""
     operations: int | None = None
     busy_seconds: float | None = None
-    """Time in which something was under way; a cgroup has none."""
+    """Time with I/O in progress; None for a cgroup."""
 
 
 NO_DISK = DiskTotals()
@@ -52,12 +51,12 @@ class CpuTotals:
     user_seconds: float | None = None
     system_seconds: float | None = None
     throttled_seconds: float | None = None
-    """Time in which it would have run but for its quota."""
+    """Time throttled by the CPU quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLevels:
-    """Memory of a cgroup, and how often it ran out."""
+    """Memory of a cgroup, and its out-of-memory kills."""
 
     usage_bytes: int | None = None
     inactive_file_bytes: int | None = None
@@ -68,7 +67,7 @@ class MemoryLevels:
 
     @property
     def working_set_bytes(self) -> int | None:
-        """Memory that cannot be dropped at once: usage less the inactive page cache, never negative."""
+        """Usage without inactive page cache, which the kernel can reclaim at once; never negative."""
         if self.usage_bytes is None:
             return None
         return max(0, self.usage_bytes - (self.inactive_file_bytes or 0))
@@ -79,13 +78,13 @@ NO_MEMORY = MemoryLevels()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a cgroup may use; None is no limit."""
+    """Limits of a cgroup; None is no limit."""
 
     cpu_cores: float | None = None
     memory_bytes: int | None = None
 
     def within(self, outer: "Limits") -> "Limits":
-        """Both limits at once: the tighter one of each."""
+        """The lower of both limits, per resource."""
         if outer == NO_LIMITS:
             return self
         return Limits(
@@ -97,13 +96,13 @@ NO_LIMITS = Limits()
 
 
 def lowest_limit(*limits: Number | None) -> Number | None:
-    """The smallest of the limits there are."""
+    """The lowest limit; None without limits."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupReading:
-    """Everything that a cgroup's files say."""
+    """All values of one cgroup."""
 
     cpu: CpuTotals
     memory: MemoryLevels = NO_MEMORY
@@ -112,7 +111,7 @@ class CgroupReading:
     pressure: PressureTotals = NO_PRESSURE
     limits: Limits = NO_LIMITS
     cpu_weight: float | None = None
-    """Its part where cgroups compete for the CPU; 1 is what each has by default."""
+    """CPU weight relative to the default of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +121,11 @@ class ContainerReading:
     id: str
     runtime: str
     monotonic_seconds: float
-    """When this container was read: a pass over hundreds takes long enough to matter to a rate."""
+    """Time of this reading: a pass over hundreds of containers is long enough to affect rates."""
     cgroup: CgroupReading
     network_bytes: int | None = None
     pod: str | None = None
-    """The uid of the pod that it is part of."""
+    """UID of its pod."""
 
 
 # --- The host -----------------------------------------------------------------------------------
@@ -137,7 +136,7 @@ class HostCpu:
     """CPU time over all cores."""
 
     busy_seconds: float | None = None
-    """Spent on work: neither idle nor waiting for I/O."""
+    """Neither idle nor waiting for I/O."""
     iowait_seconds: float | None = None
     steal_seconds: float | None = None
 
@@ -153,7 +152,7 @@ class HostMemory:
 
     @property
     def used_bytes(self) -> int | None:
-        """Memory that is not available to a new process."""
+        """Memory that is not available to new processes."""
         if self.total_bytes is None or self.available_bytes is None:
             return None
         return max(0, self.total_bytes - self.available_bytes)
@@ -164,7 +163,7 @@ class HostReading:
     """The host's counters and levels."""
 
     cores: float | None = None
-    """How many there are, or what part of them a host that is a cgroup may use."""
+    """Number of cores, or the CPU limit of a cgroup that is the host."""
     cpu: HostCpu = HostCpu()
     load_1m: float | None = None
     frequency_hertz: float | None = None
@@ -172,7 +171,7 @@ class HostReading:
     oom_kills: int | None = None
     disks: Mapping[str, DiskTotals] = field(default_factory=dict)
     links: Mapping[str, int] = field(default_factory=dict)
-    """Bytes received and sent per link that leads outside."""
+    """Bytes received and sent per external link."""
     network_capacity_bytes_per_second: float | None = None
     pressure: PressureTotals = NO_PRESSURE
 

@@ -71,7 +71,7 @@ async def serving(
 def _listen_error(error: OSError, address: Address, key: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"{address} is in use: stop the process that listens there, or set {key} to another"
+            return f"{address} is already in use: stop that process, or set {key} to another address"
         case errno.EACCES:
             return f"no permission to listen on {address}: set {key} to a port above 1023"
         case _:

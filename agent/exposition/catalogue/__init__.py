@@ -1,7 +1,7 @@
-"""Every metric of the agent: its name, its meaning, and where its value is found.
+"""All metrics of the agent: name, help text, and where the value comes from.
 
-`node` and `container` read a `Picture`, `own` reads the agent's state. `metrics` exposes these tables, and
-the page of metrics is made from them: a new metric is one entry in one of them.
+`node` and `container` read a `NodeSample`, `agent` reads the agent's state. A new metric is one entry in one
+of these tables; `/metrics` and docs/metrics.md are generated from them.
 """
 
 from agent.exposition.catalogue.agent import AGENT_METRICS, ALERT_METRICS, GAP_METRICS

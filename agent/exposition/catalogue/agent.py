@@ -1,4 +1,4 @@
-"""Metrics of the agent itself: how it is doing, what it cannot see, and what it warns of."""
+"""Metrics of the agent itself, its alerts, and what it cannot measure."""
 
 from dataclasses import dataclass
 
@@ -12,56 +12,56 @@ AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
     MetricSpec(
         name="wattpack_agent_build_info",
         kind="gauge",
-        help="The agent that answers; always 1.",
+        help="Version of the agent, as a label. Always 1.",
         labels={"version": lambda _: __version__},
         value=lambda _: 1,
     ),
     MetricSpec(
         name="wattpack_agent_samples_total",
         kind="counter",
-        help="Samples taken.",
+        help="Samples that the agent has taken.",
         value=lambda agent: agent.samples,
     ),
     MetricSpec(
         name="wattpack_agent_sample_timestamp_seconds",
         kind="gauge",
-        help="When the last sample was taken, in Unix time.",
+        help="Unix time of the last sample, in seconds.",
         value=lambda agent: agent.sample.rates.unix_seconds if agent.sample else None,
     ),
     MetricSpec(
         name="wattpack_agent_missed_samples_total",
         kind="counter",
-        help="Samples left out because the one before took too long.",
+        help="Samples skipped because the previous sample took too long.",
         value=lambda agent: agent.missed,
     ),
     MetricSpec(
         name="wattpack_agent_delivered_reports_total",
         kind="counter",
-        help="Reports that the collector took.",
+        help="Reports that the collector has accepted.",
         value=lambda agent: agent.sender.delivered,
     ),
     MetricSpec(
         name="wattpack_agent_dropped_reports_total",
         kind="counter",
-        help="Reports given up: no more room to keep them, too old, damaged, or refused for good.",
+        help="Reports that were lost: spool full, too old, damaged, or rejected by the collector.",
         value=lambda agent: agent.sender.dropped,
     ),
     MetricSpec(
         name="wattpack_agent_queued_reports",
         kind="gauge",
-        help="Reports that wait for the collector.",
+        help="Reports waiting to be sent to the collector.",
         value=lambda agent: len(agent.sender),
     ),
     MetricSpec(
         name="wattpack_agent_spool_bytes",
         kind="gauge",
-        help="Room that the waiting reports take.",
+        help="Size of the reports waiting to be sent, in bytes.",
         value=lambda agent: agent.sender.stored_bytes,
     ),
     MetricSpec(
         name="wattpack_agent_clock_offset_seconds",
         kind="gauge",
-        help="How far the collector's clock is ahead of this node's.",
+        help="Clock of the collector minus clock of this node, in seconds.",
         value=lambda agent: agent.sender.clock_offset_seconds,
     ),
 )
@@ -69,14 +69,14 @@ AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """Whether the node is short of a resource."""
+    """Whether an alert is open for a resource."""
 
     resource: Resource
     is_open: bool
 
 
 def alert_states(agent: AgentState) -> list[AlertState]:
-    """One entry per resource, whether there is an alert or not."""
+    """One entry per resource, with or without an open alert."""
     return [AlertState(resource, resource in agent.alerts) for resource in RESOURCES]
 
 
@@ -84,9 +84,9 @@ ALERT_METRICS: tuple[MetricSpec[AlertState], ...] = (
     MetricSpec(
         name="wattpack_agent_alert",
         kind="gauge",
-        help="1 while the node is short of the resource, else 0.",
-        labels={"resource": lambda shortage: shortage.resource},
-        value=lambda shortage: shortage.is_open,
+        help="1 while the resource is a bottleneck of the node, else 0.",
+        labels={"resource": lambda alert: alert.resource},
+        value=lambda alert: alert.is_open,
     ),
 )
 
@@ -94,7 +94,7 @@ GAP_METRICS: tuple[MetricSpec[Gap], ...] = (
     MetricSpec(
         name="wattpack_agent_gap",
         kind="gauge",
-        help="Something that the agent cannot see on this node; always 1.",
+        help="Something that the agent cannot measure on this node, with the reason. Always 1.",
         labels={"what": lambda gap: gap.what, "why": lambda gap: gap.why},
         value=lambda _: 1,
     ),

@@ -16,7 +16,7 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
     MetricSpec(
         name="wattpack_container_info",
         kind="gauge",
-        help="What the container is; always 1.",
+        help="Runtime, image, service and pod of the container, as labels. Always 1.",
         labels={
             **_IDENTITY,
             "runtime": lambda container: container.rates.runtime,
@@ -29,140 +29,140 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
     MetricSpec(
         name="wattpack_container_restarts_total",
         kind="counter",
-        help="How often the container was started again since the agent has known it.",
+        help="Restarts of the container since the agent first listed it.",
         labels=_IDENTITY,
         value=lambda container: container.info.restarts,
     ),
     MetricSpec(
         name="wattpack_container_cpu_seconds_total",
         kind="counter",
-        help="CPU time that the container used.",
+        help="CPU time used by the container, in seconds.",
         labels=_IDENTITY,
         value=lambda container: container.rates.cpu_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_user_seconds_total",
         kind="counter",
-        help="CPU time that the container's programs used.",
+        help="CPU time used by the container in user mode, in seconds.",
         labels=_IDENTITY,
         value=lambda container: container.rates.cpu_user_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_system_seconds_total",
         kind="counter",
-        help="CPU time that the kernel used on behalf of the container.",
+        help="CPU time used by the container in kernel mode, in seconds.",
         labels=_IDENTITY,
         value=lambda container: container.rates.cpu_system_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_throttled_seconds_total",
         kind="counter",
-        help="Time in which the container would have run but for its quota, over all its threads.",
+        help="Time that the container was throttled by its CPU quota, in seconds, over all threads.",
         labels=_IDENTITY,
         value=lambda container: container.rates.cpu_throttled_seconds_total,
     ),
     MetricSpec(
         name="wattpack_container_cpu_cores",
         kind="gauge",
-        help="CPU in use, in cores, over the last sample.",
+        help="CPU usage of the container, in cores, over the last sample.",
         labels=_IDENTITY,
         value=lambda container: container.rates.used.cpu_cores,
     ),
     MetricSpec(
         name="wattpack_container_cpu_limit_cores",
         kind="gauge",
-        help="CPU that the container may use at most, by quota and by cores; absent where there is no limit.",
+        help="CPU limit of the container, in cores, by quota and cpuset. Absent without a limit.",
         labels=_IDENTITY,
         value=lambda container: container.rates.limit.cpu_cores,
     ),
     MetricSpec(
         name="wattpack_container_cpu_weight",
         kind="gauge",
-        help="The container's part where containers compete for the CPU; 1 is what each has by default.",
+        help="CPU weight of the container relative to the default of 1.",
         labels=_IDENTITY,
         value=lambda container: container.rates.cpu_weight,
     ),
     MetricSpec(
         name="wattpack_container_memory_usage_bytes",
         kind="gauge",
-        help="Memory in use, with all of the page cache.",
+        help="Memory in use by the container, in bytes, including all page cache.",
         labels=_IDENTITY,
         value=lambda container: container.rates.memory_usage_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_working_set_bytes",
         kind="gauge",
-        help="Memory in use without the inactive page cache.",
+        help="Memory in use by the container, in bytes, without inactive page cache.",
         labels=_IDENTITY,
         value=lambda container: container.rates.used.memory_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_anon_bytes",
         kind="gauge",
-        help="Memory that the container's programs have asked for.",
+        help="Anonymous memory of the container, in bytes.",
         labels=_IDENTITY,
         value=lambda container: container.rates.memory_anon_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_file_bytes",
         kind="gauge",
-        help="Memory that holds files for the container.",
+        help="Page cache of the container, in bytes.",
         labels=_IDENTITY,
         value=lambda container: container.rates.memory_file_bytes,
     ),
     MetricSpec(
         name="wattpack_container_memory_limit_bytes",
         kind="gauge",
-        help="Memory that the container may use at most; absent where there is no limit.",
+        help="Memory limit of the container, in bytes. Absent without a limit.",
         labels=_IDENTITY,
         value=lambda container: container.rates.limit.memory_bytes,
     ),
     MetricSpec(
         name="wattpack_container_oom_kills_total",
         kind="counter",
-        help="Processes of the container killed for want of memory.",
+        help="Processes of the container that the kernel killed because memory ran out.",
         labels=_IDENTITY,
         value=lambda container: container.rates.oom_kills_total,
     ),
     MetricSpec(
         name="wattpack_container_disk_bytes_per_second",
         kind="gauge",
-        help="Bytes read from and written to block devices, per second, over the last sample.",
+        help="Disk throughput of the container, read and written bytes per second, over the last sample.",
         labels=_IDENTITY,
         value=lambda container: container.rates.used.disk_bytes_per_second,
     ),
     MetricSpec(
         name="wattpack_container_disk_operations_per_second",
         kind="gauge",
-        help="Reads and writes of block devices, per second, over the last sample.",
+        help="Disk reads and writes of the container, per second, over the last sample.",
         labels=_IDENTITY,
         value=lambda container: container.rates.disk_operations_per_second,
     ),
     MetricSpec(
         name="wattpack_container_network_bytes_per_second",
         kind="gauge",
-        help="Bytes received and sent, per second, over the last sample; absent on the host's network.",
+        help="Network traffic of the container, in bytes per second. Absent with host networking.",
         labels=_IDENTITY,
         value=lambda container: container.rates.used.network_bytes_per_second,
     ),
     MetricSpec(
         name="wattpack_container_threads",
         kind="gauge",
-        help="Processes of the container, and their threads.",
+        help="Threads of the container, over all processes.",
         labels=_IDENTITY,
         value=lambda container: container.rates.pids,
     ),
     MetricSpec(
         name="wattpack_container_power_watts",
         kind="gauge",
-        help="Power that the container adds to what its node draws idle.",
+        help="Power that the container adds to the idle power of its node, in watts.",
         labels={**_IDENTITY, "source": lambda container: container.power.source if container.power else ""},
         value=lambda container: container.power.watts if container.power else None,
     ),
     MetricSpec(
         name="wattpack_container_power_idle_share_watts",
         kind="gauge",
-        help="What the chosen policy puts on the container of its node's idle power; not in its own power.",
+        help="Container's share of the node's idle power, in watts. Not part of the container's power.",
         labels=_IDENTITY,
         value=lambda container: (container.power.idle_watts or None) if container.power else None,
     ),
@@ -176,7 +176,7 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
     MetricSpec(
         name="wattpack_container_energy_joules_total",
         kind="counter",
-        help="Energy that the container added since the agent saw it first.",
+        help="Energy that the container added to its node, in joules, since the agent first measured it.",
         labels=_IDENTITY,
         value=lambda container: container.power.joules_total if container.power else None,
     ),
@@ -185,14 +185,14 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ContainerPressure:
-    """Who waited, for what, and for how long."""
+    """Pressure of one resource in one container."""
 
     container: ContainerSample
     pressure: ResourcePressure
 
 
 def container_pressures(container: ContainerSample) -> list[ContainerPressure]:
-    """One entry per resource that can be waited for."""
+    """One entry per resource that the kernel measures pressure of."""
     return [ContainerPressure(container, each) for each in resource_pressures(container.rates.pressure)]
 
 
@@ -200,7 +200,7 @@ CONTAINER_PRESSURE_METRICS: tuple[MetricSpec[ContainerPressure], ...] = (
     MetricSpec(
         name="wattpack_container_pressure_ratio",
         kind="gauge",
-        help="Share of the time in which something in the container waited for the resource (PSI some).",
+        help="Share of time that at least one task of the container waited for the resource (PSI some).",
         labels={
             "id": lambda each: each.container.id,
             "name": lambda each: each.container.info.name,

@@ -1,6 +1,6 @@
-"""Which container a cgroup belongs to, by nothing but its path.
+"""Finds the container of a cgroup by its path.
 
-Each runtime names cgroups in its own way, and in another one where systemd manages them:
+Each runtime has its own names for cgroups, and others if systemd manages them:
 
     /docker/<id>                                          docker
     /<any --cgroup-parent>/<id>                           docker
@@ -13,11 +13,11 @@ Each runtime names cgroups in its own way, and in another one where systemd mana
     /kubepods/burstable/pod<uid>/<id>                     Kubernetes on containerd
     /kubepods.slice/.../kubepods-pod<uid>.slice/cri-containerd-<id>.scope   the same, systemd driver
     /kubepods.slice/.../kubepods-pod<uid>.slice/crio-<id>.scope             Kubernetes on CRI-O
-    /.../kubepods-pod<uid>.slice:cri-containerd:<id>      containerd and kubelet at odds over the driver
+    /.../kubepods-pod<uid>.slice:cri-containerd:<id>      containerd and kubelet with different drivers
 
 An `<id>` is 64 hexadecimal digits. The outermost container on a path wins: cgroups count what is
-below them, so a container inside a container (Docker in Docker, a systemd's own `init.scope`) is part
-of what the outer one uses, and listing it too would count its use twice.
+below them, so the usage of a container inside a container (Docker in Docker, `init.scope` of systemd) is part
+of the outer one, and listing it too would count it twice.
 """
 
 import os
@@ -39,7 +39,7 @@ _RUNTIME_OF_PREFIX = {
     "nerdctl": CONTAINERD,
     "crio": CRIO,
 }
-"""What stands before an id. A prefix that is not here, such as `crio-conmon`, marks a helper process."""
+"""Prefix of the ID. Any other prefix, such as `crio-conmon`, is a helper process."""
 
 _NAMED = re.compile(
     r"(?:(?P<pod_slice>[^:]+\.slice):)?(?:(?P<prefix>[a-z][a-z-]*)[-:])?(?P<id>[0-9a-f]{64})(?:\.scope)?"
@@ -50,22 +50,22 @@ _KUBERNETES_POD = re.compile(
 )
 _PODMAN_POD = re.compile(r"(?:.*libpod_pod_)?(?P<uid>[0-9a-f]{64})(?:\.slice)?")
 _PODMAN_PARENT = "libpod_parent"
-_REMEMBERED_PATHS = 4096
+_CACHED_PATHS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRef:
-    """A container as its path names it."""
+    """A container, from the path of its cgroup."""
 
     id: str
     runtime: str
     pod_uid: str | None = None
-    """The Kubernetes or podman pod that it is part of."""
+    """UID of its Kubernetes or podman pod."""
 
 
-@lru_cache(maxsize=_REMEMBERED_PATHS)
+@lru_cache(maxsize=_CACHED_PATHS)
 def container_of(path: str) -> ContainerRef | None:
-    """The outermost container that a cgroup path lies in; None for a path outside all containers."""
+    """The outermost container of a cgroup path; None outside containers."""
     parents: list[str] = []
     for name in path.split("/"):
         if not name:
@@ -111,7 +111,7 @@ def _pod_uid(parents: list[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundContainer:
-    """A container and its cgroup's path from the root, the same in every hierarchy."""
+    """A container and the path of its cgroup, which is the same in all hierarchies."""
 
     container: ContainerRef
     path: str
@@ -119,26 +119,25 @@ class FoundContainer:
 
 @dataclass(frozen=True, slots=True)
 class CgroupWalk:
-    """What a walk came back with."""
+    """The containers that a walk found."""
 
     found: tuple[FoundContainer, ...] = ()
-    """By id, each id once."""
+    """Sorted by ID, without duplicates."""
     some_forbidden: bool = False
-    """There were directories that this user may not list."""
+    """The user has no permission to list some directories."""
 
 
 def find_containers(root: str, subtree: str = "") -> CgroupWalk:
-    """Walk the hierarchy at `root` from `subtree` on; what goes away meanwhile is not there.
+    """Walk the hierarchy at `root`, starting at `subtree`; ignores cgroups that disappear during the walk.
 
-    Containers are not descended into. Where the walk begins is never a container itself: to those that are
-    nested in it, it is the host.
+    The walk does not descend into containers. Its start is never a container itself: it is the host.
     """
     found: dict[str, FoundContainer] = {}
     some_forbidden = False
     top, prefix = (f"{root}/{subtree}", f"{subtree}/") if subtree else (root, "")
-    waiting = [""]
-    while waiting:
-        parent = waiting.pop()
+    pending = [""]
+    while pending:
+        parent = pending.pop()
         try:
             with os.scandir(f"{top}/{parent}") as entries:
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -151,7 +150,7 @@ def find_containers(root: str, subtree: str = "") -> CgroupWalk:
             path = f"{parent}/{name}" if parent else name
             container = container_of(path)
             if container is None:
-                waiting.append(path)
+                pending.append(path)
             else:
                 found.setdefault(container.id, FoundContainer(container, prefix + path))
     return CgroupWalk(tuple(found[identifier] for identifier in sorted(found)), some_forbidden)

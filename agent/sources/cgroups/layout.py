@@ -1,8 +1,8 @@
-"""Where cgroups are mounted: version 1, version 2, or both at once.
+"""Finds where cgroups are mounted: version 1, version 2, or both.
 
-Hosts with version 1 have one hierarchy per controller, or several controllers in one (`cpu,cpuacct`),
-and often an empty version 2 hierarchy beside them ("hybrid"). The mount table says so for certain;
-where it cannot be read, the usual place is looked at.
+Hosts with version 1 have one hierarchy per controller, or several controllers in one (`cpu,cpuacct`), and
+often an empty version 2 hierarchy as well ("hybrid"). The mount table lists them; if it cannot be read, the
+default path is used.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.sources.files import read_file
 
 CONTROLLERS = frozenset({"cpu", "cpuacct", "cpuset", "memory", "blkio", "pids"})
-"""The version 1 controllers that hold something we read."""
+"""Controllers of version 1 that are read."""
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _HIGHEST_BYTE = 0xFF
@@ -35,15 +35,15 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The directories at which this host's hierarchies begin."""
+    """The root directories of the cgroup hierarchies."""
 
     v1: Mapping[str, str] = field(default_factory=dict)
-    """A directory per version 1 controller; the same one twice where they are mounted together."""
+    """Directory of each version 1 controller; the same for controllers that are mounted together."""
     v2: str | None = None
     v2_controllers: frozenset[str] = frozenset()
-    """What version 2 accounts for, in its own words: cpu, cpuset, memory, io, pids."""
+    """Controllers of version 2: cpu, cpuset, memory, io, pids."""
     has_pressure: bool = False
-    """The kernel measures pressure; in version 2 it does so for every cgroup."""
+    """The kernel measures pressure, in version 2 for each cgroup."""
 
     @property
     def is_empty(self) -> bool:
@@ -51,18 +51,18 @@ class Layout:
 
     @property
     def in_v2(self) -> Mapping[str, str]:
-        """A directory per thing that is to be read from version 2.
+        """Directory of each source that is read from version 2.
 
-        CPU time stands in every version 2 cgroup, whether the controller is enabled or not.
+        Every cgroup of version 2 has CPU time, even if the controller is not enabled.
         """
         if self.v2 is None:
             return {}
-        things = {"cpu", *self.v2_controllers, *(["pressure"] if self.has_pressure else [])}
-        return dict.fromkeys(things, self.v2)
+        sources = {"cpu", *self.v2_controllers, *(["pressure"] if self.has_pressure else [])}
+        return dict.fromkeys(sources, self.v2)
 
     @property
     def version(self) -> str:
-        """The version, as people call it."""
+        """The version, as text."""
         if self.is_empty:
             return "no cgroups"
         if not self.v1:
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def walk_root(self) -> str | None:
-        """The one hierarchy to look for containers in: the one that counts their CPU time."""
+        """The hierarchy to search for containers: the one with their CPU time."""
         for controller in ("cpuacct", "cpu", "memory", "blkio"):
             if controller in self.v1:
                 return self.v1[controller]
@@ -79,7 +79,7 @@ class Layout:
 
 
 def parse_mountinfo(text: bytes) -> tuple[Mount, ...]:
-    """The cgroup mounts in a `/proc/<pid>/mountinfo`; lines that make no sense are passed over."""
+    """The cgroup mounts in `/proc/<pid>/mountinfo`; skips invalid lines."""
     return tuple(mount for line in text.splitlines() if (mount := _parse_mount(line)) is not None)
 
 
@@ -98,12 +98,12 @@ def _parse_mount(line: bytes) -> Mount | None:
 
 
 def _unescape(path: bytes) -> str:
-    """The mount table writes blanks and backslashes as octal numbers."""
+    """Decode blanks and backslashes, which the mount table writes as octal numbers."""
     return os.fsdecode(_ESCAPED.sub(lambda m: bytes([int(m[1], 8) & _HIGHEST_BYTE]), path))
 
 
 def detect_layout(proc: Path, sys: Path) -> Layout:
-    """Find the hierarchies of the host whose proc and sys file systems are mounted at these places."""
+    """Find the hierarchies of the host with the proc and sys file systems at these paths."""
     mounts = sorted(_visible_mounts(proc, sys), key=lambda found: found[0])
     v1: dict[str, str] = {}
     v2: str | None = None
@@ -116,7 +116,7 @@ def detect_layout(proc: Path, sys: Path) -> Layout:
 
 
 def _visible_mounts(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mount]]:
-    """Mounts with their directory and their rank: those under our own `sys` and those of the whole first."""
+    """Mounts with rank and directory: those below `sys` and those of a whole hierarchy come first."""
     found = False
     for mount in parse_mountinfo(_mount_table(proc)):
         directory = _relocate(mount.point, sys)
@@ -138,7 +138,7 @@ def _mount_table(proc: Path) -> bytes:
 
 
 def _relocate(point: str, sys: Path) -> str:
-    """The mount table speaks of `/sys`; ours may be mounted elsewhere, such as `/host/sys`."""
+    """Translate a path below `/sys` to our mount point, such as `/host/sys`."""
     path = Path(point)
     if not path.is_relative_to(sys) and path.is_relative_to("/sys"):
         return str(sys / path.relative_to("/sys"))
@@ -152,7 +152,7 @@ def _default_mounts(sys: Path) -> Iterator[Mount]:
         return
     for directory in sorted(base.iterdir()) if base.is_dir() else ():
         if directory.is_symlink():
-            continue  # `cpu` beside `cpu,cpuacct`: the same hierarchy by its second name
+            continue  # `cpu` beside `cpu,cpuacct`: the same hierarchy under a second name
         if (directory / "cgroup.controllers").exists():
             yield Mount(str(directory), "/", is_v2=True)
         elif (directory / "cgroup.procs").exists():

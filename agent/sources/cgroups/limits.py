@@ -1,4 +1,4 @@
-"""The limits that a cgroup really has: its own, and those of everything above it."""
+"""The effective limits of a cgroup: its own and those of its ancestors."""
 
 from agent.sources.cgroups import v1, v2
 from agent.sources.cgroups.layout import Layout
@@ -7,7 +7,7 @@ from agent.sources.readings import NO_LIMITS, Limits, lowest_limit
 
 
 def parse_cpuset_cores(text: bytes | None) -> int | None:
-    """How many cores a list such as `0-3,8` names; None for an empty one or no list at all."""
+    """Number of cores in a list such as `0-3,8`; None for an empty or invalid list."""
     cores = 0
     for part in (text or b"").strip().split(b","):
         first, _, last = part.partition(b"-")
@@ -19,7 +19,7 @@ def parse_cpuset_cores(text: bytes | None) -> int | None:
 
 
 class LimitsReader:
-    """Reads limits for one pass: it remembers those of the cgroups above, which many have in common."""
+    """Reads limits for one pass; caches those of parent cgroups, which many containers share."""
 
     def __init__(self, layout: Layout, machine_cores: float | None) -> None:
         self._layout = layout
@@ -27,7 +27,7 @@ class LimitsReader:
         self._above: dict[str, Limits] = {}
 
     def read(self, path: str) -> Limits:
-        """The tightest limits on the way up; inside a container, the top of the tree has some as well."""
+        """The lowest limits up to the root; inside a container, the root has limits as well."""
         limits = self._own(path).within(self._outer(path))
         cores = self._cpuset_cores(path)
         if cores is None or (self._machine_cores is not None and cores >= self._machine_cores):
@@ -35,7 +35,7 @@ class LimitsReader:
         return Limits(lowest_limit(limits.cpu_cores, float(cores)), limits.memory_bytes)
 
     def read_cpu_weight(self, path: str) -> float | None:
-        """The cgroup's part where it competes with its neighbours for the CPU; 1 is the default."""
+        """CPU weight relative to the default of 1."""
         if "cpu" in self._layout.v1:
             return v1.parse_cpu_weight(self._read_v1("cpu", path, "cpu.shares"))
         return v2.parse_cpu_weight(self._read_v2("cpu", path, "cpu.weight"))
@@ -44,14 +44,14 @@ class LimitsReader:
         if not path:
             return NO_LIMITS
         parent = path.rpartition("/")[0]
-        known = self._above.get(parent)
-        if known is None:
-            known = self._above[parent] = self._own(parent).within(self._outer(parent))
-        return known
+        limits = self._above.get(parent)
+        if limits is None:
+            limits = self._above[parent] = self._own(parent).within(self._outer(parent))
+        return limits
 
     def _own(self, path: str) -> Limits:
         if "memory" in self._layout.v1:
-            # Already the tightest on the way up, so that looking there again changes nothing.
+            # The kernel already includes the limits of all ancestors.
             memory = v1.parse_memory_limit_bytes(self._read_v1("memory", path, "memory.stat"))
         else:
             memory = parse_count(self._read_v2("memory", path, "memory.max"))
@@ -66,7 +66,7 @@ class LimitsReader:
         return v1.parse_quota_cores(quota, self._read_v1("cpu", path, "cpu.cfs_period_us"))
 
     def _cpuset_cores(self, path: str) -> int | None:
-        """The cores that the cgroup may run on; always a part of what those above it may."""
+        """Number of cores of the cgroup; always a subset of its parent's."""
         if "cpuset" in self._layout.v1:
             return parse_cpuset_cores(self._read_v1("cpuset", path, "cpuset.cpus"))
         return parse_cpuset_cores(self._read_v2("cpuset", path, "cpuset.cpus.effective"))

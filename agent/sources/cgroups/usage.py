@@ -1,4 +1,4 @@
-"""A cgroup's counters and limits, each out of the hierarchy that has it."""
+"""Counters and limits of a cgroup, each from the hierarchy that has it."""
 
 import zlib
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from agent.sources.open_files import OpenFile, OpenFileBudget
 from agent.sources.readings import NO_LIMITS, CgroupReading
 
 LIMITS_KEPT_SECONDS = 30.0
-"""Limits change by hand, if at all: reading half a dozen more files in every pass would tell little."""
+"""How long limits are cached: they change seldom, and take half a dozen files to read."""
 
 _PIDS = Source((file("pids", "pids.current"),), parse_count)
 _PRESSURE = Source(
@@ -23,44 +23,44 @@ _PRESSURE = Source(
 
 
 class UsageReader:
-    """Reads cgroups by their path, in one pass after the other; keeps what it needs for that per cgroup."""
+    """Reads cgroups by path; keeps their files open between passes."""
 
-    def __init__(self, layout: Layout, allowance: OpenFileBudget) -> None:
+    def __init__(self, layout: Layout, budget: OpenFileBudget) -> None:
         self._layout = layout
-        self._allowance = allowance
+        self._budget = budget
         self._cgroups: dict[str, _Cgroup] = {}
 
     def read(
         self, path: str, monotonic_seconds: float, limits: LimitsReader, skipped_devices: frozenset[bytes]
     ) -> CgroupReading | None:
-        """What the cgroup's files say now; None where it has gone meanwhile."""
+        """Read a cgroup; None if it no longer exists."""
         cgroup = self._cgroups.get(path)
         if cgroup is None:
-            cgroup = self._cgroups[path] = _Cgroup(self._layout, path, self._allowance)
+            cgroup = self._cgroups[path] = _Cgroup(self._layout, path, self._budget)
         return cgroup.read(monotonic_seconds, limits, skipped_devices)
 
     def keep_only(self, paths: Iterable[str]) -> None:
-        """Forget all other cgroups, and close their files."""
+        """Drop all other cgroups, and close their files."""
         for path in self._cgroups.keys() - set(paths):
             del self._cgroups[path]
 
 
 class _Cgroup:
-    """One cgroup: its files, and its limits as they were when last looked at."""
+    """One cgroup: its open files and its cached limits."""
 
-    def __init__(self, layout: Layout, path: str, allowance: OpenFileBudget) -> None:
-        def kept(controller: str, first: Source[Value], second: Source[Value]) -> _OpenSource[Value]:
-            """A source by its files in version 1 if that has the controller, else in version 2."""
+    def __init__(self, layout: Layout, path: str, budget: OpenFileBudget) -> None:
+        def open_source(controller: str, first: Source[Value], second: Source[Value]) -> _OpenSource[Value]:
+            """A source in version 1 if that has the controller, else in version 2."""
             if controller in layout.v1:
-                return _OpenSource(first, layout.v1, path, allowance)
-            return _OpenSource(second, layout.in_v2, path, allowance)
+                return _OpenSource(first, layout.v1, path, budget)
+            return _OpenSource(second, layout.in_v2, path, budget)
 
         self._path = path
-        self._cpu = kept("cpuacct", v1.CPU, v2.CPU)
-        self._memory = kept("memory", v1.MEMORY, v2.MEMORY)
-        self._disk = kept("blkio", v1.DISK, v2.DISK)
-        self._pids = kept("pids", _PIDS, _PIDS)
-        self._pressure = kept("pressure", _PRESSURE, _PRESSURE)
+        self._cpu = open_source("cpuacct", v1.CPU, v2.CPU)
+        self._memory = open_source("memory", v1.MEMORY, v2.MEMORY)
+        self._disk = open_source("blkio", v1.DISK, v2.DISK)
+        self._pids = open_source("pids", _PIDS, _PIDS)
+        self._pressure = open_source("pressure", _PRESSURE, _PRESSURE)
         self._limits = NO_LIMITS
         self._cpu_weight: float | None = None
         self._limits_due_at = float("-inf")
@@ -87,26 +87,26 @@ class _Cgroup:
         self._limits = limits.read(self._path)
         self._cpu_weight = limits.read_cpu_weight(self._path)
         first_time = self._limits_due_at < 0
-        # From the second time on they come at different times, so that no pass has all of the work.
+        # After the first time, limits are read at different times, so that no pass reads all of them.
         share = zlib.crc32(self._path.encode(errors="surrogateescape")) / 2**32 if first_time else 1.0
         self._limits_due_at = monotonic_seconds + share * LIMITS_KEPT_SECONDS
 
 
 class _OpenSource(Generic[Value]):
-    """A source's files in one cgroup."""
+    """The open files of a source in one cgroup."""
 
     __slots__ = ("_files", "_parse")
 
     def __init__(
-        self, source: Source[Value], directories: Mapping[str, str], path: str, allowance: OpenFileBudget
+        self, source: Source[Value], directories: Mapping[str, str], path: str, budget: OpenFileBudget
     ) -> None:
         self._parse = source.parse
         self._files = tuple(
-            OpenFile(allowance, *(f"{directory}/{path}/{name}" for name in part.names))
+            OpenFile(budget, *(f"{directory}/{path}/{name}" for name in part.names))
             if (directory := directories.get(part.controller)) is not None
-            else OpenFile(allowance)
+            else OpenFile(budget)
             for part in source.files
         )
 
     def read(self, *more: object) -> Value:
-        return self._parse(*[kept.read() for kept in self._files], *more)
+        return self._parse(*[each.read() for each in self._files], *more)

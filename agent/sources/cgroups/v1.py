@@ -1,8 +1,8 @@
-"""A cgroup of version 1: one directory per controller.
+"""Parses cgroup version 1: one directory per controller.
 
-Version 1 knows less than it seems. Block I/O is charged to a container only where it is direct or
-synchronous; what the page cache writes back later is charged to the root, so that `disk` is a lower
-bound here. A kill for want of memory is counted in the cgroup of the process alone, not in those above.
+Version 1 charges block I/O to a container only if it is direct or synchronous; later writes of the page cache
+are charged to the root, so `disk` is a lower bound here. An out-of-memory kill is counted only in the cgroup
+of the process, not in its parents.
 """
 
 import os
@@ -14,13 +14,13 @@ from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
 _NANOSECONDS = 1_000_000_000
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _NO_LIMIT_BYTES = 1 << 62
-"""Without a limit the file holds the largest multiple of the page size in 63 bits, which depends on it."""
+"""Without a limit, the value is the largest multiple of the page size in 63 bits."""
 _DEFAULT_SHARES = 1024
 _SERVICE_FIELDS = 3
 
 
 def parse_cpu(usage: bytes | None, stat: bytes | None, throttling: bytes | None) -> CpuTotals | None:
-    """CPU time out of `cpuacct.usage`, `cpuacct.stat` and `cpu.stat`; None without the first."""
+    """CPU time from `cpuacct.usage`, `cpuacct.stat` and `cpu.stat`; None without the first."""
     nanoseconds = parse_count(usage)
     if nanoseconds is None:
         return None
@@ -38,7 +38,7 @@ def _from_ticks(ticks: int | None) -> float | None:
 
 
 def parse_memory(usage: bytes | None, stat: bytes | None, oom_control: bytes | None) -> MemoryLevels:
-    """Levels out of `memory.usage_in_bytes`, `memory.stat` and `memory.oom_control`."""
+    """Levels from `memory.usage_in_bytes`, `memory.stat` and `memory.oom_control`."""
     return MemoryLevels(
         usage_bytes=parse_count(usage),
         inactive_file_bytes=parse_field(stat, b"total_inactive_file"),
@@ -52,27 +52,27 @@ def parse_memory(usage: bytes | None, stat: bytes | None, oom_control: bytes | N
 def parse_disk(
     transferred: bytes | None, operations: bytes | None, skipped_devices: frozenset[bytes]
 ) -> DiskTotals:
-    """Bytes and operations out of `blkio.throttle.io_service_bytes` and `blkio.throttle.io_serviced`."""
+    """Bytes and operations from `blkio.throttle.io_service_bytes` and `blkio.throttle.io_serviced`."""
     return DiskTotals(parse_service(transferred, skipped_devices), parse_service(operations, skipped_devices))
 
 
 def parse_service(text: bytes | None, skipped_devices: frozenset[bytes]) -> int | None:
-    """The sum of reads and writes, out of lines such as `8:0 Read 4096`, over all devices but the skipped."""
+    """Sum of reads and writes, from lines such as `8:0 Read 4096`, without skipped devices."""
     if text is None:
         return None
     if text in {b"Total 0\n", b""}:
-        return 0  # nothing was read or written yet, as in most containers
-    total, understood = 0, not text.strip()
+        return 0  # no I/O yet, as in most containers
+    total, valid = 0, not text.strip()
     for line in text.splitlines():
         fields = line.split()
         if fields[:1] == [b"Total"]:
-            understood = True
+            valid = True
         elif len(fields) == _SERVICE_FIELDS and fields[1] in {b"Read", b"Write"}:
             count = parse_count(fields[2])
             if count is not None:
-                understood = True
+                valid = True
                 total += 0 if fields[0] in skipped_devices else count
-    return total if understood else None
+    return total if valid else None
 
 
 CPU = Source(
@@ -86,7 +86,7 @@ MEMORY = Source(
     ),
     parse_memory,
 )
-# Older kernels have only the plain files, which leave out cgroups nested in the container.
+# Older kernels have only the files without `_recursive`, which exclude nested cgroups.
 DISK = Source(
     (
         file("blkio", "blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"),
@@ -100,7 +100,7 @@ DISK = Source(
 
 
 def parse_memory_limit_bytes(stat: bytes | None) -> int | None:
-    """The tightest limit of the cgroup and all above it, out of `memory.stat`; None where there is none."""
+    """The lowest limit of the cgroup and its ancestors, from `memory.stat`; None without a limit."""
     limit = parse_field(stat, b"hierarchical_memory_limit")
     return None if limit is None or limit >= _NO_LIMIT_BYTES else limit
 
@@ -112,6 +112,6 @@ def parse_quota_cores(quota: bytes | None, period: bytes | None) -> float | None
 
 
 def parse_cpu_weight(shares: bytes | None) -> float | None:
-    """`cpu.shares` as a multiple of what every cgroup has by default."""
+    """`cpu.shares` relative to the default."""
     count = parse_count(shares)
     return None if count is None else count / _DEFAULT_SHARES

@@ -1,4 +1,4 @@
-"""A cgroup of version 2: one directory for everything."""
+"""Parses cgroup version 2: one directory for all controllers."""
 
 import re
 
@@ -13,7 +13,7 @@ _CPU_MAX_FIELDS = 2
 
 
 def parse_cpu(stat: bytes | None) -> CpuTotals | None:
-    """CPU time out of `cpu.stat`; there is no time throttled where the controller is off."""
+    """CPU time from `cpu.stat`; the throttled time is unknown if the controller is off."""
     seconds = _seconds(stat, b"usage_usec")
     if seconds is None:
         return None
@@ -33,7 +33,7 @@ def _seconds(stat: bytes | None, key: bytes) -> float | None:
 def parse_memory(
     current: bytes | None, stat: bytes | None, swap: bytes | None, events: bytes | None
 ) -> MemoryLevels:
-    """Levels out of `memory.current`, `memory.stat`, `memory.swap.current` and `memory.events`."""
+    """Levels from `memory.current`, `memory.stat`, `memory.swap.current` and `memory.events`."""
     return MemoryLevels(
         usage_bytes=parse_count(current),
         inactive_file_bytes=parse_field(stat, b"inactive_file"),
@@ -45,17 +45,17 @@ def parse_memory(
 
 
 def parse_disk(stat: bytes | None, skipped_devices: frozenset[bytes]) -> DiskTotals:
-    """Bytes and operations, out of `io.stat`, over all devices but the skipped.
+    """Bytes and operations from `io.stat`, without skipped devices.
 
-    A line is `8:0 rbytes=4096 wbytes=0 rios=1 wios=0 ...`. Some kernels leave out the end of a line that
-    has no figures (`8:0 8:16 rbytes=...`), so this goes by words: figures belong to the last device named.
+    A line is `8:0 rbytes=4096 wbytes=0 rios=1 wios=0 ...`. Some kernels omit the end of a line without values
+    (`8:0 8:16 rbytes=...`), so values belong to the device before them, not to the line.
     """
     if stat is None:
         return DiskTotals()
     transferred = operations = 0
-    understood, device = not stat.strip(), b""
-    for word in stat.split():
-        key, equals, value = word.partition(b"=")
+    valid, device = not stat.strip(), b""
+    for field in stat.split():
+        key, equals, value = field.partition(b"=")
         if equals:
             count = parse_count(value)
             if count is None or device in skipped_devices:
@@ -64,9 +64,9 @@ def parse_disk(stat: bytes | None, skipped_devices: frozenset[bytes]) -> DiskTot
                 transferred += count
             elif key in {b"rios", b"wios"}:
                 operations += count
-        elif _DEVICE_NUMBER.fullmatch(word):
-            device, understood = word, True
-    return DiskTotals(transferred, operations) if understood else DiskTotals()
+        elif _DEVICE_NUMBER.fullmatch(field):
+            device, valid = field, True
+    return DiskTotals(transferred, operations) if valid else DiskTotals()
 
 
 CPU = Source((file("cpu", "cpu.stat"),), parse_cpu)
@@ -86,7 +86,7 @@ DISK = Source((file("io", "io.stat"),), parse_disk)
 
 
 def parse_quota_cores(cpu_max: bytes | None) -> float | None:
-    """Quota over period out of `cpu.max`; a quota of `max` is no limit."""
+    """Quota over period from `cpu.max`; a quota of `max` is no limit."""
     fields = (cpu_max or b"").split()
     if len(fields) != _CPU_MAX_FIELDS:
         return None
@@ -95,6 +95,6 @@ def parse_quota_cores(cpu_max: bytes | None) -> float | None:
 
 
 def parse_cpu_weight(weight: bytes | None) -> float | None:
-    """`cpu.weight` as a multiple of what every cgroup has by default."""
+    """`cpu.weight` relative to the default."""
     count = parse_count(weight)
     return None if count is None else count / _DEFAULT_WEIGHT

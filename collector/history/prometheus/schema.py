@@ -76,7 +76,7 @@ def _power_source(message: NodeState | ContainerState) -> str:
 
 
 def _capacity_source(resource: Resource) -> Callable[[NodeState], str]:
-    return lambda state: "learned" if resource in state.learned_capacities else "told"
+    return lambda state: "learned" if resource in state.learned_capacities else "declared"
 
 
 NODE_FIELDS: Final = (

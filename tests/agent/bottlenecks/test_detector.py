@@ -113,8 +113,8 @@ def test_a_node_short_of_cpu_says_so_at_the_tick_it_is_sure_with_who_and_how_muc
     assert alert == Alert(
         resource=Resource.CPU,
         opened_at=START + 4 * PERIOD,
-        evidence="CPU at 75 % of 4 cores for 12 s; something waited for a CPU 61 % of the time;"
-        " costliest container: hog, 3.25 cores",
+        evidence="CPU at 75 % of 4 cores for 12 s; tasks waited for a CPU 61 % of the time;"
+        " highest usage: hog, 3.25 cores",
         ratio=0.75,
         pressure_ratio=0.61,
         container="hog".ljust(64, "0"),
@@ -131,7 +131,7 @@ def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
     assert (closed.resource, closed.opened_at, closed.name) == (Resource.CPU, opened.opened_at, "hog")
     assert closed.closed_at == START + 14 * PERIOD
     assert closed.ratio == pytest.approx(0.2)
-    assert closed.evidence == f"{opened.evidence}; ended after 30 s"
+    assert closed.evidence == f"{opened.evidence}; closed after 30 s"
     assert night.detector.open_alerts == ()
 
 
@@ -142,25 +142,25 @@ def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
         (
             host(memory=0.4, pressure=Pressure(memory_ratio=0.25)),
             Resource.MEMORY,
-            "memory at 40 % of 8.00 GiB for 12 s; something waited for memory 25 % of the time",
+            "memory at 40 % of 8.00 GiB for 12 s; tasks waited for memory 25 % of the time",
         ),
-        (host(busy=0.96), Resource.DISK, "a disk at work 96 % of the time for 12 s"),
+        (host(busy=0.96), Resource.DISK, "busiest disk active 96 % of the time for 12 s"),
         (
             host(busy=0.7, iowait=0.4),
             Resource.DISK,
-            "a disk at work 70 % of the time for 12 s; 40 % of the CPU time spent waiting for disks",
+            "busiest disk active 70 % of the time for 12 s; 40 % of the CPU time spent waiting for disks",
         ),
         (
             host(busy=0.7, pressure=Pressure(disk_ratio=0.6)),
             Resource.DISK,
-            "a disk at work 70 % of the time for 12 s; something waited for a disk 60 % of the time",
+            "busiest disk active 70 % of the time for 12 s; tasks waited for a disk 60 % of the time",
         ),
         (host(iowait=0.4), Resource.DISK, "40 % of the CPU time spent waiting for disks for 12 s"),
         (host(network=0.93), Resource.NETWORK, "network at 93 % of 100.00 MiB/s for 12 s"),
         (
             host(cpu=0.75, pressure=Pressure(cpu_ratio=0.8)),
             Resource.CPU,
-            "CPU at 75 % of 4 cores for 12 s; something waited for a CPU 80 % of the time",
+            "CPU at 75 % of 4 cores for 12 s; tasks waited for a CPU 80 % of the time",
         ),
     ],
 )
@@ -359,7 +359,7 @@ def test_an_alert_that_cannot_be_seen_any_more_ends_after_a_while_and_says_why()
     assert night.see(*times(FOREVER - 1, host(busy=None))) == []
     (closed,) = night.see(host(busy=None))
     assert closed.opened_at == opened.opened_at
-    assert closed.evidence == f"{opened.evidence}; no longer to be seen after 120 s"
+    assert closed.evidence == f"{opened.evidence}; closed without measurements after 120 s"
 
 
 def test_an_alert_waits_for_the_sign_it_was_opened_by() -> None:
@@ -396,7 +396,7 @@ def test_another_container_is_named_once_it_has_clearly_been_the_costliest_for_l
     assert night.see(*times(3, moved)) == []
     (update,) = night.see(moved)
     assert (update.name, update.opened_at, update.closed_at) == ("second", START + 4 * PERIOD, None)
-    assert update.evidence == "CPU at 97 % of 4 cores for 12 s; costliest container: second, 3.00 cores"
+    assert update.evidence == "CPU at 97 % of 4 cores for 12 s; highest usage: second, 3.00 cores"
     assert night.see(*times(20, moved)) == []
 
 

@@ -291,7 +291,7 @@ def test_a_damaged_spool_is_set_aside_started_anew_and_said_loudly(
     (aside,) = path.parent.glob("spool.db.corrupt-*")
     assert aside.read_bytes() == damaged
     (line,) = lines(caplog)
-    assert "was damaged" in line
+    assert "is damaged" in line
     assert aside.name in line
 
 
@@ -339,7 +339,7 @@ def test_damage_while_the_spool_is_open_is_survived(
     waiting.remove(lent)
     assert contents(waiting) == bodies(1, 1), "those of the damaged file are not confused with the new ones"
     (line,) = lines(caplog)
-    assert "was damaged" in line
+    assert "is damaged" in line
 
 
 def test_only_the_last_few_damaged_files_are_kept(opened: Opened, path: Path, clocks: Clocks) -> None:
@@ -362,7 +362,7 @@ def test_a_folder_in_its_place_and_another_programs_database_are_left_in_peace(
     waiting = opened()
     waiting.add(bodies(1, 2))
     assert contents(waiting) == bodies(1, 2)
-    assert "not a file" in why(waiting)
+    assert "not a regular file" in why(waiting)
     assert (path / "precious").is_dir()
 
     foreign = tmp_path / "collector.db"
@@ -390,7 +390,7 @@ def test_a_folder_that_cannot_be_made_leaves_memory_and_a_gap(
     assert contents(waiting) == bodies(1, 10)
     assert waiting.gap is not None
     assert waiting.gap.what == "spool"
-    assert why(waiting).endswith("reports are kept in memory only")
+    assert why(waiting).endswith("reports are stored in memory only")
     (line,) = lines(caplog)
     assert "/proc/no/such/place/spool.db" in line
 
@@ -434,7 +434,7 @@ def test_what_was_lent_from_memory_is_found_again_on_the_disk(
     large = noise(1, 10_000)
     waiting.add([large])
     waiting.add(bodies(4, 4))
-    assert why(waiting).endswith("the disk is full; reports are kept in memory only")
+    assert why(waiting).endswith("the disk is full; reports are stored in memory only")
     lent = waiting.first(3, 1 << 20)
     waiting._file._connection.execute("PRAGMA max_page_count = 1000")
     clocks.pass_time(31)

@@ -76,7 +76,7 @@ def scrape(shown: NodeSample | None, *alerts: Alert) -> Scrape:
     state = AgentState(ReportSender(DeliveryConfig(), SpoolConfig(path="")))
     state.sample = shown
     for alert in alerts:
-        state.note(alert)
+        state.update_alert(alert)
     text = generate_latest(AgentMetrics(state).registry).decode()
     return {
         family.name: {
@@ -179,7 +179,7 @@ def test_labels_say_what_a_number_is_of() -> None:
     }
     assert list(series["wattpack_node_power_watts"]) == [(("source", "prior"),)]
     assert list(series["wattpack_node_disk_capacity_bytes_per_second"]) == [(("source", "learned"),)]
-    assert list(series["wattpack_node_network_capacity_bytes_per_second"]) == [(("source", "told"),)]
+    assert list(series["wattpack_node_network_capacity_bytes_per_second"]) == [(("source", "declared"),)]
     waited = {
         dict(labels)["resource"]: value
         for labels, value in series["wattpack_container_pressure_ratio"].items()

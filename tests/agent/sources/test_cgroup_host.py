@@ -144,14 +144,14 @@ def test_a_network_without_a_way_out_is_a_gap(host: Host) -> None:
     reading = reader_of(host).read()
     assert reading.host.links == {}
     assert [gap.why for gap in reading.gaps if gap.what == "host network"] == [
-        "there is no link that leads out of this host"
+        "this host has no external network link"
     ]
 
 
 def test_it_says_what_it_took_for_the_host(host: Host) -> None:
     v2(host)
     assert reader_of(host).describe() == [
-        "the cgroup /node1 as the host: 0.5 cores, 0.1 GiB of memory",
+        "cgroup /node1 as the host: 0.5 cores, 0.1 GiB of memory",
         "disks: node1; links: none",
         "cgroup v2, 1 container (1 docker)",
     ]
@@ -178,13 +178,13 @@ def test_the_root_of_the_tree_is_the_whole_machine(host: Host, root: str) -> Non
 @pytest.mark.parametrize("make", [v1, v2])
 def test_one_that_is_not_there_is_a_mistake_in_the_settings(host: Host, make: Callable[[Host], None]) -> None:
     make(host)
-    with pytest.raises(UserError, match=r"host\.cgroup: there is no cgroup /node9 .* make it first"):
+    with pytest.raises(UserError, match=r"host\.cgroup: there is no cgroup /node9 .* create it first"):
         reader_of(host, "/node9")
 
 
 def test_so_is_one_outside_of_the_tree(host: Host) -> None:
     v2(host)
-    with pytest.raises(UserError, match=r"host\.cgroup: /\.\./net leads out of the tree"):
+    with pytest.raises(UserError, match=r"host\.cgroup: /\.\./net is not below the cgroup root"):
         reader_of(host, "/../net")
 
 

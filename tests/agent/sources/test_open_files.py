@@ -37,19 +37,19 @@ def test_a_long_text_is_read_whole_every_time(path: Path) -> None:
 
 
 def test_it_stays_open_while_someone_refers_to_it_and_no_longer(path: Path) -> None:
-    allowance, before = OpenFileBudget(5), open_files()
-    kept = OpenFile(allowance, str(path))
-    assert (allowance.left, open_files()) == (5, before)
+    budget, before = OpenFileBudget(5), open_files()
+    kept = OpenFile(budget, str(path))
+    assert (budget.left, open_files()) == (5, before)
     kept.read()
     kept.read()
-    assert (allowance.left, open_files()) == (4, before + 1)
+    assert (budget.left, open_files()) == (4, before + 1)
     del kept
-    assert (allowance.left, open_files()) == (5, before)
+    assert (budget.left, open_files()) == (5, before)
 
 
-def test_beyond_the_allowance_files_are_read_but_not_kept(path: Path) -> None:
-    allowance, before = OpenFileBudget(1), open_files()
-    first, second = OpenFile(allowance, str(path)), OpenFile(allowance, str(path))
+def test_beyond_the_budget_files_are_read_but_not_kept(path: Path) -> None:
+    budget, before = OpenFileBudget(1), open_files()
+    first, second = OpenFile(budget, str(path)), OpenFile(budget, str(path))
     assert first.read() == second.read() == second.read() == b"1\n"
     assert open_files() == before + 1
 
@@ -61,11 +61,11 @@ def test_the_first_path_there_is_counts(path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_none_and_costs_nothing(tmp_path: Path) -> None:
-    allowance, before = OpenFileBudget(1), open_files()
-    assert OpenFile(allowance, str(tmp_path / "missing")).read() is None
-    assert OpenFile(allowance, str(tmp_path)).read() is None
-    assert OpenFile(allowance).read() is None
-    assert (allowance.left, open_files()) == (1, before)
+    budget, before = OpenFileBudget(1), open_files()
+    assert OpenFile(budget, str(tmp_path / "missing")).read() is None
+    assert OpenFile(budget, str(tmp_path)).read() is None
+    assert OpenFile(budget).read() is None
+    assert (budget.left, open_files()) == (1, before)
 
 
 def test_a_file_that_comes_later_is_found(path: Path) -> None:
@@ -86,10 +86,10 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
 
 
 def test_a_low_limit_is_raised_and_half_of_it_left_for_others(limits: dict[str, tuple[int, int]]) -> None:
-    allowance = default_budget()
+    budget = default_budget()
     soft, hard = limits["files"]
     assert 1024 < soft <= hard == 524_288
-    assert 1024 < allowance.left <= soft // 2
+    assert 1024 < budget.left <= soft // 2
 
 
 @pytest.mark.parametrize("files", [(1024, 1024), (2000, 1500)])
@@ -125,11 +125,11 @@ def cgroup() -> Iterator[Path]:
 
 @pytest.mark.lab
 def test_a_cgroup_that_is_removed_is_gone_and_one_made_anew_is_read(cgroup: Path) -> None:
-    allowance = OpenFileBudget(1)
-    kept = OpenFile(allowance, str(cgroup / "cgroup.procs"), str(cgroup / "tasks"))
+    budget = OpenFileBudget(1)
+    kept = OpenFile(budget, str(cgroup / "cgroup.procs"), str(cgroup / "tasks"))
     assert kept.read() == b""
     cgroup.rmdir()
     assert kept.read() is None
-    assert allowance.left == 1
+    assert budget.left == 1
     cgroup.mkdir()
     assert kept.read() == b""

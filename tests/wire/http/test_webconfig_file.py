@@ -110,8 +110,8 @@ def test_so_is_what_is_wrong_about_tls(line: str, complaint: str) -> None:
     assert str(caught.value).startswith(f"web.yml: tls_server_config{complaint}")
 
 
-def test_a_key_that_stands_twice_is_refused() -> None:
-    with pytest.raises(UserError, match="line 3: not YAML that can be used: 'alice' occurs twice"):
+def test_a_duplicate_key_is_rejected() -> None:
+    with pytest.raises(UserError, match="line 3: invalid YAML: 'alice' occurs twice"):
         parse_web_config(f"basic_auth_users:\n  alice: {HASH}\n  alice: {HASH}\n", "web.yml")
 
 

@@ -36,9 +36,9 @@ def host(tmp_path: Path) -> Host:
 class Passes:
     """One pass after the other over a host's container."""
 
-    def __init__(self, host: Host, allowance: OpenFileBudget | None = None) -> None:
+    def __init__(self, host: Host, budget: OpenFileBudget | None = None) -> None:
         self._layout = detect_layout(host.proc, host.sys)
-        self._usage = UsageReader(self._layout, allowance or OpenFileBudget(100))
+        self._usage = UsageReader(self._layout, budget or OpenFileBudget(100))
 
     def read(self, monotonic_seconds: float = 0.0, path: str = PATH) -> CgroupReading | None:
         limits = LimitsReader(self._layout, 2.0)
@@ -223,15 +223,15 @@ def test_the_limits_of_many_do_not_all_come_due_in_one_pass(host: Host) -> None:
 def test_files_are_kept_open_only_for_containers_that_are_there(host: Host) -> None:
     make_v2(host)
     v2_container(host, PATH)
-    allowance = OpenFileBudget(100)
-    passes = Passes(host, allowance)
+    budget = OpenFileBudget(100)
+    passes = Passes(host, budget)
     passes.read()
-    assert allowance.left < 100
+    assert budget.left < 100
     passes.keep_only()
-    assert allowance.left == 100
+    assert budget.left == 100
 
 
-def test_without_an_allowance_the_same_is_read(host: Host) -> None:
+def test_without_a_budget_the_same_is_read(host: Host) -> None:
     make_v2(host)
     v2_container(host, PATH)
     passes = Passes(host, OpenFileBudget(0))
