@@ -91,8 +91,14 @@ def _read_folder(folder: Path) -> list[_Line]:
     return [
         line
         for workload, path in (*micro.items(), *real.items())
-        for line in _parse_lines(str(path), _read_text(path), workload)
+        for line in _once(_parse_lines(str(path), _read_text(path), workload))
     ]
+
+
+def _once(lines: Iterable[_Line]) -> list[_Line]:
+    """Published files hold some samples twice, the same in every column."""
+    by_values = {tuple(values.items()): (workload, values) for workload, values in lines}
+    return list(by_values.values())
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:

@@ -44,8 +44,8 @@ def test_it_lists_every_set_with_its_terms_and_where_it_is(
         assert each.source.licence in shown
         assert each.source.url in shown
         assert all(command in shown for command in each.used_by)
-    assert f"{sample / 'planetlab/20110303'} (sample)" in shown
-    assert "no: put it at" in shown  # what CloudSim gave cannot be generated
+    assert f"{sample / 'planetlab/20110303'} (generated sample)" in shown
+    assert "absent: put it at" in shown  # what CloudSim gave cannot be generated
 
 
 def test_json_says_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +95,7 @@ def test_replay_of_a_scenario_takes_its_data_set_from_the_folder(
     assert main(["replay", scenario, "--policies", "first-fit", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["policies"]["first-fit"]["placed"] == 60
-    assert "planetlab-20110309 is a generated sample" in printed.err
+    assert "mean nothing: planetlab-20110309" in printed.err
 
 
 def test_replay_takes_a_data_set_for_a_trace(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +119,17 @@ def test_absent_data_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None
 def test_evaluate_takes_a_name_and_refuses_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "nothing.csv", "--protocol", "unseen"]) == 2
     assert "there is no recording nothing.csv" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_evaluate_takes_every_machine_that_is_here_and_says_that_it_is_a_sample(
+    sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", "--protocol", "unseen", "--data", str(sample), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["files"]) == 5
+    assert "opteron-6140, opteron-6234" in printed.err
+    assert "generated sample" in printed.err
 
 
 def test_what_is_not_a_sample_is_not_called_one(tmp_path: Path) -> None:

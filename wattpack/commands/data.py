@@ -11,10 +11,8 @@ from wattpack.datasets.catalogue import DATASETS, Dataset
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.sample import write_sample
 from wattpack.datasets.search import Found, find, search_path
-from wattpack.output.report import table
 
-_MEGABYTES_PER_GIGABYTE = 1000
-_HEADER = ("SET", "SIZE", "HERE", "USED BY")
+_SIZE_WIDTH = max(len(each.size) for each in DATASETS.values())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +44,7 @@ def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:
         "about": dataset.source.about,
         "url": dataset.source.url,
         "licence": dataset.source.licence,
-        "megabytes": dataset.megabytes,
+        "size": dataset.size,
         "format": dataset.format,
         "published": list(dataset.published),
         "packed": dataset.packed,
@@ -57,27 +55,21 @@ def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:
 
 
 def _shown(folders: Sequence[Path]) -> Iterator[str]:
+    width = max(map(len, DATASETS))
     for source, datasets in groupby(DATASETS.values(), key=lambda each: each.source):
         yield source.about
-        yield f"  from {source.url}; licence: {source.licence}"
-        rows = [
-            (each.name, _size(each.megabytes), _place(each, folders), ", ".join(each.used_by))
-            for each in datasets
-        ]
-        yield from (f"  {line}" for line in table(_HEADER, rows))
+        yield f"  from {source.url}"
+        yield f"  licence: {source.licence}"
+        for each in datasets:
+            yield f"  {each.name:<{width}}  {each.size:>{_SIZE_WIDTH}}  {_place(each, folders)}"
+            yield f"  {'':<{width}}  {'':>{_SIZE_WIDTH}}  for {', '.join(each.used_by)}"
         yield ""
     yield f"searched: {', '.join(map(str, folders))}"
-    yield "write a generated sample of all: wattpack data sample DIR"
+    yield "a generated sample of all sets: wattpack data sample DIR"
 
 
 def _place(dataset: Dataset, folders: Sequence[Path]) -> str:
     found = find(dataset.name, folders)
     if found is None:
-        return f"no: put it at {folders[0] / (*dataset.published, dataset.packed or '')[0]}"
-    return f"{found.path} (sample)" if found.is_sample else str(found.path)
-
-
-def _size(megabytes: float) -> str:
-    if megabytes >= _MEGABYTES_PER_GIGABYTE:
-        return f"{megabytes / _MEGABYTES_PER_GIGABYTE:.1f} GB"
-    return f"{max(megabytes, 0.01):g} MB"
+        return f"absent: put it at {folders[0] / (*dataset.published, dataset.packed or '')[0]}"
+    return f"{found.path} (generated sample)" if found.is_sample else str(found.path)

@@ -13,7 +13,7 @@ from powermodels.evaluate.run import DEFAULT_MODEL, Evaluation, evaluate
 from powermodels.evaluate.scores import Score
 from wattpack.datasets.catalogue import DATASETS, RECORDING
 from wattpack.datasets.options import add_data_option
-from wattpack.datasets.search import Found, absent, find, require, sample_note, search_path
+from wattpack.datasets.search import absent, find, require, sample_note, search_path
 from wire.errors import UserError
 
 
@@ -53,25 +53,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _paths(files: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
-    if files:
-        return [file if file.exists() else _located(file, folders) for file in files]
-    recordings = [each for each in DATASETS.values() if each.format == RECORDING]
-    found = [where for each in recordings if (where := find(each.name, folders))]
-    if not found:
-        raise UserError(absent(recordings[0], folders))
-    return [_path(each) for each in found]
-
-
-def _path(found: Found) -> Path:
-    if found.is_sample:
-        print(sample_note(found), file=sys.stderr)
-    return found.path
-
-
-def _located(name: Path, folders: Sequence[Path]) -> Path:
-    if str(name) not in DATASETS:
-        raise UserError(f"there is no recording {name}: give a file, or a data set ('wattpack data')")
-    return _path(require(str(name), folders))
+    """Files as they are given, and data sets where they are found; every recording where none is named."""
+    names = [str(file) for file in files if not file.exists()]
+    if unknown := [name for name in names if name not in DATASETS]:
+        raise UserError(f"there is no recording {unknown[0]}: give a file, or a data set ('wattpack data')")
+    found = {name: require(name, folders) for name in names}
+    if not files:
+        recordings = [each for each in DATASETS.values() if each.format == RECORDING]
+        found = {each.name: where for each in recordings if (where := find(each.name, folders))}
+        if not found:
+            raise UserError(absent(recordings[0], folders))
+    if (note := sample_note(found.values())) is not None:
+        print(note, file=sys.stderr)
+    return [found[str(file)].path if str(file) in found else file for file in files] or [
+        each.path for each in found.values()
+    ]
 
 
 def _tell(text: str) -> None:

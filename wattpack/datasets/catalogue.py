@@ -27,8 +27,8 @@ class Dataset:
     source: Source
     format: str
     """A format of traces, or `recording` (watts of a metered machine), or `table`."""
-    megabytes: float
-    """In the published form."""
+    size: str
+    """Of the published form."""
     published: tuple[str, ...]
     """Names of the file or folder as published, below a data folder; the first is where we ask to put it."""
     packed: str | None = None
@@ -53,7 +53,7 @@ BITBRAINS = Source(
     "Bitbrains: CPU, memory, disk and network of the virtual machines of a data centre, every 5 minutes "
     "(Shen et al., CCGrid 2015)",
     "http://gwa.ewi.tudelft.nl/datasets/gwa-t-12-bitbrains",
-    "Grid Workloads Archive: free to use, cite the paper",
+    "not stated; cite the paper",
 )
 METERED = Source(
     "Metered servers: wall power beside the counters of the system, CloudSuite and single-purpose loads "
@@ -69,7 +69,7 @@ GOOGLE = Source(
 ALIBABA = Source(
     "Alibaba: containers of a cluster in 2018",
     "https://github.com/alibaba/clusterdata (cluster-trace-v2018)",
-    "free for research, see the repository",
+    "terms in the repository",
 )
 
 _DAYS_IN_BENCHMARKS = ("20110303", "20110309", "20110325", "20110411", "20110420")
@@ -77,11 +77,11 @@ _OTHER_DAYS = ("20110306", "20110322", "20110403", "20110409", "20110412")
 _TRACE = "wattpack replay --trace NAME --hosts FILE.toml"
 _WEEK = datetime(2013, 8, 5, tzinfo=UTC).timestamp()
 _SERVERS = {
-    "opteron-6140": ("AMD Opteron 6140", 33),
-    "opteron-6234": ("AMD Opteron 6234", 40),
-    "xeon-e5-2640": ("INTEL Xeon  E5-2640 RenewIT", 20),
-    "xeon-e5-2650": ("INTEL Xeon E5-2650", 40),
-    "xeon-x5650": ("INTEL Xeon X5650", 35),
+    "opteron-6140": ("AMD Opteron 6140", "over 12 MB"),
+    "opteron-6234": ("AMD Opteron 6234", "over 14 MB"),
+    "xeon-e5-2640": ("INTEL Xeon  E5-2640 RenewIT", "over 7 MB"),
+    "xeon-e5-2650": ("INTEL Xeon E5-2650", "over 7 MB"),
+    "xeon-x5650": ("INTEL Xeon X5650", "over 13 MB"),
 }
 _SERVERS_IN_BENCHMARKS = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
 
@@ -96,33 +96,33 @@ def _planetlab(day: str) -> Dataset:
         f"planetlab-{day}",
         PLANETLAB,
         "planetlab",
-        1,
+        "1 MB",
         (f"planetlab/{day}", f"planetlab-workload-traces/{day}"),
         f"traces/planetlab-{day}.txt",
         benchmarks,
     )
 
 
-def _bitbrains(name: str, folder: str, megabytes: float) -> Dataset:
+def _bitbrains(name: str, folder: str, size: str) -> Dataset:
     return Dataset(
         f"bitbrains-{name}",
         BITBRAINS,
         "bitbrains",
-        megabytes,
+        size,
         (f"bitbrains/{folder}", f"GWA-T-12/{folder}"),
         f"traces/bitbrains-{name}.csv",
         (_TRACE,),
     )
 
 
-def _server(name: str, folder: str, megabytes: float) -> Dataset:
+def _server(name: str, folder: str, size: str) -> Dataset:
     spaced = " ".join(folder.split())
     names = dict.fromkeys(f"power-modelling/dataSets/{each}" for each in (folder, spaced))
     return Dataset(
         name,
         METERED,
         RECORDING,
-        megabytes,
+        size,
         (*names, f"dataSets/{folder}"),
         f"power/{name}.csv",
         ("wattpack evaluate", *(("./dev bench power",) if name in _SERVERS_IN_BENCHMARKS else ())),
@@ -135,7 +135,7 @@ def _all() -> Iterator[Dataset]:
         "planetlab-cloudsim-reference",
         CLOUDSIM,
         "table",
-        0.01,
+        "2 kB",
         (),
         "traces/planetlab-cloudsim-reference.csv",
         ("./dev bench replay",),
@@ -144,7 +144,7 @@ def _all() -> Iterator[Dataset]:
         "bitbrains-rnd-2013-08-week",
         BITBRAINS,
         "bitbrains",
-        515,
+        "510 MB",
         ("bitbrains/rnd/2013-8", "GWA-T-12/rnd/2013-8"),
         "traces/bitbrains-rnd-2013-08-week.csv",
         (
@@ -156,17 +156,17 @@ def _all() -> Iterator[Dataset]:
         ),
         (_WEEK, _WEEK + 7 * _DAY_SECONDS),
     )
-    yield _bitbrains("rnd-2013-07", "rnd/2013-7", 530)
-    yield _bitbrains("rnd-2013-08", "rnd/2013-8", 515)
-    yield _bitbrains("rnd-2013-09", "rnd/2013-9", 515)
-    yield _bitbrains("faststorage-2013-08", "fastStorage/2013-8", 1_100)
-    for name, (folder, megabytes) in _SERVERS.items():
-        yield _server(name, folder, megabytes)
+    yield _bitbrains("rnd-2013-07", "rnd/2013-7", "460 MB")
+    yield _bitbrains("rnd-2013-08", "rnd/2013-8", "510 MB")
+    yield _bitbrains("rnd-2013-09", "rnd/2013-9", "500 MB")
+    yield _bitbrains("faststorage-2013-08", "fastStorage/2013-8", "about 1.1 GB")
+    for name, (folder, size) in _SERVERS.items():
+        yield _server(name, folder, size)
     yield Dataset(
         "google-2011-task-usage",
         GOOGLE,
         "google",
-        180,
+        "about 80 MB packed",
         ("google/part-00000-of-00500.csv", "clusterdata-2011-2/task_usage/part-00000-of-00500.csv"),
         used_by=(_TRACE,),
     )
@@ -174,7 +174,7 @@ def _all() -> Iterator[Dataset]:
         "alibaba-2018-container-usage",
         ALIBABA,
         "alibaba",
-        28_000,
+        "28 GB packed",
         ("alibaba/container_usage.csv",),
         used_by=(_TRACE,),
     )

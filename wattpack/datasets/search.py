@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,9 +65,12 @@ def absent(dataset: Dataset, folders: Sequence[Path]) -> str:
     return f"the data set {dataset.name} is not here: {advice}{sample}"
 
 
-def sample_note(found: Found) -> str:
-    """What must be known with every figure that comes from a sample."""
-    return f"{found.dataset.name} is a generated sample: no figure below says anything about the real data"
+def sample_note(found: Iterable[Found]) -> str | None:
+    """What must be known with every figure that comes from a sample; nothing where none does."""
+    names = [each.dataset.name for each in found if each.is_sample]
+    if not names:
+        return None
+    return f"generated sample, not the real data, so its figures mean nothing: {', '.join(names)}"
 
 
 def by_name(name: str) -> Dataset:

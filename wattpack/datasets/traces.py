@@ -22,8 +22,8 @@ def locate_in(folders: Sequence[Path], note: Callable[[str], None] = lambda _: N
 
     def locate(name: str) -> TraceFile:
         found = require(name, folders)
-        if found.is_sample:
-            note(sample_note(found))
+        if (text := sample_note([found])) is not None:
+            note(text)
         return trace_file(found)
 
     return locate

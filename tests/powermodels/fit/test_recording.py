@@ -107,6 +107,12 @@ def test_a_folder_as_published_is_the_same_as_one_file(
         assert read_recording(folder) == parse_recording("INTEL Xeon X", ours)
 
 
+def test_a_published_sample_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "Disk.csv").write_text("timestamp,powerWatts,cpu_idle\n4,110,50\n2,100,60\n4,110,50\n")
+    samples = read_recording(tmp_path).samples
+    assert [(sample.seconds, sample.watts) for sample in samples] == [(4, 110), (2, 100)]
+
+
 def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give the folder of one machine"):
         read_recording(tmp_path)
