@@ -17,7 +17,7 @@ from collector.control.loop import acting
 from collector.core.parts import Core
 from collector.history.factory import open_history
 from collector.ingest.pull import pulling
-from collector.jobs.analysis import understanding
+from collector.jobs.analysis import analysing
 from collector.jobs.retention import retention
 from collector.live.registry import Registry
 from collector.web.auth import authentication
@@ -51,7 +51,7 @@ async def running(
         await _restore(core)
         listen = parse_address(config.http.listen)
         async with (
-            understanding(core),
+            analysing(core),
             acting(core) as control,
             publishing_changes(core),
             serving(

@@ -1,9 +1,7 @@
-"""What the reports mean: envelopes, dominant resources, classes of containers, availability, bottlenecks.
+"""What follows from the reports: envelopes, dominant resources, groups, availability, bottlenecks.
 
-In: histograms, counters and tables. Out: numbers that a decision can stand on. Pure; the collector runs it
-off its event loop.
-
-`histograms` adds up what agents counted, `envelopes` makes percentiles and needs of it, and `services` does
-the same for all containers of a service. `dominance`, `classes`, `availability` and `bottlenecks` answer one
-question each; `understanding` asks them all, and is what `collector.jobs.analysis` runs now and then.
+Pure; the collector runs it off its event loop. `histograms` adds up the samples that agents counted,
+`envelopes` computes percentiles and expected needs, and `services` does so for all containers of a service.
+`dominance`, `groups`, `availability` and `bottlenecks` answer one question each. `analysis` combines them,
+and `collector.jobs.analysis` runs it periodically.
 """

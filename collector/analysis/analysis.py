@@ -1,7 +1,7 @@
-"""One pass over the whole cluster: services, their dominant resources, classes, what is left on each node.
+"""One pass over the whole cluster: service profiles, dominant resources, groups, availability of the nodes.
 
-Pure: a snapshot, what services taught, and what was understood before come in; a value that nobody changes
-any more goes out. What was learnt of a service outlives its containers, so that the next one starts known.
+Pure: a snapshot, the pooled usage of services and the last analysis in, a new analysis out. The profile of a
+service outlives its containers, so that the next one starts with it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,28 +29,28 @@ _DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ServiceProfile:
-    """What is understood of a service; the numbers are of one container."""
+    """The profile of a service; the numbers are of one container."""
 
     name: str
     image: str
     containers: int
-    """Those that run now."""
+    """Running now."""
     nodes: int
     profiled: bool
     """Whether its need was learnt from enough samples, now or earlier."""
-    watched_seconds: float
+    observed_seconds: float
     statistics: Floats
     """Per resource and `Statistic`."""
     dominant: Dominant | None
-    seen_at: float
+    last_seen_at: float
     """When it last ran."""
 
     def quantities(self, statistic: Statistic) -> Quantities:
-        """One number per resource; absent where it is not known."""
+        """One number per resource; absent where it is unknown."""
         return quantities(self.statistics[:, statistic])
 
     def facts(self) -> ServiceFacts:
-        """What decisions go by."""
+        """The facts that policies use."""
         lead = self.dominant
         return ServiceFacts(
             name=self.name,
@@ -86,25 +86,25 @@ class Analysis:
 
 @dataclass(slots=True)
 class LatestAnalysis:
-    """What is understood by now: each is replaced as a whole, and never changed."""
+    """The latest results: each is replaced as a whole, and never changed."""
 
     latest: Analysis = field(default_factory=Analysis)
     bottlenecks: tuple[Bottleneck, ...] = ()
-    """What only the centre sees; nodes' own alerts are the registry's."""
+    """Bottlenecks that no single node can detect; the alerts of nodes are in the registry."""
 
 
 def analyse(
     snapshot: Snapshot, running: Mapping[str, PooledUsage], before: Analysis, settings: AnalysisConfig
 ) -> Analysis:
-    """Think the whole cluster through, from what the containers of each service that runs taught."""
+    """Analyse the whole cluster; `running` is the pooled usage of each service that runs."""
     services = {each.name: each for each in _services(snapshot, running, before.services, settings)}
     tasks = snapshot.tasks
-    known = np.array(
+    profiled = np.array(
         [name in services and services[name].profiled for name in snapshot.services.names], np.bool_
     )
     learnt = tasks.samples > 0
     guessed = ~learnt & (tasks.service != NOWHERE)
-    guessed[guessed] = known[tasks.service[guessed]]
+    guessed[guessed] = profiled[tasks.service[guessed]]
     grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)
     return Analysis(
         at=snapshot.at,
@@ -137,101 +137,102 @@ def _services(
     whole = whole_of(snapshot.nodes.capacity)
     for name in sorted(running):
         learnt, earlier = running[name], before.get(name)
-        statistics, watched_seconds = learnt.statistics, learnt.watched_seconds
-        profiled = watched_seconds >= settings.profile_seconds
+        statistics, observed_seconds = learnt.statistics, learnt.observed_seconds
+        profiled = observed_seconds >= settings.profile_seconds
         if not profiled and earlier is not None and earlier.profiled:
-            # Its containers are new: what those before them taught holds until these have been watched.
-            profiled, statistics, watched_seconds = True, earlier.statistics, earlier.watched_seconds
+            # Its containers are new: the profile of earlier ones holds until these are observed for long
+            # enough.
+            profiled, statistics, observed_seconds = True, earlier.statistics, earlier.observed_seconds
         yield ServiceProfile(
             name=name,
             image=learnt.image,
             containers=learnt.containers,
             nodes=learnt.nodes,
             profiled=profiled,
-            watched_seconds=watched_seconds,
+            observed_seconds=observed_seconds,
             statistics=statistics,
             dominant=dominant(
                 shares_of(statistics[:, Statistic.MEAN].tolist(), whole),
-                watched_seconds,
+                observed_seconds,
                 at,
                 None if earlier is None else earlier.dominant,
             ),
-            seen_at=at,
+            last_seen_at=at,
         )
     oldest = at - settings.forget_services_after_days * _DAY_SECONDS
     for name, earlier in before.items():
-        if name not in running and earlier.profiled and earlier.seen_at >= oldest:
+        if name not in running and earlier.profiled and earlier.last_seen_at >= oldest:
             yield replace(earlier, containers=0, nodes=0)
 
 
 def _four(row: Floats) -> Four:
-    """What is not known varies by nothing."""
+    """A row of variances; 0 where unknown."""
     cpu, memory, disk, network = (0.0 if value != value else value for value in row.tolist())  # noqa: PLR0124 - NaN
     return cpu, memory, disk, network
 
 
-# --- Over a restart -------------------------------------------------------------------------
+# --- Stored profiles -------------------------------------------------------------------------
 
 
-class _Lesson(msgspec.Struct, frozen=True):
-    """What is remembered of a known service."""
+class _StoredProfile(msgspec.Struct, frozen=True):
+    """A service profile in the history."""
 
     image: str
-    watched_seconds: float
+    observed_seconds: float
     statistics: tuple[tuple[float, ...], ...]
     history: tuple[Dominance, ...]
     shares: tuple[float, float, float, float]
     confidence: float
     explanation: str
-    seen_at: float
+    last_seen_at: float
 
 
-_decoder = msgspec.msgpack.Decoder(_Lesson)
+_decoder = msgspec.msgpack.Decoder(_StoredProfile)
 
 
-def lesson(service: ServiceProfile) -> bytes:
-    """A known service, to be remembered."""
+def pack_profile(service: ServiceProfile) -> bytes:
+    """A service profile, for the history."""
     lead = service.dominant
     return msgspec.msgpack.encode(
-        _Lesson(
+        _StoredProfile(
             image=service.image,
-            watched_seconds=service.watched_seconds,
+            observed_seconds=service.observed_seconds,
             statistics=tuple(tuple(row) for row in service.statistics.tolist()),
             history=() if lead is None else lead.history,
             shares=(0.0,) * 4 if lead is None else lead.shares,
             confidence=0.0 if lead is None else lead.confidence,
             explanation="" if lead is None else lead.explanation,
-            seen_at=service.seen_at,
+            last_seen_at=service.last_seen_at,
         )
     )
 
 
-def learnt_before(lessons: Mapping[str, bytes]) -> Analysis:
-    """What is understood before anything was heard: the services that were known."""
-    return Analysis(services=MappingProxyType({each.name: each for each in _recalled(lessons.items())}))
+def restore_analysis(packed: Mapping[str, bytes]) -> Analysis:
+    """The analysis after a restart: the service profiles of the history."""
+    return Analysis(services=MappingProxyType({each.name: each for each in _unpack_profiles(packed.items())}))
 
 
-def _recalled(lessons: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProfile]:
-    for name, packed in lessons:
-        known = _decoder.decode(packed)
-        statistics = np.array(known.statistics, dtype=np.float64)
+def _unpack_profiles(items: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProfile]:
+    for name, packed in items:
+        stored = _decoder.decode(packed)
+        statistics = np.array(stored.statistics, dtype=np.float64)
         if statistics.shape != NOT_MEASURED.shape:
-            continue  # of a version that told other statistics: it is learnt again soon
+            continue  # written by another version: the profile is learnt again
         yield ServiceProfile(
             name=name,
-            image=known.image,
+            image=stored.image,
             containers=0,
             nodes=0,
             profiled=True,
-            watched_seconds=known.watched_seconds,
+            observed_seconds=stored.observed_seconds,
             statistics=statistics,
             dominant=Dominant(
-                history=known.history,
-                shares=known.shares,
-                confidence=known.confidence,
-                explanation=known.explanation,
+                history=stored.history,
+                shares=stored.shares,
+                confidence=stored.confidence,
+                explanation=stored.explanation,
             )
-            if known.history
+            if stored.history
             else None,
-            seen_at=known.seen_at,
+            last_seen_at=stored.last_seen_at,
         )

@@ -1,10 +1,10 @@
-"""What goes wrong, in one list: opened, kept up to date, closed, and never flapping.
+"""Bottlenecks that no single node can detect: opened, updated, closed, without flapping.
 
-Nodes tell of their own bottlenecks. What no node can see is found here, on a snapshot: a node that went quiet
-with containers on it, a service that is hot on every node it runs on, a node of which more was promised than
-its class allows. `findings` is what holds now; `BottleneckTracker` follows it. Each sign has a bound
-to open at and a lower one to stay open at, must hold for a while before it is told, and must be gone for a
-while before it is closed, so that a value which dances on a bound is one bottleneck, not twenty.
+Nodes report their own bottlenecks. Found here, on a snapshot: a node without reports that ran containers, a
+service that is hot on every node it runs on, and a node that is overbooked beyond its class. `findings`
+returns what holds now; `BottleneckTracker` follows it over time. A finding has one threshold to open and a
+lower one to stay open. It must last for a while before it opens, and be absent for a while before it closes,
+so that a value around a threshold makes one bottleneck, not twenty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,46 +20,46 @@ from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Resource
 
 _KEPT = 1000
-"""Closed ones that are remembered."""
+"""Closed bottlenecks that are kept."""
 _HOT, _COOL = 0.9, 0.8
-"""Use by capacity: from here a node is hot, and below the other it is no longer."""
+"""Ratio of use at which a node becomes hot, and below which it is not hot any more."""
 _OWN_SHARE = 0.25
-"""What of a node's use must be the service's own: who stands beside a fire is not the fire."""
+"""Share of a node's use that must be the service's own: otherwise another service is the cause."""
 _OVERBOOKED = 1.02
-"""By the limit of its class; at the limit itself it is no longer."""
+"""Times the limit of its class at which a node opens a bottleneck; it closes at the limit."""
 _SEVERAL = 2
 
 
 class BottleneckKind(StrEnum):
-    """What sort of trouble."""
+    """The kinds of bottlenecks."""
 
     NODE = "node"
-    """A node told of it."""
+    """Reported by a node."""
     QUIET = "quiet"
-    """A node is not heard of any more, and containers ran there."""
+    """A node with containers sends no reports."""
     SERVICE = "service"
-    """A service is hot wherever it runs: moving it would not help, more of it might."""
+    """A service is hot wherever it runs: more instances may help, a move does not."""
     OVERBOOKED = "overbooked"
-    """More was promised on a node than the class of its containers allows."""
+    """A node is promised beyond what the class of its containers allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A sign of trouble at one moment."""
+    """A sign of a bottleneck at one moment."""
 
     kind: BottleneckKind
     subject: str
     """The node's or service's name."""
     resource: Resource | None = None
     opens: bool = True
-    """Strong enough to open; else just enough to stay open."""
+    """Whether it is strong enough to open a bottleneck, or just to keep it open."""
     ratio: float | None = None
     evidence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """Trouble, from its beginning to its end."""
+    """A bottleneck, open or closed."""
 
     id: str
     kind: BottleneckKind
@@ -70,7 +70,7 @@ class Bottleneck:
     closed_at: float | None = None
     ratio: float | None = None
     evidence: str = ""
-    """What was seen last, for a person."""
+    """The last finding, in one sentence."""
 
     @property
     def is_open(self) -> bool:
@@ -80,7 +80,7 @@ class Bottleneck:
 def id_of(
     kind: BottleneckKind, subject: str, resource: Resource | None, opened_at: float, run: str = ""
 ) -> str:
-    """A name for a bottleneck that it keeps over restarts: short, and fit for an address."""
+    """The id of a bottleneck: short, fit for a URL, and the same after a restart."""
     text = "\n".join((kind, subject, resource or "", repr(opened_at), run))
     return blake2s(text.encode(), digest_size=8).hexdigest()
 
@@ -89,7 +89,7 @@ def id_of(
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
-    """All that only the centre sees."""
+    """All findings on a snapshot."""
     return (*_quiet(snapshot), *_overbooked(snapshot), *_hot(snapshot))
 
 
@@ -101,10 +101,14 @@ def _quiet(snapshot: Snapshot) -> Iterator[Finding]:
             kind=BottleneckKind.QUIET,
             subject=nodes.names[row],
             evidence=(
-                f"{nodes.names[row]} is {state}: nothing was heard of it for "
-                f"{nodes.report_age_seconds[row]:.0f} s, and it ran {nodes.tasks[row]} containers"
+                f"{nodes.names[row]} is {state}: no report for {nodes.report_age_seconds[row]:.0f} s "
+                f"({_containers(int(nodes.tasks[row]))} running there)"
             ),
         )
+
+
+def _containers(count: int) -> str:
+    return "1 container was" if count == 1 else f"{count} containers were"
 
 
 def _overbooked(snapshot: Snapshot) -> Iterator[Finding]:
@@ -120,8 +124,8 @@ def _overbooked(snapshot: Snapshot) -> Iterator[Finding]:
             opens=times > _OVERBOOKED * limit,
             ratio=times,
             evidence=(
-                f"{times:.2f} times the {RESOURCES[place]} of {nodes.names[row]} is promised; its strictest "
-                f"container is of class {nodes.strictest_class[row]}, which allows {limit:.2f} times"
+                f"{nodes.names[row]} is overbooked: {times:.2f} times its {RESOURCES[place]} is promised; "
+                f"class {nodes.strictest_class[row]}, its strictest, allows {limit:.2f} times"
             ),
         )
 
@@ -153,23 +157,24 @@ def _hot(snapshot: Snapshot) -> Iterator[Finding]:
                 opens=bool(lowest[row] >= _HOT),
                 ratio=float(lowest[row]),
                 evidence=(
-                    f"{name} runs on {sizes[row]} nodes; each uses {lowest[row]:.0%} of its {resource} or "
-                    f"more, of which at least {_OWN_SHARE:.0%} is its own: moving it would not help"
+                    f"{name} is short of {resource} on all its {sizes[row]} nodes: each uses "
+                    f"{lowest[row]:.0%} or more, {name} at least {_OWN_SHARE:.0%} of that; "
+                    "a move would not help"
                 ),
             )
 
 
-# --- The story ------------------------------------------------------------------------------
+# --- Over time ------------------------------------------------------------------------------
 
 _Key = tuple[BottleneckKind, str, Resource | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a sign must hold before it is told, and be gone before it is closed."""
+    """How long a finding must last to open a bottleneck, and be absent to close it."""
 
     open_seconds: Mapping[BottleneckKind, float] = field(
-        # A quiet node has been waited for already.
+        # Liveness has waited for a quiet node already.
         default_factory=lambda: {
             BottleneckKind.QUIET: 0.0,
             BottleneckKind.SERVICE: 120.0,
@@ -182,24 +187,24 @@ class Patience:
 @dataclass(slots=True)
 class _Open:
     bottleneck: Bottleneck
-    seen_at: float
+    last_found_at: float
 
 
 class BottleneckTracker:
-    """Follows findings over time. Not for several threads at once."""
+    """Follows findings over time. Not thread-safe."""
 
     def __init__(
-        self, known: Iterable[Bottleneck] = (), *, now: float = 0.0, patience: Patience | None = None
+        self, stored: Iterable[Bottleneck] = (), *, now: float = 0.0, patience: Patience | None = None
     ) -> None:
         self._patience = Patience() if patience is None else patience
         self._pending: dict[_Key, float] = {}
-        # Nobody looked while the collector was stopped: what was open then has its time to be seen again.
-        known = sorted(known, key=lambda each: each.opened_at)
-        self._open = {_key(each): _Open(each, now) for each in known if each.is_open}
-        self._closed = [each for each in known if not each.is_open]
+        # After a restart, an open bottleneck gets the usual time to be found again.
+        stored = sorted(stored, key=lambda each: each.opened_at)
+        self._open = {_key(each): _Open(each, now) for each in stored if each.is_open}
+        self._closed = [each for each in stored if not each.is_open]
 
-    def look(self, found: Iterable[Finding], now: float) -> tuple[Bottleneck, ...]:
-        """Take in what holds now; gives those that were opened or closed by it."""
+    def update(self, found: Iterable[Finding], now: float) -> tuple[Bottleneck, ...]:
+        """Apply the present findings; returns the bottlenecks that opened or closed."""
         signs = {_key(each): each for each in found}
         changed = [*self._close(signs, now), *self._update(signs, now)]
         self._pending = {
@@ -211,7 +216,7 @@ class BottleneckTracker:
         for key, sign in signs.items():
             if key in self._open:
                 open_ = self._open[key]
-                open_.seen_at = now
+                open_.last_found_at = now
                 open_.bottleneck = replace(
                     open_.bottleneck, updated_at=now, ratio=sign.ratio, evidence=sign.evidence
                 )
@@ -225,20 +230,20 @@ class BottleneckTracker:
 
     def _close(self, signs: Mapping[_Key, Finding], now: float) -> Iterator[Bottleneck]:
         for key, open_ in list(self._open.items()):
-            if key not in signs and now - open_.seen_at >= self._patience.close_seconds:
+            if key not in signs and now - open_.last_found_at >= self._patience.close_seconds:
                 del self._open[key]
                 closed = replace(open_.bottleneck, closed_at=now, updated_at=now)
                 self._closed = [*self._closed, closed][-_KEPT:]
                 yield closed
 
     def listed(self) -> tuple[Bottleneck, ...]:
-        """The open ones, the latest first, then those that were."""
+        """Open bottlenecks, then closed ones, each with the latest first."""
         open_ = sorted((each.bottleneck for each in self._open.values()), key=_latest)
         return (*open_, *sorted(self._closed, key=_latest))
 
 
 def _key(each: Finding | Bottleneck) -> _Key:
-    # Which of two resources is promised most may change; it is the same overbooking.
+    # The resource that is promised most may change; it is the same overbooking.
     return each.kind, each.subject, None if each.kind is BottleneckKind.OVERBOOKED else each.resource
 
 

@@ -1,10 +1,10 @@
-"""What containers need, from the histograms of all their samples: percentiles, mean, variance, envelope.
+"""Statistics of containers from the histograms of all their samples: percentiles, mean, variance, envelope.
 
-One percentile for every resource is wrong. Over a week of 498 virtual machines (Bitbrains), the 90th
-percentiles of CPU add up to just what all of them used at once at most, but those of memory to three quarters
-of it, of disk to less than half, of network to a seventh: load of disk and network comes in bursts. So each
-resource has its own percentile, and of those that burst the *mean of what lies above it* stands for the
-need: it tells how large bursts are, not only how rare.
+One percentile does not fit all resources. Over a week of 498 virtual machines (Bitbrains), the 90th
+percentiles of CPU add up to the highest use of all of them together, but those of memory to three quarters of
+it, of disk to less than half, of network to a seventh: disk and network are used in bursts. So each resource
+has its own percentile, and the envelope of a resource with bursts is the *mean above the percentile*, which
+also covers how large bursts are.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from wire.resources import RESOURCES
 _BIN_MASK = (1 << BIN_BITS) - 1
 _PERCENTILES = (0.5, 0.9, 0.95, 0.99)
 _ROUNDING = 1e-9
-"""A share of the whole: what is that near to a rank is at it."""
+"""Relative tolerance: a value this close to a rank is at it."""
 
 
 class Statistic(IntEnum):
@@ -36,11 +36,11 @@ class Statistic(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeRule:
-    """Which number stands for what a container needs, per resource in the order of `RESOURCES`."""
+    """How the envelope is computed, per resource in the order of `RESOURCES`."""
 
     percentile: tuple[float, float, float, float] = (0.90, 0.99, 0.90, 0.97)
     bursts: tuple[bool, bool, bool, bool] = (False, False, True, True)
-    """Whether it is the mean of what lies above the percentile."""
+    """Whether the envelope is the mean above the percentile."""
 
 
 PLAIN_NEED = EnvelopeRule()
@@ -49,8 +49,8 @@ PLAIN_NEED = EnvelopeRule()
 def statistics(keys: Keys, weights: Floats, rows: int, need: EnvelopeRule) -> Floats:
     """Per row, resource and `Statistic`; NaN where a resource was not measured.
 
-    `keys` are sorted and none is there twice; `weights` say how much time stands behind each. A percentile is
-    the value which that share of the time did not exceed (nearest rank), told by the middle of its bin.
+    `keys` are sorted and unique; `weights` are the time of each. A percentile is the value that was not
+    exceeded for that share of the time (nearest rank), given as the middle of its bin.
     """
     places = len(RESOURCES)
     found = np.full((rows * places, len(Statistic)), np.nan)
@@ -90,7 +90,7 @@ def statistics(keys: Keys, weights: Floats, rows: int, need: EnvelopeRule) -> Fl
 
 
 def totals(keys: Keys, amounts: Numbers | Floats, rows: int) -> Floats:
-    """What a row's samples come to: of the resource that was measured most."""
+    """The sum of each row, for the resource with the largest one."""
     places = len(RESOURCES)
     sums = np.bincount(keys >> BIN_BITS, weights=amounts, minlength=rows * places)
     most: Floats = sums.reshape(rows, places).max(axis=1, initial=0.0)

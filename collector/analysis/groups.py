@@ -1,9 +1,8 @@
-"""Classes of containers by what they need most, and how large each is within the cluster (GenPack).
+"""Groups of containers that need the same mix of resources (GenPack).
 
-What sort a container is and how large it is are two questions. The class answers the first: envelopes are
-set in proportion to the cluster's average of each resource, then to their own sum, and k-means finds
-containers of a like shape. The score answers the second. Classes keep their numbers and names from one run to
-the next, as the clusters of the last run are where the search begins.
+Envelopes are divided by the cluster's mean of each resource, then by their own sum, and k-means finds
+containers of a similar shape, whatever their size. Groups keep their numbers and names from one pass to the
+next, as the search starts from the last groups. A group has nothing to do with the SLA class of a container.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,59 +11,51 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.analysis.histograms import Floats
-from collector.analysis.kmeans import fit, go_on, nearest, silhouette, squares
+from collector.analysis.kmeans import continue_from, fit, nearest, silhouette, squares
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags
 from wire.resources import RESOURCES, Resource
 
-MOST_CLASSES = 8
+MOST_GROUPS = 8
 _MOST_FITTED = 10_000
 _MOST_COMPARED = 1_000
 """Silhouettes need every distance between two."""
 _STARTS = 4
 _SEED = 0
-"""The same containers make the same classes."""
+"""The same containers make the same groups."""
 _BETTER = 0.9
-"""Clusters found afresh replace those that went on from the last run only if they fit so much closer."""
+"""New clusters replace those continued from the last pass only if their spread is below this ratio."""
 _SAME = 0.35
-"""A class is still the same if its centre moved by no more. From one corner to the next it is 1.4."""
+"""A group is the same if its centre moved by no more than this; two corners are 1.4 apart."""
 _DECIMALS = 6
 _UNLIKE: Floats = np.sqrt([2.0, 3.0, 5.0, 7.0])
-"""Two points that differ have different sums with these."""
+"""Different points have different sums with these weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One class."""
+    """One group."""
 
     number: int
     name: str
-    """Its dominant resource; with a number where several classes share one: `cpu`, `cpu-2`."""
+    """Its dominant resource; with a number where several groups share one: `cpu`, `cpu-2`."""
     dominant: Resource
     centre: tuple[float, float, float, float]
-    """The share of each resource in what its containers need, where the cluster's average is all alike."""
+    """The share of each resource in the need of its containers, relative to the cluster's mean."""
     size: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Grouping:
-    """Who belongs where."""
+    """The groups, and the group of each container."""
 
     groups: tuple[Group, ...]
     of: Codes
-    """The number of each container's class; `NOWHERE` without one."""
-
-
-def score(envelopes: Floats) -> Floats:
-    """How large each is: the length of its shares in what all need; a resource nobody uses adds nothing."""
-    whole = envelopes.sum(axis=0)
-    shares = np.divide(envelopes, whole, out=np.zeros_like(envelopes), where=whole > 0)
-    length: Floats = np.sqrt(np.square(shares).sum(axis=1))
-    return length
+    """The number of each container's group; `NOWHERE` without one."""
 
 
 def shapes(envelopes: Floats, average: Floats) -> Floats:
-    """What each needs, in proportion to the average of each resource, as parts of one."""
+    """The need of each container, relative to the mean of each resource, as shares that add up to 1."""
     relative = np.divide(envelopes, average, out=np.zeros_like(envelopes), where=average > 0)
     total = relative.sum(axis=1, keepdims=True)
     alike = np.full_like(relative, 1 / len(RESOURCES))
@@ -75,9 +66,9 @@ def shapes(envelopes: Floats, average: Floats) -> Floats:
 def group(
     envelopes: Floats, learnt: Flags, guessed: Flags, *, count: int, last: Sequence[Group] = ()
 ) -> Grouping:
-    """Find `count` classes, or with 0 as many as set containers apart best.
+    """Find `count` groups, or with 0 the number that separates containers best.
 
-    Classes are made from the `learnt` envelopes; those that are `guessed` well enough are put into them.
+    Groups are computed from the `learnt` envelopes; the `guessed` ones are then assigned to them.
     """
     of = np.full(len(envelopes), NOWHERE, dtype=np.int8)
     if not learnt.any():
@@ -87,7 +78,7 @@ def group(
     sample = _sample(points[learnt[rows]], _MOST_FITTED)
     distinct = _distinct(sample)
     if count == 0:
-        count = _best_count(sample, min(MOST_CLASSES, distinct - 1))
+        count = _best_count(sample, min(MOST_GROUPS, distinct - 1))
     centres = _centres(sample, min(count, distinct), last)
     whose = nearest(points, centres)
     sizes = np.bincount(whose, minlength=len(centres))
@@ -104,16 +95,16 @@ def _sample(points: Floats, most: int) -> Floats:
 
 
 def _distinct(points: Floats) -> int:
-    """How many are not alike. By one number for each: rows are compared one by one, while all others wait."""
+    """How many points differ; by one number each, as comparing whole rows holds the interpreter lock."""
     return len(np.unique(points.round(_DECIMALS) @ _UNLIKE))
 
 
 def _centres(sample: Floats, count: int, last: Sequence[Group]) -> Floats:
     fresh = fit(sample, count, _STARTS)
     if len(last) == count:
-        going_on = go_on(sample, np.array([each.centre for each in last]))
-        if fresh.spread > _BETTER * going_on.spread:
-            return going_on.centres
+        continued = continue_from(sample, np.array([each.centre for each in last]))
+        if fresh.spread > _BETTER * continued.spread:
+            return continued.centres
     return fresh.centres
 
 
@@ -128,7 +119,7 @@ def _best_count(sample: Floats, most: int) -> int:
 
 
 def _named(centres: Floats, sizes: Rows, last: Sequence[Group]) -> Iterator[Group]:
-    """The same name and number for what is still the same; else the next that is free."""
+    """The groups; one that is still the same keeps its name and number, others get the next free ones."""
     before = _matched(centres, last)
     dominant = [RESOURCES[int(centre.argmax())] for centre in centres]
     kept = {row: each for row, each in before.items() if each.dominant is dominant[row]}
@@ -154,12 +145,12 @@ def _named(centres: Floats, sizes: Rows, last: Sequence[Group]) -> Iterator[Grou
 
 def _names(dominant: Resource) -> Iterator[str]:
     yield dominant.value
-    for number in range(2, 2 * MOST_CLASSES + 2):
+    for number in range(2, 2 * MOST_GROUPS + 2):
         yield f"{dominant}-{number}"
 
 
 def _matched(centres: Floats, last: Sequence[Group]) -> dict[int, Group]:
-    """The earlier class of each centre: those that are nearest to each other find each other first."""
+    """The earlier group of each centre; the closest pairs are matched first."""
     if not last:
         return {}
     distances = np.sqrt(squares(centres, np.array([each.centre for each in last])))

@@ -1,10 +1,10 @@
-"""Histograms of all four resources in one array: small to keep, and quick to add up and to weigh.
+"""Histograms of all four resources in one array: small to store, and fast to add up and to weight.
 
-An agent tells a `wire.Sketch` per resource. Here a bin of any resource is one number, its *key*: the resource
-in the upper bits, the bin in the lower ones, samples that were nothing below all bins. So one sorted array
-holds a container, and, with a row number above the key, one array holds many: they are added up, and their
-percentiles found, by a few array operations instead of a loop over bins. There may be many containers, and
-most histograms are only looked at again when a heartbeat comes, so they are kept packed: three bytes a bin.
+An agent reports one `wire.Sketch` per resource. Here a bin of any resource is one number, its *key*: the
+resource in the upper bits, the bin in the lower ones, zero samples below all bins. So one sorted array holds
+a container, and, with a row number above the key, one array holds many: a few array operations add them up
+and find their percentiles. Most histograms are needed only when the next heartbeat arrives, so they are kept
+packed, at three bytes a bin.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.intp]
 Keys = NDArray[np.int64]
-"""Sorted, none twice: a row, a resource and a bin in one number."""
+"""Sorted and unique: a row, a resource and a bin in one number."""
 
 Amount = TypeVar("Amount", np.int64, np.float64)
 
 Packed = bytes
-"""Counts, as wide as the largest needs, then keys of two bytes; before both, how wide a count is."""
+"""The width of a count, the counts, and the keys of two bytes each."""
 
 BIN_BITS = 13
 ROW_BITS = BIN_BITS + 2
@@ -37,18 +37,18 @@ _BIN_MASK = _BINS - 1
 _KEY_MASK = (1 << ROW_BITS) - 1
 _MIDDLE = _BINS // 2
 _NOTHING = _MIDDLE + LOWEST_BIN - 1
-"""The bin of samples that were nothing."""
+"""The bin of zero samples."""
 MOST_COUNTED = 2**32 - 1
-"""Strangers may count as high as they like; no container is sampled more often than this."""
+"""Counts in reports may be absurd; no container has more samples than this."""
 
 VALUES: Floats = np.zeros(_BINS)
-"""The value that stands for each bin."""
+"""The middle value of each bin."""
 VALUES[_NOTHING + 1 : _MIDDLE + HIGHEST_BIN + 1] = [
     middle_of(index) for index in range(LOWEST_BIN, HIGHEST_BIN + 1)
 ]
 
 _HEAD_BYTES = 4
-"""One byte would do; four keep the counts behind it aligned."""
+"""One byte would be enough; four keep the counts aligned."""
 _KEY_TYPE = np.dtype("<u2")
 _KEY_BYTES = _KEY_TYPE.itemsize
 _COUNT_TYPES: dict[int, np.dtype[np.unsignedinteger[Any]]] = {
@@ -61,9 +61,9 @@ _BASES = tuple(place * _BINS + _MIDDLE for place in range(len(RESOURCES)))
 
 
 def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers, list[int]]:
-    """Keys and counts of many histograms, each under a row's number, and how many of them are whose.
+    """Keys and counts of many histograms, each under its row number, and the size of each histogram.
 
-    Two may have the same row; `summed` then makes one of them.
+    Several may have the same row; `summed` then merges them.
     """
     widths = [each[0] for each in packed]
     sizes = [
@@ -71,7 +71,7 @@ def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers,
     ]
     if not sizes:
         return np.empty(0, np.int64), np.empty(0, np.int64), sizes
-    # One array of all bytes is made quicker than one of each.
+    # One array of all bytes is faster than one per histogram.
     cuts = [_HEAD_BYTES + width * size for width, size in zip(widths, sizes, strict=True)]
     short = b"".join([each[cut:] for each, cut in zip(packed, cuts, strict=True)])
     keys = np.frombuffer(short, _KEY_TYPE).astype(np.int64)
@@ -87,7 +87,7 @@ def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers,
 
 
 def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[Keys, Numbers]:
-    """The same of what heartbeats say, in whatever order they say it."""
+    """Keys and counts of the usage in heartbeats, in any order."""
     bins: list[int] = []
     counts: list[int] = []
     zeros: list[int] = []
@@ -97,12 +97,11 @@ def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[
         above = row << ROW_BITS
         for base, sketch in zip(_BASES, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True):
             if sketch is not None:
-                told = sketch.bins
-                bins += told
-                counts += told.values()
+                bins += sketch.bins
+                counts += sketch.bins.values()
                 zeros.append(sketch.zeros)
                 bases.append(above + base)
-                sizes.append(len(told))
+                sizes.append(len(sketch.bins))
     starts = _numbers(bases)
     keys = np.concatenate((_numbers(bins) + np.repeat(starts, sizes), starts + (LOWEST_BIN - 1)))
     tallies = np.minimum(_numbers(counts + zeros), MOST_COUNTED)
@@ -110,16 +109,16 @@ def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[
     return keys[there], tallies[there]
 
 
-def _numbers(told: Sequence[int]) -> Numbers:
-    # The struct module takes a list of numbers in less than half of the time that numpy needs.
-    return np.frombuffer(pack_numbers(f"{len(told)}q", *told), np.int64)
+def _numbers(values: Sequence[int]) -> Numbers:
+    # The struct module converts a list in less than half of the time that numpy takes.
+    return np.frombuffer(pack_numbers(f"{len(values)}q", *values), np.int64)
 
 
 def summed(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]:
-    """Sorted, with what stands under one key added up."""
+    """Sorted, with the amounts of equal keys added up."""
     if not keys.size:
         return keys, amounts
-    # What is stacked consists of sorted stretches, which is what a stable sort is quick with.
+    # Stacked keys consist of sorted runs, which a stable sort handles fast.
     order = np.argsort(keys, kind="stable")
     keys, amounts = keys[order], amounts[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
@@ -127,7 +126,7 @@ def summed(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]
 
 
 def densely_summed(keys: Keys, amounts: Floats) -> tuple[Keys, Floats]:
-    """The same, without sorting: quicker where many histograms stand under few rows."""
+    """As `summed`, without sorting: faster where many histograms share few rows."""
     if not keys.size:
         return keys, amounts
     first = int(keys.min()) >> ROW_BITS << ROW_BITS
@@ -139,18 +138,18 @@ def densely_summed(keys: Keys, amounts: Floats) -> tuple[Keys, Floats]:
 def with_usage(
     held: Sequence[Packed | None], usages: Sequence[ContainerUsage], rows: Sequence[int]
 ) -> tuple[Keys, Numbers]:
-    """What histograms hold, and the samples of a heartbeat more; `rows` says which of them are whose."""
-    known = [(packed, row) for row, packed in enumerate(held) if packed is not None]
-    held_keys, held_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
-    told_keys, told_counts = stack_usage(usages, rows)
-    return summed(np.concatenate((held_keys, told_keys)), np.concatenate((held_counts, told_counts)))
+    """Histograms with the samples of a heartbeat added; `rows` has the row of each usage."""
+    stored = [(packed, row) for row, packed in enumerate(held) if packed is not None]
+    held_keys, held_counts, _ = stack([packed for packed, _ in stored], [row for _, row in stored])
+    new_keys, new_counts = stack_usage(usages, rows)
+    return summed(np.concatenate((held_keys, new_keys)), np.concatenate((held_counts, new_counts)))
 
 
 def pack(keys: Keys, counts: Numbers, rows: int) -> list[Packed]:
-    """One packed histogram per row, of what `summed` made."""
+    """One packed histogram per row, from the result of `summed`."""
     counts = np.minimum(counts, MOST_COUNTED)
     ends = np.searchsorted(keys, np.arange(rows + 1, dtype=np.int64) << ROW_BITS)
-    # Each is cut out of what is made of all at once: that is quicker than an array for each.
+    # All are converted at once and then cut: that is faster than one array each.
     short = (keys & _KEY_MASK).astype(_KEY_TYPE).tobytes()
     widths = _widths(counts, ends)
     wide = {width: counts.astype(_COUNT_TYPES[width]).tobytes() for width in set(widths)}
@@ -163,7 +162,7 @@ def pack(keys: Keys, counts: Numbers, rows: int) -> list[Packed]:
 
 
 def _widths(counts: Numbers, ends: Rows) -> list[int]:
-    """How many bytes the largest count of each row takes."""
+    """The bytes that the largest count of each row needs."""
     largest = np.zeros(ends.size - 1, np.int64)
     there = np.flatnonzero(ends[1:] > ends[:-1])
     if there.size:
@@ -172,7 +171,7 @@ def _widths(counts: Numbers, ends: Rows) -> list[int]:
 
 
 def sketches(packed: Packed) -> tuple[Sketch, ...]:
-    """A packed histogram as agents tell theirs, one sketch per resource."""
+    """A packed histogram as one sketch per resource, as agents report it."""
     keys, counts, _ = stack([packed], [0])
     found = tuple(Sketch() for _ in RESOURCES)
     for key, count in zip(keys.tolist(), counts.tolist(), strict=True):

@@ -1,7 +1,7 @@
-"""k-means: Lloyd's iterations, begun as k-means++ does, and how well clusters are set apart.
+"""k-means: Lloyd's iterations from k-means++ starts, and the silhouette of the clusters.
 
-Few points of four numbers need no library for this, and scikit-learn would take ninety megabytes of a
-collector's memory. The same points give the same clusters.
+Written with numpy, since scikit-learn would add 90 MB to the collector. The same points give the same
+clusters.
 """
 
 from collections.abc import Iterator
@@ -19,23 +19,23 @@ _MOST_ROUNDS = 100
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Clusters:
-    """Where the centres are, and whose each point is."""
+    """Centres, and the cluster of each point."""
 
     centres: Floats
     of: Rows
     spread: float
-    """The squares of all distances to the own centre, added up."""
+    """The sum of the squared distances to the own centre."""
 
 
 def fit(points: Floats, count: int, starts: int) -> Clusters:
-    """The closest of several searches for `count` clusters; as many points at least must differ."""
+    """The best of several searches for `count` clusters; at least as many points must differ."""
     generator = np.random.default_rng(_SEED)
-    found = (go_on(points, _begin(points, count, generator)) for _ in range(starts))
+    found = (continue_from(points, _begin(points, count, generator)) for _ in range(starts))
     return min(found, key=lambda clusters: clusters.spread)
 
 
-def go_on(points: Floats, centres: Floats) -> Clusters:
-    """Move centres into the middle of the points nearest to them, until these stay the same."""
+def continue_from(points: Floats, centres: Floats) -> Clusters:
+    """Move each centre to the mean of its nearest points, until the assignment does not change."""
     of, spread = _assigned(points, centres)
     for _ in range(_MOST_ROUNDS):
         centres = _middles(points, of, centres)
@@ -46,13 +46,13 @@ def go_on(points: Floats, centres: Floats) -> Clusters:
 
 
 def nearest(points: Floats, centres: Floats) -> Rows:
-    """The centre that each point is closest to."""
+    """The nearest centre of each point."""
     found: Rows = squares(points, centres).argmin(axis=1)
     return found
 
 
 def squares(points: Floats, centres: Floats) -> Floats:
-    """The square of every distance from a point to a centre."""
+    """The squared distance of every point to every centre."""
     found: Floats = np.square(points[:, None, :] - centres[None, :, :]).sum(axis=2)
     return found
 
@@ -84,7 +84,7 @@ def _middles(points: Floats, of: Rows, centres: Floats) -> Floats:
     sizes = np.bincount(of, minlength=len(centres))
     sums = np.column_stack([np.bincount(of, weights=each, minlength=len(centres)) for each in points.T])
     middles: Floats = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
-    # A centre that lost all its points begins anew at the one which is worst off.
+    # A centre without points restarts at the point furthest from its centre.
     far = np.square(points - middles[of]).sum(axis=1)
     for empty in np.flatnonzero(sizes == 0).tolist():
         middles[empty] = points[int(far.argmax())]
@@ -93,7 +93,7 @@ def _middles(points: Floats, of: Rows, centres: Floats) -> Floats:
 
 
 def _begin(points: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """Points far from each other: a chance to be drawn grows with the distance to those before."""
+    """Starting points (k-means++): the chance of a point grows with its distance to the earlier ones."""
     return points[list(_drawn(points, count, generator))]
 
 

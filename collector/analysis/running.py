@@ -1,8 +1,8 @@
-"""Which containers of each service run, and what they taught, kept from one pass to the next.
+"""The running containers of each service and their pooled usage, kept from one pass to the next.
 
-Few containers are heard of between two passes. They are put here node by node, and a service is reckoned anew
-only where one of its containers came, went or told of more samples; the others are as they were. What comes
-out is what thinking everything through from the start would find.
+Few containers change between two passes. Changed nodes are put here one by one, and the usage of a service is
+pooled again only if one of its containers started, ended or has new samples. The result is the same as that
+of a full pass.
 """
 
 from collections import Counter, defaultdict
@@ -19,32 +19,32 @@ _Containers = tuple[ObservedContainer, ...]
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class PooledUsage:
-    """What the containers of a service that runs taught; the statistics are of one container."""
+    """The usage of all containers of a running service; the statistics are of one container."""
 
     image: str
     containers: int
     nodes: int
     statistics: Floats = field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
-    watched_seconds: float = 0.0
+    observed_seconds: float = 0.0
 
 
 class RunningServices:
-    """The services that run. Not for several threads at once."""
+    """The services that run. Not thread-safe."""
 
-    def __init__(self, reckoning: UsageWeights) -> None:
-        self._reckoning = reckoning
+    def __init__(self, weights: UsageWeights) -> None:
+        self._weights = weights
         self._on: dict[str, frozenset[str]] = {}
         """The services of each node."""
         self._of: defaultdict[str, dict[str, _Containers]] = defaultdict(dict)
         """The containers of each service, by node."""
         self._stale: set[str] = set()
-        self._learnt: dict[str, PooledUsage] = {}
+        self._pooled: dict[str, PooledUsage] = {}
 
-    def put(self, node: str, watched: Sequence[ObservedContainer]) -> None:
-        """Know what runs on a node now, in place of what did."""
+    def put(self, node: str, observed: Sequence[ObservedContainer]) -> None:
+        """Replace the containers of a node."""
         found: defaultdict[str, list[ObservedContainer]] = defaultdict(list)
-        for each in watched:
+        for each in observed:
             found[each.service].append(each)
         for name in self._on.pop(node, frozenset()) - found.keys():
             del self._of[name][node]
@@ -57,14 +57,14 @@ class RunningServices:
         if found:
             self._on[node] = frozenset(found)
 
-    def learn(self, at: float) -> Mapping[str, PooledUsage]:
-        """What is known by now of each service that runs, by name."""
+    def pool(self, at: float) -> Mapping[str, PooledUsage]:
+        """The pooled usage of each running service, by name."""
         several = []
         for name in sorted(self._stale):
             containers = list(self._containers(name))
             if not containers:
                 del self._of[name]
-                self._learnt.pop(name, None)
+                self._pooled.pop(name, None)
                 continue
             images = Counter(each.image for each in containers)
             found = PooledUsage(
@@ -73,24 +73,24 @@ class RunningServices:
             if len(containers) > 1:
                 several.append(name)
             elif containers[0].slots:
-                # It was reckoned when its samples came.
+                # Its statistics were computed when its samples came.
                 [one] = containers
                 seconds = one.samples * one.sample_seconds
-                found = replace(found, statistics=one.statistics, watched_seconds=seconds)
-            self._learnt[name] = found
-        for pooled in pool(self._parts(several, slot_at(at)), len(several), self._reckoning.need):
+                found = replace(found, statistics=one.statistics, observed_seconds=seconds)
+            self._pooled[name] = found
+        for pooled in pool(self._parts(several, slot_at(at)), len(several), self._weights.need):
             for row, statistics, seconds in zip(
-                pooled.services, pooled.statistics, pooled.watched_seconds.tolist(), strict=True
+                pooled.services, pooled.statistics, pooled.observed_seconds.tolist(), strict=True
             ):
                 name = several[row]
-                self._learnt[name] = replace(
-                    self._learnt[name], statistics=statistics.copy(), watched_seconds=seconds
+                self._pooled[name] = replace(
+                    self._pooled[name], statistics=statistics.copy(), observed_seconds=seconds
                 )
         self._stale.clear()
-        return MappingProxyType(self._learnt)
+        return MappingProxyType(self._pooled)
 
     def _parts(self, services: Sequence[str], newest: int) -> Iterator[ContainerSlot]:
-        weight = self._reckoning.weight
+        weight = self._weights.weight
         for row, name in enumerate(services):
             for each in self._containers(name):
                 for slot, packed in each.slots.items():
@@ -102,7 +102,7 @@ class RunningServices:
 
 
 def _same(before: Sequence[ObservedContainer], now: Sequence[ObservedContainer]) -> bool:
-    """Whether these would teach the same: histograms that nothing was added to are the very same objects."""
+    """Whether the pooled usage is the same: a histogram without new samples is the same object."""
     return len(before) == len(now) and all(
         one.slots == other.slots and one.image == other.image and one.sample_seconds == other.sample_seconds
         for one, other in zip(before, now, strict=True)

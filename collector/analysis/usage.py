@@ -1,9 +1,9 @@
-"""How much each container used of late: the agents' histograms of every sample, added up and weighed.
+"""Recent usage of each container: the agents' histograms of every sample, added up and weighted by age.
 
-Time is held in a few slots, so that old load goes by dropping a slot, and what is left is exactly the sum of
-what was said, in whatever order it came. Until then it fades: the samples of each slot weigh less than those
-of the next, by half per half-life. Everything is done for several containers at once, as a heartbeat tells of
-a whole node: most of the cost is in starting an array operation, not in its length.
+Samples are kept in a few slots of time. Old samples go by dropping a slot, so the rest is always the exact
+sum of the reports, in whatever order they came. The samples of each slot weigh less than those of the next,
+by half per half-life. Several containers are processed at once, as a heartbeat covers a whole node: most of
+the cost is per array operation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,45 +25,45 @@ _WINDOW_SECONDS = SLOTS * SLOT_SECONDS
 _MILLISECOND = 0.001
 _LARGEST = 2**63 - 1
 _AT_ONCE = 100
-"""More would save little time, and take much memory meanwhile."""
+"""More would save little time, and take much memory."""
 NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
 NOT_MEASURED.flags.writeable = False
 
 
 def slot_at(at: float) -> int:
-    """The slot that a moment lies in."""
+    """The slot of a moment."""
     return int(at // SLOT_SECONDS)
 
 
 def within_slot(after: float, until: float) -> float:
     """The end of a span, or the last millisecond of the slot that it begins in, if that comes first.
 
-    Times in a store are told to the millisecond.
+    A store has times in milliseconds.
     """
     return min(until, (slot_at(after + _MILLISECOND) + 1) * SLOT_SECONDS - _MILLISECOND)
 
 
 def slot_of(at: float, received_at: float) -> int:
-    """Where the usage of a report belongs: when it was sampled, if the node's clock can be believed at all.
+    """The slot of the usage in a report: that of its time stamp, if it is plausible, else of its arrival.
 
-    Words that waited in a spool are believed; a time to come, or longer ago than a day, is not.
+    Reports that waited in a spool are plausible; the future, or more than a day ago, is not.
     """
-    believable = received_at - _WINDOW_SECONDS < at <= received_at
-    return slot_at(at if believable else received_at)
+    is_plausible = received_at - _WINDOW_SECONDS < at <= received_at
+    return slot_at(at if is_plausible else received_at)
 
 
 @dataclass(frozen=True, slots=True)
 class UsageWeights:
-    """How samples are weighed."""
+    """How samples are weighted."""
 
     slots: int = SLOTS
-    """Those before are forgotten."""
+    """Earlier slots are dropped."""
     half_life_seconds: float = 24 * 3600.0
     need: EnvelopeRule = PLAIN_NEED
 
     @classmethod
     def of(cls, settings: EnvelopeConfig) -> "UsageWeights":
-        """As the configuration has it."""
+        """From the settings."""
         return cls(
             slots=ceil(settings.window_hours * 3600 / SLOT_SECONDS),
             half_life_seconds=settings.half_life_hours * 3600,
@@ -79,13 +79,13 @@ class UsageWeights:
         )
 
     def weight(self, age_slots: int) -> float:
-        """How much a sample counts that is so many slots older than the newest."""
+        """The weight of a sample, by how many slots it is older than the newest."""
         return float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds))
 
 
 @dataclass(slots=True)
 class UsageRing:
-    """One container's slots, and what follows from them."""
+    """The slots of one container, and their statistics."""
 
     slots: dict[int, Packed] = field(default_factory=dict)
     statistics: Floats = field(default_factory=lambda: NOT_MEASURED)
@@ -98,33 +98,33 @@ class UsageRing:
 
     @property
     def p90(self) -> Quantities:
-        """What it did not exceed in nine tenths of the time."""
+        """The 90th percentile of each resource."""
         return quantities(self.statistics[:, Statistic.P90])
 
 
 class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A container of a service that runs, and what it used; nobody changes it any more.
+    """A running container of a service, with its usage; immutable.
 
-    There are very many, and none refers to itself: a search for garbage would look at them in vain.
+    There are very many, and none has a reference cycle, so the garbage collector may skip them.
     """
 
     node: str
     service: str
     image: str
     sample_seconds: float
-    """What one of its samples stands for."""
+    """Duration of one sample."""
     slots: Mapping[int, Packed]
     statistics: Floats
-    """What these tell of it alone, per resource and `Statistic`."""
+    """Of this container alone, per resource and `Statistic`."""
     samples: int
 
 
 def add(
     rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage]
 ) -> tuple[list[str], Keys, Numbers]:
-    """Add the samples of a heartbeat to the containers' rings, which are then to be settled.
+    """Add the samples of a heartbeat to the rings of its containers; `settle` must follow.
 
-    Says whose they are, and what the slot holds of each by now.
+    Returns the ids of the containers, and the keys and counts of the slot.
     """
     rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
     touched = [rings.get(name) or rings.setdefault(name, UsageRing()) for name in rows]
@@ -136,57 +136,57 @@ def add(
 
 
 def count(
-    rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage], reckoning: UsageWeights
+    rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage], weights: UsageWeights
 ) -> Sequence[str]:
-    """Add the samples of a heartbeat to the containers' rings, and see what they tell; says whose."""
+    """Add the samples of a heartbeat, and update the statistics; returns the ids of the containers."""
     names, keys, counts = add(rings, slot, usages)
     touched = [rings[name] for name in names]
     if all(len(ring.slots) == 1 for ring in touched):
         numbers = totals(keys, counts, len(touched))
-        _note(touched, keys, counts.astype(np.float64), numbers, reckoning)
+        _set_statistics(touched, keys, counts.astype(np.float64), numbers, weights)
     else:
-        settle(touched, reckoning)
+        settle(touched, weights)
     return names
 
 
-def settle(rings: Sequence[UsageRing], reckoning: UsageWeights) -> None:
-    """Drop the slots that are over, and see what the others tell."""
+def settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
+    """Drop expired slots, and compute the statistics of the others."""
     for start in range(0, len(rings), _AT_ONCE):
-        _settle(rings[start : start + _AT_ONCE], reckoning)
+        _settle(rings[start : start + _AT_ONCE], weights)
 
 
-def _settle(rings: Sequence[UsageRing], reckoning: UsageWeights) -> None:
+def _settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     parts: list[Packed] = []
     rows: list[int] = []
-    weights: list[float] = []
+    slot_weights: list[float] = []
     for row, ring in enumerate(rings):
         newest = ring.newest
-        ring.slots = {slot: packed for slot, packed in ring.slots.items() if slot > newest - reckoning.slots}
+        ring.slots = {slot: packed for slot, packed in ring.slots.items() if slot > newest - weights.slots}
         for slot, packed in ring.slots.items():
             parts.append(packed)
             rows.append(row)
-            weights.append(reckoning.weight(newest - slot))
+            slot_weights.append(weights.weight(newest - slot))
     keys, counts, sizes = stack(parts, rows)
     numbers = totals(keys, counts, len(rings))
-    weighed = counts * np.repeat(weights, sizes)
-    # With one slot each, nothing stands under one key twice.
+    weighed = counts * np.repeat(slot_weights, sizes)
+    # With one slot each, keys are unique already.
     if len(parts) > len(rings):
         keys, weighed = summed(keys, weighed)
-    _note(rings, keys, weighed, numbers, reckoning)
+    _set_statistics(rings, keys, weighed, numbers, weights)
 
 
-def _note(
-    rings: Sequence[UsageRing], keys: Keys, weights: Floats, numbers: Floats, reckoning: UsageWeights
+def _set_statistics(
+    rings: Sequence[UsageRing], keys: Keys, weighed: Floats, numbers: Floats, weights: UsageWeights
 ) -> None:
-    found = statistics(keys, weights, len(rings), reckoning.need)
+    found = statistics(keys, weighed, len(rings), weights.need)
     for row, number in enumerate(numbers.astype(np.int64).tolist()):
-        # A copy, or every ring would keep alive what was found of all the others.
+        # A copy: otherwise every ring would keep the array of all alive.
         rings[row].statistics = found[row].copy()
         rings[row].samples = number
 
 
 def quantities(values: Sequence[float] | Floats) -> Quantities:
-    """A number per resource, as it is told; NaN is not known."""
+    """One number per resource as quantities; NaN is unknown."""
     cpu, memory, disk, network = (None if value != value else float(value) for value in values)  # noqa: PLR0124 - NaN
     return Quantities(
         cpu_cores=cpu,

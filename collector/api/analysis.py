@@ -108,7 +108,7 @@ def _service_envelopes(core: Core, query: EnvelopesQuery) -> EnvelopePage:
             container=None,
             name=each.name,
             service=each.name,
-            observed_seconds=each.watched_seconds,
+            observed_seconds=each.observed_seconds,
             samples=None,
             envelope=envelope_answer(each.statistics),
         )

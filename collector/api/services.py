@@ -150,8 +150,8 @@ def _service_answer(service: ServiceProfile, watts: float | None) -> Service:
         nodes=service.nodes,
         watts=watts,
         profiled=service.profiled,
-        observed_seconds=service.watched_seconds,
-        last_seen_at=service.seen_at,
+        observed_seconds=service.observed_seconds,
+        last_seen_at=service.last_seen_at,
         dominant=None if service.dominant is None else _dominant(service.dominant),
         envelope=envelope_answer(service.statistics),
     )

@@ -1,1 +1,1 @@
-"""What runs periodically beside the event loop: analysis and retention."""
+"""Periodic work beside the event loop: analysis and retention."""

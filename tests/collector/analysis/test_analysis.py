@@ -23,7 +23,7 @@ def service(*watched: ObservedContainer) -> ServiceProfile:
     for each in watched:
         running.put(each.node, [each])
     snapshot = assemble(())
-    found = analyse(snapshot, running.learn(snapshot.at), LatestAnalysis().latest, AnalysisConfig())
+    found = analyse(snapshot, running.pool(snapshot.at), LatestAnalysis().latest, AnalysisConfig())
     return found.services["shop"]
 
 
@@ -47,6 +47,6 @@ def test_a_service_of_one_container_is_what_that_one_is(
     )
     silent = ObservedContainer("beta", "shop", "", 1.0, slots={}, statistics=NOT_MEASURED, samples=0)
     alone, pooled = service(one), service(one, silent)
-    assert alone.watched_seconds == pooled.watched_seconds
+    assert alone.observed_seconds == pooled.observed_seconds
     assert_allclose(alone.statistics, pooled.statistics, rtol=1e-9, atol=1e-6)
     assert (alone.containers, pooled.containers) == (1, 2)

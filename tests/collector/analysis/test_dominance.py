@@ -23,8 +23,8 @@ def test_the_largest_share_of_what_all_nodes_have_is_dominant() -> None:
 
 
 def test_it_is_the_surer_the_further_it_leads_and_the_longer_it_was_watched() -> None:
-    def confidence(second: float, watched_seconds: float) -> float:
-        found = dominant((0.1, second, 0.0, NAN), watched_seconds, at=0.0)
+    def confidence(second: float, observed_seconds: float) -> float:
+        found = dominant((0.1, second, 0.0, NAN), observed_seconds, at=0.0)
         assert found is not None
         return found.confidence
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.groups import Group, Grouping, group, score, shapes
+from collector.analysis.groups import Group, Grouping, group, shapes
 from collector.analysis.histograms import Floats
 from collector.snapshot.tables import NOWHERE
 from tests.collector.speaking import patient
@@ -125,9 +125,3 @@ def test_every_container_has_one_class_and_names_are_never_shared(
     assert set(found.of.tolist()) <= {each.number for each in found.groups}
     assert sum(each.size for each in found.groups) == len(table)
     assert shapes(envelopes, envelopes.mean(axis=0)).sum(axis=1) == pytest.approx(1.0)
-
-
-def test_the_score_is_the_length_of_the_shares_and_skips_what_nobody_uses() -> None:
-    envelopes = np.array([[3.0, 10.0, 0.0, 0.0], [1.0, 30.0, 0.0, 0.0]])
-    assert score(envelopes) == pytest.approx([np.hypot(0.75, 0.25), np.hypot(0.25, 0.75)])
-    assert score(np.zeros((2, 4))).tolist() == [0.0, 0.0]

@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # has no stu
 from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # has no stubs
 
 from collector.analysis.histograms import Floats
-from collector.analysis.kmeans import fit, go_on, nearest, silhouette
+from collector.analysis.kmeans import continue_from, fit, nearest, silhouette
 from tests.collector.speaking import patient
 
 
@@ -39,7 +39,7 @@ def test_every_point_is_with_its_nearest_centre_and_every_centre_in_the_middle(
 
 def test_a_centre_that_nobody_is_near_begins_anew() -> None:
     points = np.array([[0.0, 0, 0, 0], [0.0, 0, 0, 0.1], [1.0, 0, 0, 0]])
-    found = go_on(points, np.array([[0.5, 0, 0, 0], [9.0, 9, 9, 9]]))
+    found = continue_from(points, np.array([[0.5, 0, 0, 0], [9.0, 9, 9, 9]]))
     assert found.of[0] == found.of[1] != found.of[2]
 
 

@@ -38,7 +38,7 @@ def same(found: Mapping[str, PooledUsage], expected: Mapping[str, PooledUsage]) 
     for name, one in found.items():
         other = expected[name]
         assert (one.image, one.containers, one.nodes) == (other.image, other.containers, other.nodes)
-        assert one.watched_seconds == pytest.approx(other.watched_seconds)
+        assert one.observed_seconds == pytest.approx(other.observed_seconds)
         assert_allclose(one.statistics, other.statistics, rtol=1e-9)
 
 
@@ -67,7 +67,7 @@ def test_what_is_kept_between_passes_comes_to_what_a_first_pass_over_everything_
         afresh = RunningServices(RECKONING)
         for node, on_it in there.items():
             afresh.put(node, on_it)
-        same(kept.learn(NOW), afresh.learn(NOW))
+        same(kept.pool(NOW), afresh.pool(NOW))
 
 
 def test_only_services_that_something_was_heard_of_are_reckoned_anew() -> None:
@@ -75,12 +75,12 @@ def test_only_services_that_something_was_heard_of_are_reckoned_anew() -> None:
     alpha = [watched("alpha", "web", {1: 5}), watched("alpha", "db", {2: 5})]
     running.put("alpha", alpha)
     running.put("beta", [watched("beta", "web", {1: 7}), watched("beta", "db", {2: 7})])
-    first = dict(running.learn(NOW))
+    first = dict(running.pool(NOW))
     # The same again, but for one container that has more to tell.
     running.put("alpha", [watched("alpha", "web", {1: 5, 3: 1}), alpha[1]])
-    second = running.learn(NOW)
+    second = running.pool(NOW)
     assert second["db"] is first["db"]
-    assert second["web"].watched_seconds == first["web"].watched_seconds + 5.0
+    assert second["web"].observed_seconds == first["web"].observed_seconds + 5.0
     assert (second["web"].containers, second["web"].nodes) == (2, 2)
 
 
@@ -88,10 +88,10 @@ def test_a_service_goes_with_its_last_container_and_is_named_after_the_image_of_
     running = RunningServices(RECKONING)
     running.put("alpha", [watched("alpha", "web", {}, image="old"), watched("alpha", "web", {}, image="new")])
     running.put("beta", [watched("beta", "web", {}, image="new")])
-    web = running.learn(NOW)["web"]
-    assert (web.image, web.containers, web.watched_seconds) == ("new", 3, 0.0)
+    web = running.pool(NOW)["web"]
+    assert (web.image, web.containers, web.observed_seconds) == ("new", 3, 0.0)
     assert_allclose(web.statistics, NOT_MEASURED)
     running.put("alpha", [])
-    assert running.learn(NOW)["web"].containers == 1
+    assert running.pool(NOW)["web"].containers == 1
     running.put("beta", [])
-    assert not running.learn(NOW)
+    assert not running.pool(NOW)

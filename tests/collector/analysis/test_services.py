@@ -35,7 +35,7 @@ def test_a_service_is_what_all_its_containers_samples_say_by_the_time_they_stand
     seen = []
     for pooled in pool(parts, 7, PLAIN_NEED):
         for service, table, watched in zip(
-            pooled.services, pooled.statistics, pooled.watched_seconds, strict=True
+            pooled.services, pooled.statistics, pooled.observed_seconds, strict=True
         ):
             seen.append(service)
             own = [each for each in told if each[0] == service]

@@ -18,7 +18,7 @@ from collector.common.periodic import repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import open_sqlite
-from collector.jobs.analysis import AnalysisJob, understanding
+from collector.jobs.analysis import AnalysisJob, analysing
 from collector.live.registry import Registry
 from collector.snapshot.tables import NOWHERE
 from tests.collector.builders import HEARTBEAT, START, Clock, container, report, settings, take_in
@@ -31,14 +31,14 @@ HUNGRY = Quantities(2.0, 100_000_000, 1000.0, 1000.0)
 
 
 @asynccontextmanager
-async def thinking(path: Path, clock: Clock) -> AsyncIterator[tuple[Core, AnalysisJob]]:
+async def analysis_job(path: Path, clock: Clock) -> AsyncIterator[tuple[Core, AnalysisJob]]:
     config = settings(path)
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, clock)
         with ThreadPoolExecutor(1) as threads:
-            understander = AnalysisJob(core, threads)
-            await understander.recollect()
-            yield core, understander
+            job = AnalysisJob(core, threads)
+            await job.restore()
+            yield core, job
 
 
 def sketch(value: float, samples: int) -> Sketch:
@@ -76,7 +76,7 @@ def heartbeat(
 
 
 async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path: Path) -> None:
-    async with thinking(tmp_path / "history.db", Clock()) as (core, understander):
+    async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
         loads = {
             "web-1": ("web", HUNGRY),
             "web-2": ("web", HUNGRY),
@@ -84,11 +84,11 @@ async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path:
         }
         take_in(core.registry, heartbeat("alpha", 1, START, loads, samples=300), START)
         take_in(core.registry, heartbeat("beta", 1, START, {"web-3": ("web", HUNGRY)}, samples=10), START)
-        found = await understander.think()
+        found = await job.analyse()
         assert core.analysis.latest is found
         web, db = found.services["web"], found.services["db"]
         assert (web.containers, web.nodes, web.image, web.profiled) == (3, 2, "web:1", True)
-        assert web.watched_seconds == pytest.approx(610 * HEARTBEAT.sample_seconds)
+        assert web.observed_seconds == pytest.approx(610 * HEARTBEAT.sample_seconds)
         assert web.quantities(Statistic.ENVELOPE).cpu_cores == pytest.approx(2.0, rel=0.01)
         assert web.dominant is not None
         assert web.dominant.resource is Resource.CPU
@@ -108,11 +108,11 @@ async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path:
 
 async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_too(tmp_path: Path) -> None:
     path, clock = tmp_path / "history.db", Clock()
-    async with thinking(path, clock) as (core, understander):
+    async with analysis_job(path, clock) as (core, job):
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START)
-        before = (await understander.think()).services["web"]
+        before = (await job.analyse()).services["web"]
     clock.now += 3600
-    async with thinking(path, clock) as (core, understander):
+    async with analysis_job(path, clock) as (core, job):
         remembered = core.analysis.latest.services["web"]
         assert (remembered.profiled, remembered.containers) == (True, 0)
         assert remembered.dominant is not None
@@ -122,7 +122,7 @@ async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_t
         np.testing.assert_array_equal(remembered.statistics, before.statistics)
         idle = Quantities(0.0, 1_000_000)
         take_in(core.registry, heartbeat("beta", 1, clock.now, {"web-9": ("web", idle)}), clock.now)
-        found = await understander.think()
+        found = await job.analyse()
         assert found.services["web"].profiled
         snapshot = core.registry.tables.snapshot(clock.now + MINUTE)
         assert snapshot.tasks.envelope[0] == pytest.approx(before.statistics[:, Statistic.ENVELOPE])
@@ -133,20 +133,20 @@ async def test_a_service_that_was_hardly_watched_is_not_known_and_a_stranger_is_
     tmp_path: Path,
 ) -> None:
     clock = Clock()
-    async with thinking(tmp_path / "history.db", clock) as (core, understander):
+    async with analysis_job(tmp_path / "history.db", clock) as (core, job):
         loads = {"web-1": ("web", HUNGRY), "new": ("new", HUNGRY)}
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": loads["web-1"]}, samples=300), START)
         take_in(core.registry, heartbeat("beta", 1, START, {"new": loads["new"]}, samples=10), START)
-        assert {each.name: each.profiled for each in (await understander.think()).services.values()} == {
+        assert {each.name: each.profiled for each in (await job.analyse()).services.values()} == {
             "web": True,
             "new": False,
         }
         for node in ("alpha", "beta"):
             take_in(core.registry, heartbeat(node, 2, START + 1, {}), START + 1)
         clock.now += MINUTE
-        assert set((await understander.think()).services) == {"web"}
+        assert set((await job.analyse()).services) == {"web"}
         clock.now += 31 * 86_400
-        assert not (await understander.think()).services
+        assert not (await job.analyse()).services
         assert not await core.history.get_values("service")
 
 
@@ -162,11 +162,11 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
         return observed_containers(self, node)
 
     monkeypatch.setattr(Registry, "observed_containers", noting)
-    async with thinking(tmp_path / "history.db", clock) as (core, understander):
+    async with analysis_job(tmp_path / "history.db", clock) as (core, job):
 
         async def looks() -> list[str]:
             looked.clear()
-            await understander.think()
+            await job.analyse()
             return sorted(looked)
 
         def hear(node: str, sequence: int, loads: Mapping[str, tuple[str, Quantities]], samples: int) -> None:
@@ -181,7 +181,7 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
         # More samples; a container that went; and nothing that a service is learnt from.
         hear("alpha", 2, {"web-1": ("web", HUNGRY)}, 5)
         assert await looks() == ["alpha"]
-        assert core.analysis.latest.services["web"].watched_seconds == 25 * HEARTBEAT.sample_seconds
+        assert core.analysis.latest.services["web"].observed_seconds == 25 * HEARTBEAT.sample_seconds
         hear("beta", 2, {}, 0)
         hear("alpha", 3, {"web-1": ("web", HUNGRY)}, 0)
         assert await looks() == ["beta"]
@@ -193,15 +193,15 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
 async def test_after_a_pass_that_failed_everything_is_looked_at_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with thinking(tmp_path / "history.db", Clock()) as (core, understander):
+    async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=10), START)
-        await understander.think()
+        await job.analyse()
         take_in(core.registry, heartbeat("beta", 1, START, {"web-2": ("web", HUNGRY)}, samples=10), START)
         with monkeypatch.context() as patched:
-            patched.setattr(RunningServices, "learn", _no_room)
+            patched.setattr(RunningServices, "pool", _no_room)
             with pytest.raises(MemoryError):
-                await understander.think()
-        assert (await understander.think()).services["web"].containers == 2
+                await job.analyse()
+        assert (await job.analyse()).services["web"].containers == 2
 
 
 def _no_room(_running: RunningServices, _at: float) -> Mapping[str, PooledUsage]:
@@ -211,17 +211,17 @@ def _no_room(_running: RunningServices, _at: float) -> Mapping[str, PooledUsage]
 async def test_a_node_that_goes_quiet_is_told_of_over_a_restart_and_until_it_is_back(tmp_path: Path) -> None:
     path, clock = tmp_path / "history.db", Clock()
     first = heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)})
-    async with thinking(path, clock) as (core, understander):
+    async with analysis_job(path, clock) as (core, job):
         take_in(core.registry, first, START)
-        assert not await understander.look()
+        assert not await job.detect()
         clock.now += 10 * MINUTE
-        (opened,) = await understander.look()
+        (opened,) = await job.detect()
         assert (opened.kind, opened.subject) == (BottleneckKind.QUIET, "alpha")
         assert core.analysis.bottlenecks == (opened,)
-    async with thinking(path, clock) as (core, understander):
+    async with analysis_job(path, clock) as (core, job):
         take_in(core.registry, first, START)
         assert core.analysis.bottlenecks == (opened,)
-        assert not await understander.look()
+        assert not await job.detect()
         assert [each.id for each in core.analysis.bottlenecks] == [opened.id]
         back = heartbeat("alpha", 2, clock.now, {"web-1": ("web", HUNGRY)})
         take_in(core.registry, back, clock.now)
@@ -229,7 +229,7 @@ async def test_a_node_that_goes_quiet_is_told_of_over_a_restart_and_until_it_is_
         while not closed:
             clock.now += MINUTE
             take_in(core.registry, msgspec.structs.replace(back, sequence=int(clock.now)), clock.now)
-            closed = await understander.look()
+            closed = await job.detect()
         assert (closed[0].id, closed[0].is_open) == (opened.id, False)
 
 
@@ -237,7 +237,7 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
-    async with thinking(tmp_path / "history.db", clock) as (core, understander):
+    async with analysis_job(tmp_path / "history.db", clock) as (core, job):
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START)
 
         async def full(_kind: str, _entries: Mapping[str, bytes | None]) -> None:
@@ -245,11 +245,11 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
 
         with monkeypatch.context() as patched:
             patched.setattr(type(core.history), "put_values", staticmethod(full))
-            assert (await understander.think()).services["web"].profiled
+            assert (await job.analyse()).services["web"].profiled
         assert "the disk is full" in caplog.text
         assert not await core.history.get_values("service")
         # It is made up for at the next pass.
-        await understander.think()
+        await job.analyse()
         assert set(await core.history.get_values("service")) == {"web"}
 
 
@@ -258,24 +258,24 @@ async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
 ) -> None:
     config = settings(tmp_path / "history.db")
     tries: asyncio.Queue[str] = asyncio.Queue()
-    think = AnalysisJob.think
+    analyse = AnalysisJob.analyse
 
     async def failing_at_first(self: AnalysisJob) -> object:
         tries.put_nowait("think")
         if tries.qsize() == 1:
             raise ValueError("no idea")
-        return await think(self)
+        return await analyse(self)
 
     async def at_once(_seconds: float) -> None:
         await sleep(0)
 
     sleep = asyncio.sleep
-    monkeypatch.setattr(AnalysisJob, "think", failing_at_first)
+    monkeypatch.setattr(AnalysisJob, "analyse", failing_at_first)
     monkeypatch.setattr("collector.jobs.analysis.repeat", partial(repeat, sleep=at_once))
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
         take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}), START)
-        async with understanding(core):
+        async with analysing(core):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(10):
                     while "web" not in core.analysis.latest.services:
