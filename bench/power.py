@@ -10,7 +10,6 @@ from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import require, search_path
-from wire.errors import UserError
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
 _MOST_PERCENT = {"unseen": 7.0, "blind20": 4.0}
@@ -32,12 +31,10 @@ def needs(options: argparse.Namespace) -> list[Need]:
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Evaluate the default model and all baselines."""
     machines = [machine for machine in options.machines if not is_left_out(options, machine)]
-    if not machines:
-        raise UserError("; ".join(options.left_out.values()))
     folders = search_path(options.data)
     paths = [require(machine, folders).path for machine in machines]
     figures: list[Figure] = []
-    for protocol in PROTOCOLS:
+    for protocol in PROTOCOLS if paths else ():
         progress.say(f"{protocol}: fits and guesses every workload of {len(paths)} machines")
         figures.extend(_figures(evaluate(paths, protocol)))
     figures.extend(_prior_figures())

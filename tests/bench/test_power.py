@@ -1,6 +1,7 @@
 import argparse
 import gzip
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from bench import power
 from bench.frame import Progress, Result
 from bench.requirements import check
 from tests.powermodels.fits import metered
-from wire.errors import UserError
 
 
 def run(*arguments: str) -> Result:
@@ -17,14 +17,18 @@ def run(*arguments: str) -> Result:
     power.add_arguments(parser)
     options = parser.parse_args(arguments)
     options.left_out = check(power.needs(options), lambda _: None)
-    return power.run(options, Progress(io.StringIO()))
+    return replace(power.run(options, Progress(io.StringIO())), left_out=options.left_out)
 
 
-def test_absent_recordings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_recordings_the_prior_is_still_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("WATTPACK_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="opteron-6140 is not here: get it from https"):
-        run("--data", str(tmp_path))
+    result = run("--data", str(tmp_path))
+    assert list(result.left_out) == ["opteron-6140", "xeon-e5-2640", "xeon-x5650"]
+    assert "opteron-6140 is not here: get it from https" in result.left_out["opteron-6140"]
+    assert all(figure.name.startswith("prior_") for figure in result.figures)
 
 
 def test_every_bound_is_judged_on_recordings(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from powermodels.evaluate.run import DEFAULT_MODEL, Evaluation, evaluate
 from powermodels.evaluate.scores import Score
 from wattpack.datasets.catalogue import DATASETS, RECORDING
 from wattpack.datasets.options import add_data_option
-from wattpack.datasets.search import absent, find, require, sample_note, search_path
+from wattpack.datasets.search import find, require, sample_note, search_path
 from wire.errors import UserError
 
 
@@ -61,8 +61,7 @@ def _paths(files: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
     if not files:
         recordings = [each for each in DATASETS.values() if each.format == RECORDING]
         found = {each.name: where for each in recordings if (where := find(each.name, folders))}
-        if not found:
-            raise UserError(absent(recordings[0], folders))
+        found = found or {recordings[0].name: require(recordings[0].name, folders)}
     if (note := sample_note(found.values())) is not None:
         print(note, file=sys.stderr)
     return [found[str(file)].path if str(file) in found else file for file in files] or [

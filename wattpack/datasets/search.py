@@ -14,6 +14,7 @@ SAMPLE_MARK = "GENERATED-SAMPLE.txt"
 """A folder with this file holds a generated sample, and nothing that was measured."""
 _DEFAULTS = (Path("data"), Path("../shared/data"))
 _PACKED = ".gz"
+_TRY = "wattpack data sample DIR, and then --data DIR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,20 @@ def require(name: str, folders: Sequence[Path]) -> Found:
     """The same; where it is nowhere, one sentence says what to get and where to put it."""
     found = find(name, folders)
     if found is None:
-        raise UserError(absent(by_name(name), folders))
+        dataset = by_name(name)
+        sample = "" if dataset.format == "table" else f", or try a sample: {_TRY}"
+        raise UserError(f"{absent(dataset, folders)}{sample}")
     return found
 
 
 def absent(dataset: Dataset, folders: Sequence[Path]) -> str:
-    """What to do about a set that is nowhere."""
+    """What to get, and where to put it."""
     target = folders[0] if folders else _DEFAULTS[0]
     name = dataset.published[0] if dataset.published else dataset.packed
-    advice = f"get it from {dataset.source.url} and put it at {target / (name or dataset.name)}"
-    sample = "" if dataset.format == "table" else f", or write a sample: wattpack data sample {target}"
-    return f"the data set {dataset.name} is not here: {advice}{sample}"
+    return (
+        f"the data set {dataset.name} is not here: "
+        f"get it from {dataset.source.url} and put it at {target / (name or dataset.name)}"
+    )
 
 
 def sample_note(found: Iterable[Found]) -> str | None:

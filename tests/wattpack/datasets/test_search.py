@@ -60,14 +60,14 @@ def test_an_absent_set_is_one_sentence_with_where_to_get_and_to_put_it(tmp_path:
     text = str(complaint.value)
     assert "https://github.com/beloglazov/planetlab-workload-traces" in text
     assert str(tmp_path / "planetlab" / "20110303") in text
-    assert f"wattpack data sample {tmp_path}" in text
+    assert "wattpack data sample DIR" in text
     assert "\n" not in text
 
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda each: each.name)
 def test_every_set_can_be_put_where_the_sentence_says(tmp_path: Path, dataset: object) -> None:
     each = by_name(getattr(dataset, "name"))  # noqa: B009 - parametrize hands over an object
-    place = absent(each, [tmp_path]).partition("put it at ")[2].partition(", or write")[0]
+    place = absent(each, [tmp_path]).partition("put it at ")[2]
     put(Path(place))
     assert find(each.name, [tmp_path]) is not None
     assert each.used_by
