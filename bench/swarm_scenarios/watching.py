@@ -67,7 +67,7 @@ async def _watch(breath_seconds: float) -> _Watched:
             until = stage.clock.now + _WATCHED_SECONDS
             while stage.clock.now < until:
                 cluster.speak()
-                await loop.look()
+                await loop.run_once()
                 stage.clock.now += _LOOK_SECONDS
             moved = [order for order in driver.orders if isinstance(order, Move)]
             return _Watched(

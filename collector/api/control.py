@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from collector.common.errors import ApiError
 from collector.control.loop import ControlLoop
-from collector.control.make_room import asked, room
+from collector.control.make_room import parse_question, plan_room
 from collector.control.records import Decision, Pause
 from collector.control.situation import Situation
 from collector.core.parts import Core
@@ -153,7 +153,9 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
     if found.request is None:
         plan = await asyncio.to_thread(policy.rebalance, snapshot)
     else:
-        plan = room(snapshot, asked(found.request), policy, core.config.placement.default_class).plan
+        plan = plan_room(
+            snapshot, parse_question(found.request), policy, core.config.placement.default_class
+        ).plan
     recorded, replayed = tuple(step.action for step in found.steps), plan.actions
     same = recorded == replayed and found.left == plan.left
     return ReplayedDecision(same=same, recorded=recorded, replayed=replayed)

@@ -296,8 +296,8 @@ class _ApiCollector(Collector):
         )
         yield from metric_families(_KIND_METRICS, [(kind, counters.taken[kind]) for kind in ReportKind])
         yield from metric_families(_CONTROL_METRICS, [actor])
-        yield from metric_families(_DECISION_METRICS, actor.decider.decided.items())
-        yield from metric_families(_STEP_METRICS, actor.hands.ended.items())
+        yield from metric_families(_DECISION_METRICS, actor.planner.decided.items())
+        yield from metric_families(_STEP_METRICS, actor.executor.ended.items())
 
 
 def registry_of(api: Api) -> CollectorRegistry:

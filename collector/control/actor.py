@@ -1,4 +1,4 @@
-"""The will of one collector: what it knows, how it decides, and what it does."""
+"""The parts of the control loop that act: situation, planner, executor."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,11 +15,11 @@ from collector.drivers.interface import Driver
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Its parts, over one journal and one driver."""
+    """Plans and carries out decisions, with one journal and one driver."""
 
     situation: Situation
-    decider: Planner
-    hands: Executor
+    planner: Planner
+    executor: Executor
 
     @classmethod
     def of(
@@ -30,6 +30,6 @@ class Actor:
         lease: Lease | None,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> "Actor":
-        """One that acts through a driver; without a lease, nobody is asked for leave."""
+        """Create one for a driver. Without a lease, this collector always acts."""
         situation = Situation(core, driver, journal, lease)
         return cls(situation, Planner(situation), Executor(situation, driver, wait))

@@ -1,4 +1,4 @@
-"""What came of a decision: whether it healed what it answered, and what it did to its nodes."""
+"""The effect of a decision: whether the bottleneck ended, and the load of its nodes afterwards."""
 
 from functools import partial
 from typing import Any
@@ -12,8 +12,8 @@ from collector.snapshot.tables import Snapshot
 
 
 async def follow_up(situation: Situation) -> None:
-    """See what decisions that are over have done to their nodes, once that shows."""
-    waiting = [each for each in situation.journal.decisions() if _is_waited_for(each)]
+    """Record the effect of ended decisions once it can be measured."""
+    waiting = [each for each in situation.journal.decisions() if _awaits_effect(each)]
     if not waiting:
         return
     snapshot = await situation.snapshot()
@@ -23,7 +23,7 @@ async def follow_up(situation: Situation) -> None:
             await situation.journal.amend(decision.id, partial(msgspec.structs.replace, **changes))
 
 
-def _is_waited_for(decision: Decision) -> bool:
+def _awaits_effect(decision: Decision) -> bool:
     is_over = decision.ended_at is not None and decision.outcome in {
         DecisionOutcome.DONE,
         DecisionOutcome.PARTLY,
@@ -32,7 +32,7 @@ def _is_waited_for(decision: Decision) -> bool:
 
 
 def _changes(decision: Decision, snapshot: Snapshot, now: float, settle_seconds: float) -> dict[str, Any]:
-    """What can be told of a decision by now that could not before."""
+    """Return the fields of a decision that are known now."""
     changes: dict[str, Any] = {}
     answered = frozenset(each.node for each in decision.alerts)
     if answered and decision.healed_seconds is None and not alerts(snapshot, answered):

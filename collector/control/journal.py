@@ -1,6 +1,6 @@
-"""The record: every decision, written down before and after each of its steps.
+"""The journal: every decision, written before and after each of its steps.
 
-What is here was on disk first, so that a collector that is killed finds all that it may have begun.
+Entries are on disk first, so that a collector that was killed finds everything that it started.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _NO_BEFORES: Mapping[int, bytes] = MappingProxyType({})
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """A decision, and what undoing each of its steps would need: that is no business of those who read."""
+    """A decision, and the data that undoing each of its steps needs, which the API does not return."""
 
     decision: Decision
     befores: dict[int, bytes] = {}
@@ -31,19 +31,19 @@ _pauses = msgspec.msgpack.Decoder(Pause)
 
 
 class Journal:
-    """All decisions that are kept, the oldest first."""
+    """All stored decisions, the oldest first."""
 
     def __init__(self, history: History, *, keep: int, keep_input_bytes: int) -> None:
         self._history = history
         self._keep, self._keep_input_bytes = keep, keep_input_bytes
         self._entries: dict[str, _Entry] = {}
         self._amending = asyncio.Lock()
-        """Steps that are done at once change the same decision."""
+        """Concurrent steps change the same decision."""
         self.pause: Pause | None = None
         self.identity = ""
 
-    async def recollect(self) -> None:
-        """Know again what was written down; raises `Unavailable`."""
+    async def load(self) -> None:
+        """Load the stored decisions. Raise `HistoryUnavailable`."""
         found = [_entries.decode(packed) for packed in (await self._history.get_values(_DECISIONS)).values()]
         found.sort(key=lambda each: (each.decision.at, each.decision.id))
         self._entries = {each.decision.id: each for each in found}
@@ -55,18 +55,18 @@ class Journal:
             await self._history.put_values(_SWITCH, {_IDENTITY: self.identity.encode()})
 
     def new_id(self) -> str:
-        """A name for a decision."""
+        """Return an id for a decision."""
         return secrets.token_hex(_ID_BYTES)
 
     # --- Decisions ------------------------------------------------------------------------------
 
     async def add(self, decision: Decision, packed: bytes) -> Decision:
-        """Write down a new decision, and what it was made from."""
+        """Store a new decision and its packed snapshot."""
         if len(packed) <= self._keep_input_bytes:
             decision = msgspec.structs.replace(decision, input_bytes=len(packed))
             await self._history.put_values(_INPUTS, {decision.id: packed})
         decision = await self._write(decision, {})
-        await self._forget()
+        await self._delete_oldest()
         return decision
 
     async def amend(
@@ -75,41 +75,41 @@ class Journal:
         change: Callable[[Decision], Decision],
         befores: Mapping[int, bytes] = _NO_BEFORES,
     ) -> Decision:
-        """Write down what `change` makes of a decision; `befores` is what undoing steps needs, by place."""
+        """Store the result of `change`; `befores` is what undoing steps needs, by index."""
         async with self._amending:
             entry = self._entries[name]
             return await self._write(change(entry.decision), {**entry.befores, **befores})
 
     def before(self, decision: str, place: int) -> bytes:
-        """What undoing a step needs; empty if nothing was said."""
+        """Return what undoing a step needs; empty if nothing does."""
         return self._entries[decision].befores.get(place, b"")
 
     async def input_of(self, decision: str) -> bytes | None:
-        """What one was made from, as it was packed; None once that is gone."""
+        """Return the packed snapshot of a decision; None if it is deleted."""
         return (await self._history.get_values(_INPUTS)).get(decision)
 
     def get(self, name: str) -> Decision | None:
-        """One decision."""
+        """Return a decision, or None."""
         entry = self._entries.get(name)
         return None if entry is None else entry.decision
 
-    def known(self, name: str) -> Decision:
-        """One decision that is surely there."""
+    def require(self, name: str) -> Decision:
+        """Return a decision that exists."""
         return self._entries[name].decision
 
     def decisions(self) -> list[Decision]:
-        """All of them, the latest first."""
+        """Return all decisions, the latest first."""
         return [entry.decision for entry in reversed(self._entries.values())]
 
-    def begun(self, since: float) -> Iterator[tuple[Decision, Step]]:
-        """Every step that was begun since a time, or is in motion."""
+    def started_steps(self, since: float) -> Iterator[tuple[Decision, Step]]:
+        """Return every step that started since a time, or is in motion."""
         for entry in self._entries.values():
             for step in entry.decision.steps:
                 if step.started_at is not None and (step.started_at >= since or step.state in IN_MOTION):
                     yield entry.decision, step
 
     def carried_out(self) -> Iterator[Step]:
-        """Every step that holds, in the order in which they were done."""
+        """Return every step in effect, in the order of completion."""
         steps = [
             step
             for entry in self._entries.values()
@@ -125,8 +125,8 @@ class Journal:
         self._entries[decision.id] = entry
         return decision
 
-    async def _forget(self) -> None:
-        """Let the oldest go that are over; and the oldest inputs, where they take too much room."""
+    async def _delete_oldest(self) -> None:
+        """Delete the oldest ended decisions, and the oldest snapshots beyond their size limit."""
         names = [name for name, entry in self._entries.items() if not _is_under_way(entry.decision)]
         too_many = names[: max(0, len(self._entries) - self._keep)]
         if too_many:
@@ -141,13 +141,13 @@ class Journal:
             if entry.decision.input_bytes:
                 total -= entry.decision.input_bytes
                 await self._history.put_values(_INPUTS, {entry.decision.id: None})
-                forgotten = msgspec.structs.replace(entry.decision, input_bytes=0)
-                await self._write(forgotten, entry.befores)
+                without_input = msgspec.structs.replace(entry.decision, input_bytes=0)
+                await self._write(without_input, entry.befores)
 
     # --- The switch -----------------------------------------------------------------------------
 
     async def set_pause(self, pause: Pause | None) -> None:
-        """Pause or resume, for good until somebody says otherwise."""
+        """Pause or resume; survives restarts."""
         await self._history.put_values(
             _SWITCH, {_PAUSE: None if pause is None else msgspec.msgpack.encode(pause)}
         )

@@ -1,8 +1,7 @@
-"""Who may act: one row in a small SQLite file that all collectors of a cluster share.
+"""The lease of the collector that acts: one row in an SQLite file that all collectors share.
 
-A lease is taken and renewed by one statement that compares and writes at once, so that of two that try only
-one succeeds. Who does not renew loses it when it expires; a collector that is started again on the same
-history has the same name, and goes on with its own lease at once.
+One statement compares and writes, so that only one of two collectors succeeds. A lease that is not renewed
+expires. A collector that restarts on the same history has the same identity, and keeps its lease.
 """
 
 import asyncio
@@ -34,17 +33,17 @@ _GIVE_BACK = "UPDATE lease SET expires_at = 0 WHERE holder = ?"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What became of trying."""
+    """The result of an attempt to take the lease."""
 
     mine: bool
     holder: str
     until: float
     before: str | None = None
-    """Whoever held it until it was taken just now, if that was another."""
+    """The previous holder, if the lease was just taken from another."""
 
 
 def lease_path(config: CollectorConfig) -> Path:
-    """Where the lease is; raises `UserError` where collectors would have none in common."""
+    """Return the path of the lease. Raise `UserError` if the collectors would not share it."""
     if config.control.lease_file:
         return Path(config.control.lease_file)
     if config.history.store == "prometheus":
@@ -54,32 +53,31 @@ def lease_path(config: CollectorConfig) -> Path:
         )
     if config.history.path == IN_MEMORY:
         raise UserError(
-            "to act, a collector needs a record that survives it: set history.path to a file, or driver.name"
-            " to none"
+            "to act, a collector needs a history on disk: set history.path to a file, or driver.name to none"
         )
     return Path(config.history.path).resolve().parent / _NAME
 
 
 class Lease:
-    """One collector's share in it."""
+    """One collector's access to the lease."""
 
     def __init__(self, path: Path, holder: str, seconds: float, clock: Callable[[], float]) -> None:
         self._path, self._holder, self._seconds, self._clock = path, holder, seconds, clock
         self._until = 0.0
 
     async def take(self) -> Held:
-        """Take it, or go on holding it, if nobody else does."""
+        """Take or renew the lease, unless another holds it."""
         held = await asyncio.to_thread(self._take)
         self._until = held.until if held.mine else 0.0
         return held
 
     @property
     def is_mine(self) -> bool:
-        """Whether it was held when last looked, and has not expired since."""
+        """Whether it was held at the last attempt and has not expired since."""
         return self._clock() < self._until
 
     async def give_back(self) -> None:
-        """Let others act at once."""
+        """Release the lease for others."""
         self._until = 0.0
         await asyncio.to_thread(self._give_back)
 
@@ -95,8 +93,8 @@ class Lease:
                     ).rowcount
                 holder, until = connection.execute(_WHO).fetchone()
         except (sqlite3.Error, OSError) as error:
-            # Who cannot look must not act.
-            return Held(mine=False, holder=f"nobody knows whom ({self._path}: {error})", until=0.0)
+            # A collector that cannot read the lease must not act.
+            return Held(mine=False, holder=f"unknown (cannot read {self._path}: {error})", until=0.0)
         before = last[0] if last is not None and last[0] != holder else None
         return Held(changed == 1, holder, until, before)
 
@@ -105,7 +103,7 @@ class Lease:
             with closing(self._open()) as connection, connection:
                 connection.execute(_GIVE_BACK, (self._holder,))
         except (sqlite3.Error, OSError):
-            # It expires by itself.
+            # It expires.
             return
 
     def _open(self) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""The rhythm of acting: hold the lease, see, look for bottlenecks, ask the timer's policy, follow up."""
+"""The control loop: renew the lease, refresh, respond to bottlenecks, run the timer policy, follow up."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from collector.control.actor import Actor
 from collector.control.follow_up import follow_up
 from collector.control.journal import Journal
 from collector.control.lease import Lease, lease_path
-from collector.control.make_room import by_whom, keep, kept_seconds, room
+from collector.control.make_room import plan_room, reserve_room, room_policy, room_seconds
 from collector.control.records import Decision, Trigger
 from collector.control.recovery import recover
 from collector.core.parts import Core
@@ -29,80 +29,81 @@ from wire.errors import UserError
 log = logging.getLogger(__name__)
 
 _RENEWALS = 3
-"""Times that a lease is renewed before it would expire."""
+"""Renewals per lease duration."""
 
 
 class ControlLoop:
-    """One collector's acting, while it runs."""
+    """The control loop of one collector."""
 
     def __init__(self, core: Core, actor: Actor) -> None:
         config = core.config
         self._core, self._settings = core, config.control
-        self._healer = _resolve(config, config.control.policy, "control.policy")
-        self._planner = _resolve(config, config.control.timer_policy, "control.timer_policy")
-        self._asked_at = core.clock()
-        self._seen_at = 0.0
+        self._alert_policy = _resolve(config, config.control.policy, "control.policy")
+        self._timer_policy = _resolve(config, config.control.timer_policy, "control.timer_policy")
+        self._timer_ran_at = core.clock()
+        self._refreshed_at = 0.0
         self._recovered = False
         self._deciding = asyncio.Lock()
-        """One decision at a time: the next is made from what the last one left."""
+        """One decision at a time: each starts from the result of the last."""
         self.actor = actor
 
     async def renew(self) -> None:
-        """Hold the lease."""
-        was = self.actor.situation.holder
-        await self.actor.situation.hold()
-        if self.actor.situation.holder != was and not self.actor.situation.is_dry:
-            log.info(
-                "%s",
-                "this collector acts"
-                if self.actor.situation.holder is None
-                else f"{self.actor.situation.holder} acts",
-            )
+        """Renew the lease."""
+        before = self.actor.situation.holder
+        await self.actor.situation.renew_lease()
+        if self.actor.situation.holder != before and not self.actor.situation.is_dry:
+            log.info("lease held by %s", self.actor.situation.holder or "this collector")
 
-    async def look(self) -> None:
-        """One turn."""
+    async def run_once(self) -> None:
+        """Run one iteration."""
         now = self._core.clock()
-        seen = now - self._seen_at >= self._settings.refresh_seconds and await self.actor.situation.see()
-        if seen:
-            self._seen_at = now
+        refreshed = (
+            now - self._refreshed_at >= self._settings.refresh_seconds
+            and await self.actor.situation.refresh()
+        )
+        if refreshed:
+            self._refreshed_at = now
         async with self._deciding:
             if self.actor.situation.holder is not None and not self.actor.situation.is_dry:
-                # What another one does is its own record's business; what this one left is taken up later.
+                # Another collector acts; steps that this one left open are recovered later.
                 self._recovered = False
                 return
             if not self._recovered:
                 await recover(self.actor)
-            if seen:
+            if refreshed:
                 await self.actor.situation.release()
-            # Whatever goes wrong in between is made out before anything else is done.
+            # After an error in this iteration, recovery comes first in the next.
             self._recovered = False
             await self._turn()
             self._recovered = True
 
     async def _turn(self) -> None:
-        if self._healer is not None:
-            decision = await self.actor.decider.answer_alerts(self._healer)
+        if self._alert_policy is not None:
+            decision = await self.actor.planner.answer_alerts(self._alert_policy)
             if decision is not None:
-                await self.actor.hands.carry_out(decision)
-        if self._planner is not None and self._core.clock() - self._asked_at >= self._settings.timer_seconds:
-            self._asked_at = self._core.clock()
-            await self._ask(self._planner)
+                await self.actor.executor.carry_out(decision)
+        if (
+            self._timer_policy is not None
+            and self._core.clock() - self._timer_ran_at >= self._settings.timer_seconds
+        ):
+            self._timer_ran_at = self._core.clock()
+            await self._run_timer_policy(self._timer_policy)
         await follow_up(self.actor.situation)
 
     async def make_room(self, question: PlacementQuestion) -> Decision:
-        """Do what a container needs first that fits nowhere as things are."""
+        """Make room for a container that fits nowhere."""
         config = self._core.config
         async with self._deciding:
-            who = by_whom(question, config)
+            policy = room_policy(question, config)
             snapshot = await self.actor.situation.snapshot()
-            found = room(snapshot, question, who, config.placement.default_class)
-            told = msgspec.to_builtins(question)
-            decision = await self.actor.decider.record(Trigger.REQUEST, who, snapshot, found.plan, told)
-            assert decision is not None, "what somebody asks for is always answered"
-            decision = await self.actor.hands.carry_out(decision)
-            seconds = kept_seconds(question, decision.outcome, self._settings.reservation_seconds)
+            found = plan_room(snapshot, question, policy, config.placement.default_class)
+            request = msgspec.to_builtins(question)
+            decision = await self.actor.planner.record(Trigger.REQUEST, policy, snapshot, found.plan, request)
+            assert decision is not None, "a request is always recorded"
+            decision = await self.actor.executor.carry_out(decision)
+            seconds = room_seconds(question, decision.outcome, self._settings.reservation_seconds)
             if seconds and found.node is not None:
-                keep(
+                reserve_room(
                     self._core.reservations,
                     snapshot,
                     question,
@@ -113,12 +114,12 @@ class ControlLoop:
                 )
             return decision
 
-    async def _ask(self, chosen: PolicyChoice) -> None:
-        decision = await self.actor.decider.decide(
+    async def _run_timer_policy(self, chosen: PolicyChoice) -> None:
+        decision = await self.actor.planner.decide(
             Trigger.TIMER, chosen, await self.actor.situation.snapshot()
         )
         if decision is not None:
-            await self.actor.hands.carry_out(decision)
+            await self.actor.executor.carry_out(decision)
 
 
 def _resolve(config: CollectorConfig, name: str, key: str) -> PolicyChoice | None:
@@ -135,22 +136,21 @@ def _resolve(config: CollectorConfig, name: str, key: str) -> PolicyChoice | Non
 
 @asynccontextmanager
 async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[ControlLoop]:
-    """Act while the block runs, as the settings say; raises `UserError` when that cannot be."""
+    """Run the control loop while the block runs. Raise `UserError` if the settings do not allow it."""
     settings = core.config.control
     async with AsyncExitStack() as stack:
-        hands = driver
-        if hands is None:
-            hands = await stack.enter_async_context(open_driver(core.config.driver))
+        if driver is None:
+            driver = await stack.enter_async_context(open_driver(core.config.driver))
         journal = Journal(
             core.history, keep=settings.keep_decisions, keep_input_bytes=settings.keep_input_bytes
         )
-        await journal.recollect()
+        await journal.load()
         lease = None
-        if not hands.dry:
+        if not driver.dry:
             holder = f"{socket.gethostname()} ({journal.identity})"
             lease = Lease(lease_path(core.config), holder, settings.lease_seconds, core.clock)
             core.outages.watch(Dependency.DRIVER)
-        loop = ControlLoop(core, Actor.of(core, hands, journal, lease))
+        loop = ControlLoop(core, Actor.of(core, driver, journal, lease))
         await loop.renew()
         if lease is not None:
             stack.push_async_callback(lease.give_back)
@@ -162,6 +162,6 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
                 "renewing the lease",
                 expected=HistoryUnavailable,
             ),
-            repeat(loop.look, settings.check_seconds, "the control loop", expected=HistoryUnavailable),
+            repeat(loop.run_once, settings.check_seconds, "the control loop", expected=HistoryUnavailable),
         ):
             yield loop

@@ -1,4 +1,4 @@
-"""Room for a container that fits nowhere as things are: what a policy would do first, as a plan."""
+"""Making room for a container that fits nowhere: the actions that a policy needs first, as a plan."""
 
 import logging
 from dataclasses import dataclass
@@ -18,45 +18,47 @@ from wire.errors import UserError
 log = logging.getLogger(__name__)
 
 _DEFAULT = "energy4cloud"
-"""The policy that cuts what bears it."""
+"""The policy that cuts containers of tolerant classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoomPlan:
-    """Where a container fits, and what must be done there first."""
+    """Where a container fits, and the actions that must come first."""
 
     plan: Plan
     node: str | None = None
     """None if it fits nowhere."""
 
 
-def by_whom(question: PlacementQuestion, config: CollectorConfig) -> PolicyChoice:
-    """The policy that makes room; raises `ApiError` if there is no such policy."""
+def room_policy(question: PlacementQuestion, config: CollectorConfig) -> PolicyChoice:
+    """Return the policy that makes room. Raise `ApiError` if there is none of that name."""
     return resolve_policy(config, question.policy or _DEFAULT, question.settings, "place")
 
 
-def room(snapshot: Snapshot, question: PlacementQuestion, who: PolicyChoice, default_class: int) -> RoomPlan:
-    """What must be done before the container fits on the best node."""
+def plan_room(
+    snapshot: Snapshot, question: PlacementQuestion, policy: PolicyChoice, default_class: int
+) -> RoomPlan:
+    """Plan the actions that let the container fit on the best node."""
     request, _ = understood(question, snapshot, default_class)
-    ranking = who.place(snapshot, request)
+    ranking = policy.place(snapshot, request)
     if ranking.best is None:
-        return RoomPlan(Plan(left=("it fits nowhere, whatever is cut, moved or ended",)))
+        return RoomPlan(Plan(left=("it fits on no node, even after cuts, moves and stops",)))
     best = snapshot.nodes.names[ranking.best]
     first = ranking.needs(ranking.best)
-    reasons = (f"it then fits on {best}", *ranking.explain(ranking.best))
-    left = () if first else (f"it fits on {best} as things are",)
+    reasons = (f"the container then fits on {best}", *ranking.explain(ranking.best))
+    left = () if first else (f"it fits on {best} already",)
     return RoomPlan(Plan(actions=first, reasons=reasons, left=left), best)
 
 
-def kept_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservation_seconds: float) -> float:
-    """How long a place is kept: as asked; and if room had to be made for it, not for nothing."""
+def room_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservation_seconds: float) -> float:
+    """Return how long the room is reserved: as requested; by default only if room had to be made."""
     if outcome is DecisionOutcome.DONE:
         return question.reserve_seconds or reservation_seconds
     return question.reserve_seconds if outcome is DecisionOutcome.NOTHING else 0.0
 
 
-def keep(  # noqa: PLR0913 - what, where, and for how long
-    ledger: Reservations,
+def reserve_room(  # noqa: PLR0913 - what, where, and for how long
+    reservations: Reservations,
     snapshot: Snapshot,
     question: PlacementQuestion,
     node: str,
@@ -65,15 +67,14 @@ def keep(  # noqa: PLR0913 - what, where, and for how long
     now: float,
     seconds: float,
 ) -> None:
-    """Count the container on a node, so that nobody takes its room meanwhile, nor gives back what was cut."""
+    """Reserve the room on a node, so that nothing else takes it and no cut is undone."""
     request, _ = understood(question, snapshot, default_class)
     try:
-        ledger.place(snapshot, request, node, now=now, seconds=seconds)
-    except UserError as complaint:
-        # What was done is done, and on record.
-        log.warning("the room on %s is not kept: %s", node, complaint)
+        reservations.place(snapshot, request, node, now=now, seconds=seconds)
+    except UserError as error:
+        log.warning("cannot reserve the room on %s: %s", node, error)
 
 
-def asked(told: dict[str, Any]) -> PlacementQuestion:
-    """The question that is on record."""
-    return msgspec.convert(told, PlacementQuestion)
+def parse_question(request: dict[str, Any]) -> PlacementQuestion:
+    """Return the recorded question."""
+    return msgspec.convert(request, PlacementQuestion)

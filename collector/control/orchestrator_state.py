@@ -1,4 +1,4 @@
-"""What the orchestrator knows, on the board: promises, what must stay, nodes that are closed or off."""
+"""The orchestrator's state for the live tables: reservations, immovable containers, closed and off nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from wire.resources import Quantities
 
 @dataclass(frozen=True, slots=True)
 class CompletedActions:
-    """What the record says was done, and holds."""
+    """Recorded actions that are in effect."""
 
     came_from: Mapping[str, str]
-    """Containers that stand in for one that was moved, and where that was."""
+    """The previous node of containers that were moved."""
     cuts: Mapping[str, tuple[str, Quantities, Quantities]]
-    """Containers that were promised something else: their node, what they asked for, and what they have."""
+    """Node, requested and current limits of containers that were cut."""
     off: frozenset[str]
     """Nodes that were switched off."""
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> "CompletedActions":
-        """From all steps that hold, in the order in which they were done."""
+        """Collect them from the steps in effect, in the order of completion."""
         came_from: dict[str, str] = {}
         cuts: dict[str, tuple[str, Quantities, Quantities]] = {}
         off: set[str] = set()
@@ -45,40 +45,41 @@ class CompletedActions:
         return cls(came_from, cuts, frozenset(off))
 
 
-def allocations(view: OrchestratorState, deeds: CompletedActions, *, opt_in: bool) -> Iterator[Allocation]:
-    """What containers were promised, and whether they are held where they are."""
+def allocations(
+    view: OrchestratorState, completed: CompletedActions, *, opt_in: bool
+) -> Iterator[Allocation]:
+    """Return what containers reserve, and whether they must stay."""
     services = {each.name: each for each in view.services}
-    seen = set()
+    listed = set()
     for task in view.tasks:
         service = services.get(task.service)
         if service is None or not task.container:
             continue
-        seen.add(task.container)
-        promised = _promised(service)
-        requested = allocated = promised
-        if task.container in deeds.cuts:
-            _, first, now = deeds.cuts[task.container]
+        listed.add(task.container)
+        requested = allocated = _reservation(service)
+        if task.container in completed.cuts:
+            _, first, now = completed.cuts[task.container]
             requested, allocated = four(first), four(now)
         yield Allocation(
             node=task.node,
             container=task.container,
             requested=requested,
             allocated=allocated,
-            came_from=deeds.came_from.get(task.container),
-            stays=service.stays is not None or _is_unwilling(service, opt_in=opt_in),
+            came_from=completed.came_from.get(task.container),
+            stays=service.stays is not None or _has_opted_out(service, opt_in=opt_in),
             everywhere=service.mode is Mode.GLOBAL,
         )
-    for container, (node, first, now) in deeds.cuts.items():
-        if container not in seen:
+    for container, (node, first, now) in completed.cuts.items():
+        if container not in listed:
             yield Allocation(
                 node=node, container=container, requested=four(first), allocated=four(now), stays=opt_in
             )
 
 
-def hosts(view: OrchestratorState, deeds: CompletedActions) -> Iterator[NodeStatus]:
-    """Which nodes are open, and which were switched off: those are closed for nobody who wakes them."""
+def hosts(view: OrchestratorState, completed: CompletedActions) -> Iterator[NodeStatus]:
+    """Return which nodes are on and accept containers; a node that is off accepts them once it is on."""
     for node in view.nodes:
-        is_off = node.name in deeds.off
+        is_off = node.name in completed.off
         yield NodeStatus(
             node=node.name,
             on=not is_off,
@@ -88,19 +89,19 @@ def hosts(view: OrchestratorState, deeds: CompletedActions) -> Iterator[NodeStat
 
 
 def _labels(node: NodeView) -> Mapping[str, str]:
-    """A node's own; a cluster without its managers is none, so that they are never switched off."""
+    """Return the labels of a node; managers are never switched off."""
     return {**node.labels, POWER_LABEL: NEVER} if node.is_manager else node.labels
 
 
-def _promised(service: ServiceView) -> Four:
-    """What was reserved, else what it is limited to: more than that it can never have."""
+def _reservation(service: ServiceView) -> Four:
+    """Return the reservation of a service, or else its limit."""
     reserve, limit = four(service.reserve), four(service.limit)
     cpu, memory, disk, network = (
-        bound if isnan(kept) else kept for kept, bound in zip(reserve, limit, strict=True)
+        maximum if isnan(reserved) else reserved for reserved, maximum in zip(reserve, limit, strict=True)
     )
     return cpu, memory, disk, network
 
 
-def _is_unwilling(service: ServiceView, *, opt_in: bool) -> bool:
-    said = service.labels.get(ACT_LABEL)
-    return said == NEVER or (opt_in and said != ALLOWED)
+def _has_opted_out(service: ServiceView, *, opt_in: bool) -> bool:
+    label = service.labels.get(ACT_LABEL)
+    return label == NEVER or (opt_in and label != ALLOWED)

@@ -1,4 +1,4 @@
-"""Decides: asks a policy, and puts on record what it answers with all that it was made from."""
+"""Makes decisions: runs a policy and records its plan with the snapshot that it was made from."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from collector.analysis.usage import quantities
-from collector.control.guards import refusal
+from collector.control.guards import first_refusal
 from collector.control.records import Decision, Step, Trigger
 from collector.control.situation import Situation
 from collector.control.verification import alerts, load
@@ -28,24 +28,24 @@ _MEMORY = 1
 
 
 class Planner:
-    """Makes decisions, and says the same only once."""
+    """Makes decisions, and records a repeated one only once."""
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
-        self._said: dict[Trigger, object] = {}
+        self._last_recorded: dict[Trigger, object] = {}
         self.decided: Counter[tuple[Trigger, str]] = Counter()
-        """Decisions by what called for them and by policy, since the start."""
+        """Decisions since the start, by trigger and policy."""
 
     async def answer_alerts(self, chosen: PolicyChoice) -> Decision | None:
-        """Decide what to do about the bottlenecks that are open; None if there is nothing new to say."""
+        """Decide about the open bottlenecks; None if the decision is the same as the last."""
         snapshot = await self._situation.snapshot()
         if not snapshot.nodes.has_bottleneck.any():
-            self._said.pop(Trigger.ALERT, None)
+            self._last_recorded.pop(Trigger.ALERT, None)
             return None
         return await self.decide(Trigger.ALERT, chosen, snapshot)
 
     async def decide(self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot) -> Decision | None:
-        """Ask a policy, and put on record what it answers; None if that was said before."""
+        """Run a policy and record its plan; None if it is the same as the last."""
         plan = await asyncio.to_thread(chosen.rebalance, snapshot)
         return await self.record(trigger, chosen, snapshot, plan)
 
@@ -57,17 +57,17 @@ class Planner:
         plan: Plan,
         request: dict[str, Any] | None = None,
     ) -> Decision | None:
-        """Put a plan on record, with all that it was made from."""
+        """Record a plan with the snapshot that it was made from."""
         steps = tuple(_step(action, snapshot) for action in plan.actions)
-        given = self._situation.circumstances(snapshot)
-        noes = [refusal(step, given) for step in steps]
-        if not self._is_news(trigger, plan, steps, tuple(no and no[0] for no in noes)):
+        context = self._situation.guard_context(snapshot)
+        refusals = [first_refusal(step, context) for step in steps]
+        if not self._is_new(trigger, plan, steps, tuple(refusal and refusal[0] for refusal in refusals)):
             return None
         is_dry = self._situation.is_dry
         if is_dry:
             steps = tuple(
-                step if no is None else msgspec.structs.replace(step, guard=no[0], why=no[1])
-                for step, no in zip(steps, noes, strict=True)
+                step if refusal is None else msgspec.structs.replace(step, guard=refusal[0], why=refusal[1])
+                for step, refusal in zip(steps, refusals, strict=True)
             )
         open_alerts = alerts(snapshot)
         nodes = frozenset[str]().union(
@@ -75,7 +75,7 @@ class Planner:
         )
         decision = Decision(
             id=self._situation.journal.new_id(),
-            at=given.now,
+            at=context.now,
             trigger=trigger,
             policy=chosen.policy.name,
             settings=msgspec.to_builtins(chosen.settings),
@@ -83,35 +83,37 @@ class Planner:
             dry=is_dry,
             alerts=open_alerts,
             request=request,
-            trouble=self._situation.hearsay,
+            trouble=self._situation.stale_view,
             reasons=plan.reasons,
             left=plan.left,
             steps=steps,
             watts_before=plan.watts_before,
             watts_after=plan.watts_after,
             before=load(snapshot, nodes),
-            ended_at=given.now if is_dry or not steps else None,
+            ended_at=context.now if is_dry or not steps else None,
         )
         packed = await asyncio.to_thread(pack, snapshot)
         decision = await self._situation.journal.add(decision, packed)
         self.decided[trigger, chosen.policy.name] += 1
-        _say(decision)
+        _log(decision)
         return decision
 
-    def _is_news(
+    def _is_new(
         self, trigger: Trigger, plan: Plan, steps: tuple[Step, ...], guards: tuple[str | None, ...]
     ) -> bool:
-        """Whether this was not what was said last; what somebody asks for is always answered."""
-        news = (
+        """Whether a plan differs from the last recorded one; requests are always recorded."""
+        content = (
             tuple(_subject(step.action) for step in steps),
             guards,
             () if steps else tuple(_COUNT.sub(r"\1", each) for each in plan.left),
-            # Nothing to be done by the word of one who is away is not the same as nothing to be done.
+            # An empty plan during an outage of the orchestrator is not the same as one without.
             self._situation.trouble is not None,
         )
-        if trigger is not Trigger.REQUEST and (self._said.get(trigger) == news or not (steps or plan.left)):
+        if trigger is not Trigger.REQUEST and (
+            self._last_recorded.get(trigger) == content or not (steps or plan.left)
+        ):
             return False
-        self._said[trigger] = news
+        self._last_recorded[trigger] = content
         return True
 
 
@@ -131,15 +133,15 @@ def _step(action: Action, snapshot: Snapshot) -> Step:
 
 
 def _subject(action: Action) -> tuple[str | None, ...]:
-    """What an action does to what, whatever its reasons and gains are."""
+    """Return what identifies an action, without its reasons and gains."""
     return action.kind, *(getattr(action, field, None) for field in ("task", "node", "target"))
 
 
-def _say(decision: Decision) -> None:
+def _log(decision: Decision) -> None:
     would = "would " if decision.dry else ""
     for step in decision.steps:
         log.info("%s %s%s: %s", decision.id, would, describe(step.action), "; ".join(step.action.reasons))
     if not decision.steps:
-        log.info("%s: nothing can be done: %s", decision.id, "; ".join(decision.left))
+        log.info("%s: no action possible: %s", decision.id, "; ".join(decision.left))
     if decision.trouble is not None:
-        log.info("%s was decided by hearsay: %s", decision.id, decision.trouble)
+        log.info("%s is based on an old state of the orchestrator: %s", decision.id, decision.trouble)

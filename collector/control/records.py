@@ -1,4 +1,4 @@
-"""What is on record of a decision."""
+"""The records of the journal: decisions, their steps, and the pause."""
 
 from enum import StrEnum
 from typing import Any
@@ -12,92 +12,92 @@ _NOTHING = Quantities()
 
 
 class StepState(StrEnum):
-    """How far an action has come."""
+    """The state of a step."""
 
     PLANNED = "planned"
-    """Nothing was done, or will be by a driver that only pretends."""
+    """Not started; the final state with the driver `none`."""
     REFUSED = "refused"
-    """A guard said no."""
+    """A guard refused it."""
     DROPPED = "dropped"
-    """It was not begun: something before it went wrong, or the collector was stopped."""
+    """Not started: an earlier step failed, or the collector stopped."""
     STARTED = "started"
-    """The driver was asked, and what became of it is not on record yet."""
+    """Sent to the driver; the result is not recorded yet."""
     DONE = "done"
-    """The driver says that it is done; the agents have not shown it yet."""
+    """Done according to the driver; agents have not reported the effect yet."""
     VERIFIED = "verified"
-    """The agents' own data show it."""
+    """Agents report the effect."""
     UNDOING = "undoing"
-    """It did not show in time, and is being put back."""
+    """No agent reported the effect in time; it is being undone."""
     UNDONE = "undone"
     FAILED = "failed"
-    """It was not done, and all is as before."""
+    """Not done; nothing has changed."""
     UNCLEAR = "unclear"
-    """It was neither seen to be done nor to be undone: a person should look."""
+    """Neither done nor undone for certain: check it by hand."""
 
 
 IN_MOTION = (StepState.STARTED, StepState.DONE, StepState.UNDOING)
-"""What is begun and not ended: after a restart these are taken up again."""
+"""Started and not ended: a restarted collector recovers these."""
 CARRIED_OUT = (StepState.DONE, StepState.VERIFIED)
 
 
 class Trigger(StrEnum):
-    """Why something was thought about."""
+    """What caused a decision."""
 
     ALERT = "alert"
     TIMER = "timer"
     REQUEST = "request"
-    """Somebody asked for room."""
+    """A request for room."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One action of a plan, and what became of it."""
+    """One action of a decision, and its result."""
 
     action: Action
     state: StepState = StepState.PLANNED
     service: str | None = None
     memory_bytes: int = 0
-    """What the container is reckoned to need: it is filled anew where it goes."""
+    """Memory envelope of the container, which it fills again on its new node."""
     requested: Quantities = _NOTHING
-    """Of a container that is cut: what it was promised at first."""
+    """Limits of the container before any cut."""
     there_before: tuple[str, ...] = ()
-    """Containers of the service that the target had already."""
+    """Containers of the service on the target before the step."""
     guard: str | None = None
-    """Which guard said no."""
+    """Name of the guard that refused it."""
     why: str | None = None
-    """Why it was refused, dropped or undone, or failed."""
+    """Why it was refused or dropped, failed, or was undone."""
     what: str | None = None
-    """What was asked of the orchestrator."""
+    """What the driver did."""
     containers: tuple[str, ...] = ()
-    """Those that run in place of the one that was moved."""
+    """Containers that replace the moved one."""
     started_at: float | None = None
     done_at: float | None = None
     ended_at: float | None = None
 
 
 class AnsweredAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """A bottleneck that a decision answers."""
+    """A bottleneck that a decision responds to."""
 
     node: str
     resource: Resource
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes that a decision touches, at one moment."""
+    """Load of the nodes that a decision affects, at one time."""
 
     at: float
     watts: float | None
-    """What all nodes draw that are known to draw anything; null if none is."""
+    """Power of all nodes with known power; null if there is none."""
     used_ratios: dict[str, float]
-    """The most used resource of each node that the decision touches, 0-1."""
+    """Highest use of any resource of each affected node, 0-1."""
     alerts: tuple[AnsweredAlert, ...]
-    """Those of the nodes that it touches."""
+    """Open bottlenecks of the affected nodes."""
 
 
 class DecisionOutcome(StrEnum):
-    """What came of a decision."""
+    """The outcome of a decision."""
 
     NOTHING = "nothing"
-    """There was nothing to do, or nothing that could be done."""
+    """No step."""
     DRY = "dry"
     RUNNING = "running"
     DONE = "done"
@@ -107,7 +107,7 @@ class DecisionOutcome(StrEnum):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was decided: why, what, and what came of it."""
+    """A decision: its cause, its steps and their outcome."""
 
     id: str
     at: float
@@ -116,33 +116,33 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
     driver: str
     dry: bool
-    """Whether nothing was asked of anybody."""
+    """Whether it is only recorded (driver `none`)."""
     alerts: tuple[AnsweredAlert, ...] = ()
-    """The bottlenecks that were open."""
+    """Open bottlenecks at the time of the decision."""
     request: dict[str, Any] | None = None
-    """What room was asked for."""
+    """The request for room, if it caused the decision."""
     trouble: str | None = None
-    """That the orchestrator was away, and how old its word was that this is made from."""
+    """If the orchestrator did not answer: why, and the age of the state that was used."""
     reasons: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    """What was thought of and left, and why."""
+    """Why other actions are not part of the plan."""
     steps: tuple[Step, ...] = ()
     watts_before: float | None = None
-    """As the plan reckons."""
+    """Estimated power of the cluster before the plan."""
     watts_after: float | None = None
     before: Load
     after: Load | None = None
-    """When the bottleneck was over, or some time after the last step; null until then."""
+    """Load after the effect could show; null until then."""
     outcome: DecisionOutcome = DecisionOutcome.NOTHING
     ended_at: float | None = None
     healed_seconds: float | None = None
-    """From the decision until the nodes that it relieved said that they are short of nothing."""
+    """Time from the decision to the end of the bottlenecks that it responds to."""
     input_bytes: int = 0
-    """Size of the snapshot that it was made from, as it is kept; 0 once that is gone."""
+    """Size of the stored snapshot of the decision; 0 if it is deleted."""
 
 
 def outcome_of(decision: Decision) -> DecisionOutcome:
-    """What came of a decision, from its steps."""
+    """Derive the outcome from the steps."""
     states = {step.state for step in decision.steps}
     if not states:
         return DecisionOutcome.NOTHING
@@ -162,9 +162,9 @@ def outcome_of(decision: Decision) -> DecisionOutcome:
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """That nothing may be done, since when, and why."""
+    """A pause of all actions."""
 
     since: float
     until: float | None = None
-    """Null means until somebody resumes."""
+    """Null lasts until it is resumed."""
     why: str = ""

@@ -1,4 +1,4 @@
-"""When acting is allowed: `mon-fri 22:00-06:00, sun` and the like."""
+"""When actions are allowed, such as `mon-fri 22:00-06:00, sun`."""
 
 import re
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ _WINDOW: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some time on some days of the week. What ends before it begins goes on into the next day."""
+    """A time on some days of the week. One that ends before it begins lasts into the next day."""
 
     days: frozenset[int]
-    """Those on which it begins, Monday being 0."""
+    """Days on which it begins; Monday is 0."""
     begin_minutes: int
     end_minutes: int
 
     def holds(self, moment: datetime) -> bool:
-        """Whether a moment is in it."""
+        """Whether it contains a moment."""
         minutes, today = moment.hour * 60 + moment.minute, moment.weekday()
         if self.begin_minutes < self.end_minutes:
             return today in self.days and self.begin_minutes <= minutes < self.end_minutes
@@ -37,22 +37,23 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When acting is allowed."""
+    """When actions are allowed."""
 
     allowed: tuple[Window, ...]
-    """Without any, always."""
+    """Empty is always."""
     forbidden: tuple[Window, ...]
     zone: ZoneInfo
-    words: tuple[str, str]
+    texts: tuple[str, str]
+    """The two settings."""
 
     @classmethod
     def of(cls, allowed: str, forbidden: str, time_zone: str) -> "Schedule":
-        """What the settings say; raises `UserError` where they cannot be read."""
+        """Parse the settings. Raise `UserError` if they are invalid."""
         try:
             zone = ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise UserError(
-                f"control.time_zone: there is no {time_zone!r}: take one such as Europe/Vienna, or UTC"
+                f"control.time_zone: unknown time zone {time_zone!r}: use one such as Europe/Vienna or UTC"
             ) from error
         return cls(
             parse_windows(allowed, "control.allowed_times"),
@@ -61,24 +62,24 @@ class Schedule:
             (allowed, forbidden),
         )
 
-    def why_not(self, now: float) -> str | None:
-        """Why acting is not allowed at a time; None if it is."""
+    def reason_against(self, now: float) -> str | None:
+        """Return why actions are not allowed at a time; None if they are."""
         moment = datetime.fromtimestamp(now, self.zone)
-        allowed, forbidden = self.words
+        allowed, forbidden = self.texts
         if any(window.holds(moment) for window in self.forbidden):
-            return f"acting is forbidden now ({forbidden})"
+            return f"actions are forbidden at this time (control.forbidden_times: {forbidden})"
         if self.allowed and not any(window.holds(moment) for window in self.allowed):
-            return f"acting is allowed at other times only ({allowed})"
+            return f"actions are not allowed at this time (control.allowed_times: {allowed})"
         return None
 
 
 def parse_windows(text: str, key: str) -> tuple[Window, ...]:
-    """Windows separated by commas; raises `UserError` naming the one that cannot be read."""
+    """Parse windows separated by commas. Raise `UserError` for an invalid one."""
     return tuple(_window(part, key) for each in text.lower().split(",") if (part := each.strip()))
 
 
 def _window(text: str, key: str) -> Window:
-    wrong = UserError(f"{key}: {text!r} is no time: write it as mon-fri 22:00-06:00, as sat, or as 1:00-5:00")
+    wrong = UserError(f"{key}: invalid time {text!r}: write mon-fri 22:00-06:00, sat, or 1:00-5:00")
     found = _WINDOW.fullmatch(text)
     if found is None:
         raise wrong

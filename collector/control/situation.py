@@ -1,4 +1,4 @@
-"""What a collector that acts knows: the cluster, what its orchestrator says, and who may act."""
+"""The input of decisions: the cluster, the orchestrator's state, the lease and the pause."""
 
 import asyncio
 import logging
@@ -18,24 +18,24 @@ from wire.resources import Quantities
 
 log = logging.getLogger(__name__)
 
-_LONG_AGO_SECONDS = 86_400.0
+_GUARD_WINDOW_SECONDS = 86_400.0
 
 
 class Situation:
-    """All that is known before something is decided or done."""
+    """The state that decisions and guards use."""
 
     def __init__(self, core: Core, driver: Driver, journal: Journal, lease: Lease | None) -> None:
         self.core, self._driver, self._lease = core, driver, lease
         self.settings = core.config.control
-        self._timetable = Schedule.of(
+        self._schedule = Schedule.of(
             self.settings.allowed_times, self.settings.forbidden_times, self.settings.time_zone
         )
         self.journal = journal
         self.view = OrchestratorState()
-        self._seen_at: float | None = None
-        self._heard_again_at: float | None = None
-        self.holder: str | None = "nobody yet"
-        """Who acts, if this collector does not."""
+        self._refreshed_at: float | None = None
+        self._driver_back_at: float | None = None
+        self.holder: str | None = "no collector yet"
+        """The holder of the lease, if it is not this collector."""
         self._taken_over_at: float | None = None
 
     @property
@@ -48,7 +48,7 @@ class Situation:
 
     @property
     def pause(self) -> Pause | None:
-        """The pause that lasts, if one does."""
+        """The current pause, if there is one."""
         pause = self.journal.pause
         if pause is not None and pause.until is not None and pause.until <= self.core.clock():
             return None
@@ -56,17 +56,17 @@ class Situation:
 
     @property
     def acts(self) -> bool:
-        """Whether plans are carried out now."""
+        """Whether plans are carried out."""
         return not self.is_dry and self.pause is None and self.holder is None
 
     @property
     def in_motion(self) -> int:
-        """Steps that are begun and not ended."""
-        return sum(step.state in IN_MOTION for _, step in self.journal.begun(self.core.clock()))
+        """Number of steps that are started and not ended."""
+        return sum(step.state in IN_MOTION for _, step in self.journal.started_steps(self.core.clock()))
 
     @property
     def last_healed_seconds(self) -> float | None:
-        """How long the last decision took that healed a bottleneck."""
+        """How long the last decision that ended a bottleneck took."""
         return next(
             (each.healed_seconds for each in self.journal.decisions() if each.healed_seconds is not None),
             None,
@@ -78,19 +78,17 @@ class Situation:
         return self.core.outages.parts.get(Dependency.DRIVER) or None
 
     @property
-    def hearsay(self) -> str | None:
-        """That the orchestrator is away, and how old its last word is; None while it answers."""
+    def stale_view(self) -> str | None:
+        """Why the orchestrator does not answer, and the age of its last state; None while it answers."""
         if self.trouble is None:
             return None
-        if self._seen_at is None:
-            return f"{self.trouble}; it has said nothing of its nodes and services yet"
-        ago = self.core.clock() - self._seen_at
-        return f"{self.trouble}; what it said of its nodes and services is {ago:.0f} s old"
+        if self._refreshed_at is None:
+            return f"{self.trouble}; its state is unknown"
+        age = self.core.clock() - self._refreshed_at
+        return f"{self.trouble}; its last known state is {age:.0f} s old"
 
-    # --- Monitor ----------------------------------------------------------------------------------
-
-    async def hold(self) -> bool:
-        """Hold the lease, or go on holding it; says whether this collector may act."""
+    async def renew_lease(self) -> bool:
+        """Take or renew the lease; return whether this collector may act."""
         if self._lease is None:
             self.holder = None
             return True
@@ -100,64 +98,64 @@ class Situation:
             self._taken_over_at = self.core.clock()
         return held.mine
 
-    async def see(self) -> bool:
-        """Put on the board what the orchestrator knows; says whether it answered."""
+    async def refresh(self) -> bool:
+        """Update the orchestrator's state; return whether it answered."""
         try:
             self.view = await self._driver.view()
         except DriverError as error:
-            self.core.outages.begin(Dependency.DRIVER, f"the driver {self.driver_name} cannot act: {error}")
+            self.core.outages.begin(Dependency.DRIVER, f"driver {self.driver_name} is unavailable: {error}")
             return False
-        self._seen_at = self.core.clock()
+        self._refreshed_at = self.core.clock()
         if self.trouble is not None:
-            self._heard_again_at = self._seen_at
-        self.core.outages.end(Dependency.DRIVER, f"the driver {self.driver_name} can act again")
-        self.tell_board()
+            self._driver_back_at = self._refreshed_at
+        self.core.outages.end(Dependency.DRIVER, f"driver {self.driver_name} is available again")
+        self.publish_view()
         return True
 
     async def release(self) -> None:
-        """Let the driver take back what it left half done when a collector was killed."""
+        """Let the driver clean up what a killed collector left."""
         try:
             for what in await self._driver.release():
                 log.info("%s", what)
         except DriverError as error:
-            log.warning("what was left half done stays so for now: %s", error)
+            log.warning("cannot clean up after an interrupted action: %s", error)
 
-    def tell_board(self) -> None:
-        """Put on the board what the orchestrator said last, and what was done since."""
-        board, deeds = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
-        board.put_allocations(allocations(self.view, deeds, opt_in=self.settings.opt_in))
-        for host in hosts(self.view, deeds):
-            board.put_status(host)
+    def publish_view(self) -> None:
+        """Write the orchestrator's last state and the actions since to the live tables."""
+        tables, completed = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
+        tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
+        for host in hosts(self.view, completed):
+            tables.put_status(host)
 
     async def snapshot(self) -> Snapshot:
-        """The cluster now, with what was hinted or made room for and is not there yet."""
+        """Take a snapshot of the cluster, with pending placements."""
         taken = await asyncio.to_thread(self.core.registry.tables.snapshot, self.core.clock())
         return self.core.reservations.fold(taken, self.core.clock())
 
-    def circumstances(self, snapshot: Snapshot, own: str | None = None) -> GuardContext:
-        """What guards look at, before a step of the decision that is called `own`, or of a new one."""
+    def guard_context(self, snapshot: Snapshot, own: str | None = None) -> GuardContext:
+        """Return the input of the guards for a step of the decision `own`, or of a new one."""
         now = self.core.clock()
-        begun = list(self.journal.begun(now - _LONG_AGO_SECONDS))
+        started = list(self.journal.started_steps(now - _GUARD_WINDOW_SECONDS))
         holder = self.holder
         if holder is None and self._lease is not None and not self._lease.is_mine:
-            holder = "the lease of this one has expired"
+            holder = "none (the lease of this collector has expired)"
         return GuardContext(
             now=now,
             settings=self.settings,
-            timetable=self._timetable,
+            schedule=self._schedule,
             snapshot=snapshot,
             view=self.view,
             pause=self.pause,
             holder=holder,
             taken_over_at=self._taken_over_at,
             trouble=self.trouble,
-            heard_again_at=self._heard_again_at,
-            earlier=[step for decision, step in begun if decision.id != own],
-            own=[step for decision, step in begun if decision.id == own],
+            driver_back_at=self._driver_back_at,
+            earlier=[step for decision, step in started if decision.id != own],
+            own=[step for decision, step in started if decision.id == own],
         )
 
     def limit(self, step: Step) -> Quantities | None:
-        """What the node of a container that is cut sees as its limits."""
+        """Return the limits that the node of a cut container reports for it."""
         action = step.action
         if not isinstance(action, Cut):
             return None

@@ -1,4 +1,4 @@
-"""Whether something was done: from what the agents say, and after a crash from what the orchestrator does."""
+"""Whether an action took effect, by the agents' reports; after a crash, by the orchestrator's state."""
 
 from enum import Enum, auto
 
@@ -11,17 +11,17 @@ from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerO
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
 
-_MOST_OFF_RATIO = 0.02
-"""Limits are told in whole microseconds and pages, so that they come back slightly off."""
+_TOLERANCE_RATIO = 0.02
+"""Limits are rounded to whole microseconds and pages."""
 
 
 def target_of(action: Action) -> str:
-    """The node that a container goes to; empty if none does."""
+    """Return the node that a container moves to; empty if there is none."""
     return action.target or "" if isinstance(action, Relocation) else ""
 
 
 def containers_of(snapshot: Snapshot, service: str | None, node: str) -> frozenset[str]:
-    """The containers of a service that a node runs."""
+    """Return the containers of a service on a node."""
     row, on = snapshot.services.index.get(service or "", NOWHERE), snapshot.nodes.index.get(node, NOWHERE)
     if NOWHERE in {row, on}:
         return frozenset()
@@ -29,10 +29,10 @@ def containers_of(snapshot: Snapshot, service: str | None, node: str) -> frozens
     return frozenset(snapshot.tasks.ids[task] for task in rows[snapshot.tasks.node[rows] == on])
 
 
-def shown(step: Step, snapshot: Snapshot, limit: Quantities | None) -> frozenset[str] | None:
-    """The containers that show that a step was done, as agents tell; None while they do not.
+def find_effect(step: Step, snapshot: Snapshot, limit: Quantities | None) -> frozenset[str] | None:
+    """Return the containers that show the effect of a step in the agents' reports; None if none do yet.
 
-    `limit` is what the container's node sees as its limits now.
+    `limit` is the present limits of a cut container.
     """
     action, nodes = step.action, snapshot.nodes
     match action:
@@ -46,28 +46,28 @@ def shown(step: Step, snapshot: Snapshot, limit: Quantities | None) -> frozenset
             )
             return new if new and is_left else None
         case Cut():
-            return frozenset({action.task}) if _is_about(limit, action.allocated) else None
+            return frozenset({action.task}) if _is_close(limit, action.allocated) else None
         case PowerOff() | PowerOn():
             row = nodes.index.get(action.node, NOWHERE)
             if row == NOWHERE:
                 return None
             is_up = nodes.liveness[row] == Liveness.UP
-            # A node that was told to switch off falls silent in its own time: the hook's word counts.
+            # A node that switches off may still report for a while: the command's success counts.
             return frozenset() if is_up or isinstance(action, PowerOff) else None
 
 
-def _is_about(limit: Quantities | None, allocated: Quantities) -> bool:
+def _is_close(limit: Quantities | None, allocated: Quantities) -> bool:
     if limit is None:
         return False
     for resource in RESOURCES[:2]:
         wanted, has = allocated.of(resource), limit.of(resource)
-        if wanted is not None and (has is None or abs(has - wanted) > _MOST_OFF_RATIO * wanted):
+        if wanted is not None and (has is None or abs(has - wanted) > _TOLERANCE_RATIO * wanted):
             return False
     return True
 
 
 class ActionStatus(Enum):
-    """How an action stands that may or may not have been carried out."""
+    """The status of an action whose outcome is unknown."""
 
     DONE = auto()
     NOT_DONE = auto()
@@ -75,8 +75,8 @@ class ActionStatus(Enum):
     NEITHER = auto()
 
 
-def standing(step: Step, view: OrchestratorState) -> ActionStatus:
-    """What the orchestrator's view says of an action whose outcome is not known."""
+def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
+    """Return the status of an action by the orchestrator's state."""
     action = step.action
     running = [each for each in view.tasks if each.service == step.service and each.state == "running"]
     match action:
@@ -101,12 +101,12 @@ def standing(step: Step, view: OrchestratorState) -> ActionStatus:
                 else ActionStatus.NOT_DONE
             )
         case Cut():
-            # The orchestrator does not tell limits one by one; the agents do.
+            # Only agents report the limits of single containers.
             return ActionStatus.UNDER_WAY
 
 
 def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
-    """What runs on the target and did not before, as the orchestrator says."""
+    """Return the containers of the service on the target that were not there before."""
     return tuple(
         each.container
         for each in view.tasks
@@ -118,7 +118,7 @@ def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
 
 
 def load(snapshot: Snapshot, names: frozenset[str]) -> Load:
-    """How the nodes that a decision touches are now, and what all nodes draw."""
+    """Measure the load of the affected nodes, and the power of all nodes."""
     nodes = snapshot.nodes
     rows = [nodes.index[name] for name in sorted(names) if name in nodes.index]
     watts = nodes.watts
@@ -132,7 +132,7 @@ def load(snapshot: Snapshot, names: frozenset[str]) -> Load:
 
 
 def alerts(snapshot: Snapshot, names: frozenset[str] | None = None) -> tuple[AnsweredAlert, ...]:
-    """The bottlenecks that are open, of some nodes or of all."""
+    """Return the open bottlenecks of some nodes, or of all."""
     nodes = snapshot.nodes
     return tuple(
         AnsweredAlert(node=nodes.names[row], resource=RESOURCES[place])

@@ -58,5 +58,5 @@ def told(now: Mapping[str, Any]) -> str:
     if now["dry_run"]:
         return f"not paused; the driver is {now['driver']}: plans are kept on record, and nothing is done"
     if now["lease_holder"]:
-        return f"not paused; another collector acts: {now['lease_holder']}"
+        return f"not paused; another collector holds the lease: {now['lease_holder']}"
     return f"acting, by the driver {now['driver']}"

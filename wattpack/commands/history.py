@@ -66,7 +66,7 @@ def lines(decisions: list[dict[str, Any]]) -> Iterator[str]:
             yield from (f"        {reason}" for reason in step["action"]["reasons"])
         yield from (f"    left: {left}" for left in decision["left"])
         if decision["trouble"] is not None:
-            yield f"    by hearsay: {decision['trouble']}"
+            yield f"    based on an old state: {decision['trouble']}"
         if effect := _effect(decision):
             yield f"    {effect}"
 

@@ -214,15 +214,15 @@ async def staged(folder: Path, **settings: Any) -> AsyncIterator[Stage]:
 async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None) -> Actor:
     """What acts on a stage, knowing what was on record."""
     journal = Journal(stage.core.history, keep=100, keep_input_bytes=1 << 20)
-    await journal.recollect()
+    await journal.load()
 
     async def wait(seconds: float) -> None:
         stage.clock.now += seconds
         await asyncio.sleep(0)
 
     actor = Actor.of(stage.core, driver, journal, lease, wait)
-    await actor.situation.hold()
-    await actor.situation.see()
+    await actor.situation.renew_lease()
+    await actor.situation.refresh()
     return actor
 
 

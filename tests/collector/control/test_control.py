@@ -38,9 +38,9 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 
 async def heal(actor: Actor) -> Decision:
-    decision = await actor.decider.answer_alerts(CHOSEN)
+    decision = await actor.planner.answer_alerts(CHOSEN)
     assert decision is not None
-    return await actor.hands.carry_out(decision)
+    return await actor.executor.carry_out(decision)
 
 
 async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -> None:
@@ -108,7 +108,7 @@ async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_s
     (step,) = second.steps
     assert step.guard == "settle"
     assert len(driver.orders) == 1
-    assert await actor.decider.answer_alerts(CHOSEN) is None, "the same is not said twice"
+    assert await actor.planner.answer_alerts(CHOSEN) is None, "the same is not said twice"
 
 
 async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stage: Stage) -> None:
@@ -118,16 +118,16 @@ async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stag
     def no_plan(containers: int, node: str = "node1") -> Plan:
         return Plan(left=(f"cpu on {node} stays short: none of its {containers} containers may be moved",))
 
-    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(8)) is not None
-    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9)) is None
-    assert await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9, "node2")) is not None
+    assert await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(8)) is not None
+    assert await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9)) is None
+    assert await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9, "node2")) is not None
 
 
 async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     decision = await heal(await actor_of(stage, driver))
     (step,) = decision.steps
-    assert (step.state, step.why) == (StepState.UNDONE, "no agent showed it within 3 s")
+    assert (step.state, step.why) == (StepState.UNDONE, "no agent reported the effect within 3 s")
     assert driver.undone == driver.orders
     assert decision.outcome is DecisionOutcome.FAILED
 
@@ -148,25 +148,24 @@ async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_i
     driver.is_away = True
     stage.clock.now += 12
     stage.begin()
-    assert not await actor.situation.see()
+    assert not await actor.situation.refresh()
     decision = await heal(actor)
     assert (decision.outcome, decision.steps) == (DecisionOutcome.NOTHING, ())
     assert decision.trouble == (
-        "the driver fake cannot act: the manager does not answer; "
-        "what it said of its nodes and services is 12 s old"
+        "driver fake is unavailable: the manager does not answer; its last known state is 12 s old"
     )
     stage.clock.now += 5
-    assert await actor.decider.answer_alerts(CHOSEN) is None, "that its word grows older is no news"
+    assert await actor.planner.answer_alerts(CHOSEN) is None, "that its word grows older is no news"
     driver.is_away = False
-    assert await actor.situation.see()
+    assert await actor.situation.refresh()
     decision = await heal(actor)
     assert (decision.outcome, decision.trouble) == (DecisionOutcome.NOTHING, None), "now it is known for sure"
     driver.view_now = view()
-    assert await actor.situation.see()
+    assert await actor.situation.refresh()
     (step,) = (await heal(actor)).steps
     assert (step.guard, step.why) == (
         "settle",
-        "the orchestrator came back 0 s ago: what it does by itself must show first",
+        "the orchestrator came back 0 s ago: wait until its own changes show",
     )
     stage.clock.now += 60
     stage.begin()
@@ -178,7 +177,7 @@ async def test_of_an_orchestrator_that_never_answered_nothing_is_known(stage: St
     actor = await actor_of(stage, FakeDriver(is_away=True))
     decision = await heal(actor)
     assert decision.trouble is not None
-    assert decision.trouble.endswith("it has said nothing of its nodes and services yet")
+    assert decision.trouble.endswith("its state is unknown")
     assert {step.guard for step in decision.steps} == {"driver"}
 
 
@@ -189,7 +188,7 @@ async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None
     assert decision.outcome is DecisionOutcome.DRY
     assert [target_of(step.action) for step in decision.steps] == ["gamma"]
     assert driver.orders == []
-    assert await actor.decider.answer_alerts(CHOSEN) is None
+    assert await actor.planner.answer_alerts(CHOSEN) is None
 
 
 async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None:
@@ -201,7 +200,7 @@ async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
     assert [step.why for step in decision.steps] == [
-        "acting is paused for 60 s more (an audit): wattpack resume ends that"
+        "actions are paused for another 60 s (an audit): run wattpack resume to continue"
     ]
     stage.clock.now += 61
     for node in ("beta", "gamma"):
@@ -228,17 +227,17 @@ async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
     actor = await actor_of(stage, driver, lease("this one"))
     decision = await heal(actor)
     assert [(step.guard, step.why) for step in decision.steps] == [
-        ("lease", "another collector acts: the other")
+        ("lease", "another collector holds the lease: the other")
     ]
     await other.give_back()
-    assert await actor.situation.hold()
+    assert await actor.situation.renew_lease()
     decision = await heal(actor)
     assert [(step.guard, step.why) for step in decision.steps] == [
-        ("settle", "another collector acted until 0 s ago: what it did must show first")
+        ("settle", "another collector acted until 0 s ago: wait until its changes show")
     ]
     for _ in range(2):
         stage.clock.now += 30
-        assert await actor.situation.hold()
+        assert await actor.situation.renew_lease()
     stage.begin()
     assert (await heal(actor)).outcome is DecisionOutcome.DONE
 
@@ -247,9 +246,9 @@ async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
     """Begin to heal, and be gone once the driver was asked."""
     actor = await actor_of(stage, driver)
     driver.hangs = True
-    decision = await actor.decider.answer_alerts(CHOSEN)
+    decision = await actor.planner.answer_alerts(CHOSEN)
     assert decision is not None
-    moving = asyncio.create_task(actor.hands.carry_out(decision))
+    moving = asyncio.create_task(actor.executor.carry_out(decision))
     while not driver.orders:  # noqa: ASYNC110 - the driver is a list, and tells of nothing
         await asyncio.sleep(0)
     moving.cancel()
@@ -297,7 +296,7 @@ async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_mad
     for _ in range(50):
         await asyncio.sleep(0)
     assert not recovering.done()
-    assert actor.situation.trouble == "the driver fake cannot act: the manager does not answer"
+    assert actor.situation.trouble == "driver fake is unavailable: the manager does not answer"
     driver.is_away = False
     await recovering
     decision = actor.situation.journal.get(name)
@@ -315,7 +314,7 @@ async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_a
     until = stage.clock.now + 600
     while stage.clock.now < until:
         cluster.speak()
-        await loop.look()
+        await loop.run_once()
         stage.clock.now += 5
     assert len(driver.orders) == 1
     assert cluster.places == {HOG: "beta", STEADY: "alpha"}

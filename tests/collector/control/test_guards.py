@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collector.common.liveness import Liveness
 from collector.config import ControlConfig
-from collector.control.guards import GUARDS, GuardContext, refusal
+from collector.control.guards import GUARDS, GuardContext, first_refusal
 from collector.control.records import Pause, Step, StepState
 from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
@@ -20,15 +20,15 @@ ALWAYS = Schedule.of("", "", "UTC")
 NODE = NodeFacts(name="alpha", capacity=Quantities(4.0, 1000))
 
 
-def circumstances(
+def guard_context(
     *, nodes: dict[str, Any] | None = None, settings: ControlConfig | None = None, **changes: Any
 ) -> GuardContext:
     """Everything is well, but for what a test says."""
     nodes = nodes or {}
-    given = GuardContext(
+    context = GuardContext(
         now=NOW,
         settings=settings or ControlConfig(),
-        timetable=ALWAYS,
+        schedule=ALWAYS,
         snapshot=assemble(
             [replace(NODE, name=name, **nodes.get(name, {})) for name in ("alpha", "beta", "gamma")],
             [TaskFacts(id="web1", node="alpha", service="web")],
@@ -38,7 +38,7 @@ def circumstances(
             services=(ServiceView(name="web", replicas=2),),
         ),
     )
-    return replace(given, **changes)
+    return replace(context, **changes)
 
 
 def move(task: str = "web1", source: str = "alpha", target: str = "beta", **changes: Any) -> Step:
@@ -57,51 +57,55 @@ def moved(ago: float, *, state: StepState = StepState.VERIFIED, **changes: Any) 
     )
 
 
-def said(step: Step, given: GuardContext) -> tuple[str, str]:
-    no = refusal(step, given)
+def said(step: Step, context: GuardContext) -> tuple[str, str]:
+    no = first_refusal(step, context)
     assert no is not None
     return no
 
 
 def test_where_all_is_well_nothing_is_refused() -> None:
-    assert refusal(move(), circumstances()) is None
+    assert first_refusal(move(), guard_context()) is None
 
 
 @pytest.mark.parametrize(
     ("changes", "guard", "why"),
     [
-        ({"pause": Pause(since=NOW)}, "pause", "acting is paused: wattpack resume ends that"),
+        ({"pause": Pause(since=NOW)}, "pause", "actions are paused: run wattpack resume to continue"),
         (
             {"pause": Pause(since=NOW, until=NOW + 90, why="an audit")},
             "pause",
-            "acting is paused for 90 s more (an audit): wattpack resume ends that",
+            "actions are paused for another 90 s (an audit): run wattpack resume to continue",
         ),
-        ({"holder": "the other"}, "lease", "another collector acts: the other"),
+        ({"holder": "the other"}, "lease", "another collector holds the lease: the other"),
         (
-            {"timetable": Schedule.of("", "mon-sun", "UTC")},
+            {"schedule": Schedule.of("", "mon-sun", "UTC")},
             "window",
-            "acting is forbidden now (mon-sun)",
+            "actions are forbidden at this time (control.forbidden_times: mon-sun)",
         ),
-        ({"nodes": {"beta": {"report_age_seconds": 61.0}}}, "fresh", "beta was last heard of 61 s ago"),
+        (
+            {"nodes": {"beta": {"report_age_seconds": 61.0}}},
+            "fresh",
+            "the last report of beta is 61 s old, limit 60 s",
+        ),
         (
             {"nodes": {"alpha": {"liveness": Liveness.DOWN, "report_age_seconds": 30.0}}},
             "fresh",
-            "alpha was last heard of 30 s ago",
+            "alpha is down: its last report is 30 s old",
         ),
         (
             {"nodes": {"beta": {"accepts": False}}},
             "plan",
-            "beta takes no tasks: drained, paused or opted out",
+            "beta accepts no containers: it is drained, paused or opted out",
         ),
         (
             {"view": OrchestratorState(nodes=(NodeView(name="beta", ready=False),))},
             "plan",
-            "the orchestrator says that beta is not ready",
+            "beta is not ready in the orchestrator",
         ),
         (
             {"view": OrchestratorState(nodes=(NodeView(name="alpha", labels={"wattpack.act": "never"}),))},
             "labels",
-            "alpha has opted out by its label wattpack.act=never",
+            "alpha has opted out with the label wattpack.act=never",
         ),
         (
             {
@@ -110,48 +114,48 @@ def test_where_all_is_well_nothing_is_refused() -> None:
                 )
             },
             "labels",
-            "web has opted out by its label wattpack.act=never",
+            "web has opted out with the label wattpack.act=never",
         ),
         (
             {"settings": ControlConfig(opt_in=True)},
             "labels",
-            "web has not opted in: control.opt_in asks for wattpack.act=allowed",
+            "web has not opted in: control.opt_in requires the label wattpack.act=allowed",
         ),
         (
             {"view": OrchestratorState(services=(ServiceView(name="web", stays="it has a volume"),))},
             "stays",
-            "web stays where it is: it has a volume",
+            "web cannot move: it has a volume",
         ),
         (
             {"earlier": (moved(5, state=StepState.STARTED),)},
             "at_once",
-            "containers on their way: 1 of at most 1",
+            "1 container already moving, limit 1",
         ),
         (
             {"settings": ControlConfig(max_moves_per_hour=1), "earlier": (moved(3599),)},
             "per_hour",
-            "containers moved within the hour: 1 of at most 1",
+            "1 move in the last hour, limit 1",
         ),
         (
             {"earlier": (moved(100, service="web"),)},
             "cool_down",
-            "web was moved 100 s ago and rests for 500 s more",
+            "web moved 100 s ago: wait another 500 s",
         ),
         (
             {"earlier": (moved(20, service="web", state=StepState.FAILED),)},
             "cool_down",
-            "web could not be moved 20 s ago and rests for 40 s more",
+            "web failed to move 20 s ago: wait another 40 s",
         ),
         ({"trouble": "the manager does not answer"}, "driver", "the manager does not answer"),
         (
             {"taken_over_at": NOW - 10},
             "settle",
-            "another collector acted until 10 s ago: what it did must show first",
+            "another collector acted until 10 s ago: wait until its changes show",
         ),
         (
             {"earlier": (moved(10),)},
             "settle",
-            "alpha was part of a move 10 s ago: what that did must show first",
+            "alpha was part of a move 10 s ago: wait until its effect shows",
         ),
         (
             {
@@ -159,43 +163,43 @@ def test_where_all_is_well_nothing_is_refused() -> None:
                 "own": (moved(1, state=StepState.STARTED, service="web"),),
             },
             "risk",
-            "2 of 2 replicas of web would be on their way, and 1 may be",
+            "2 of 2 replicas of web would move at the same time, limit 1",
         ),
         (
             {
-                "settings": ControlConfig(max_concurrent_moves=5, max_moving_memory_bytes=100),
-                "own": (moved(1, state=StepState.STARTED, memory_bytes=101),),
+                "settings": ControlConfig(max_concurrent_moves=5, max_moving_memory_bytes=100_000_000),
+                "own": (moved(1, state=StepState.STARTED, memory_bytes=101_000_000),),
             },
             "risk",
-            "101 bytes of memory would be on their way, and 100 may be",
+            "101 MB of memory would move at the same time, limit 100 MB",
         ),
     ],
 )
 def test_each_guard_says_no_in_a_sentence(changes: dict[str, Any], guard: str, why: str) -> None:
-    assert said(move(), circumstances(**changes)) == (guard, why)
+    assert said(move(), guard_context(**changes)) == (guard, why)
 
 
 def test_a_container_that_is_no_longer_there_is_not_moved() -> None:
-    assert said(move(task="gone"), circumstances()) == ("plan", "gone does not run on alpha any more")
-    assert said(move(source="gamma"), circumstances())[0] == "plan"
+    assert said(move(task="gone"), guard_context()) == ("plan", "gone no longer runs on alpha")
+    assert said(move(source="gamma"), guard_context())[0] == "plan"
 
 
 def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> None:
-    assert said(power_off("alpha"), circumstances()) == ("empty", "alpha still runs web1, one of 1")
+    assert said(power_off("alpha"), guard_context()) == ("empty", "alpha still runs 1 container: web1")
     everywhere = OrchestratorState(services=(ServiceView(name="web", mode=Mode.GLOBAL),))
-    assert refusal(power_off("alpha"), circumstances(view=everywhere)) is None
-    assert refusal(power_off("beta"), circumstances()) is None
+    assert first_refusal(power_off("alpha"), guard_context(view=everywhere)) is None
+    assert first_refusal(power_off("beta"), guard_context()) is None
 
 
 def test_a_node_that_is_off_may_be_switched_on_though_it_is_not_heard_of() -> None:
-    given = circumstances(nodes={"gamma": {"on": False, "report_age_seconds": 9999.0}})
+    context = guard_context(nodes={"gamma": {"on": False, "report_age_seconds": 9999.0}})
     step = Step(action=PowerOn(node="gamma", reasons=("because",)))
-    assert refusal(step, given) is None
+    assert first_refusal(step, context) is None
 
 
 def test_steps_of_the_same_decision_do_not_wait_for_each_other() -> None:
-    assert refusal(move(), circumstances(own=(moved(1),))) is None
-    assert refusal(move(), circumstances(earlier=(moved(1),))) is not None
+    assert first_refusal(move(), guard_context(own=(moved(1),))) is None
+    assert first_refusal(move(), guard_context(earlier=(moved(1),))) is not None
 
 
 @given(
@@ -210,7 +214,7 @@ def test_time_lets_everything_pass_in_the_end(
     settings = ControlConfig(
         settle_seconds=settle_seconds, cool_down_seconds=cool_down_seconds, max_moves_per_hour=per_hour
     )
-    no = refusal(move(), circumstances(settings=settings, earlier=(moved(ago, service="web"),)))
+    no = first_refusal(move(), guard_context(settings=settings, earlier=(moved(ago, service="web"),)))
     may = ago >= max(settle_seconds, cool_down_seconds) and (1 if ago < 3600 else 0) < per_hour
     assert (no is None) == may
 
@@ -221,16 +225,16 @@ def test_every_guard_has_a_name_of_its_own() -> None:
 
 def test_what_runs_on_a_node_that_the_orchestrator_takes_for_down_is_left_to_the_orchestrator() -> None:
     nodes = (NodeView(name="alpha", ready=False), NodeView(name="beta"))
-    given = circumstances(
+    context = guard_context(
         view=OrchestratorState(nodes=nodes, services=(ServiceView(name="web", replicas=2),))
     )
-    assert said(move(), given) == ("plan", "the orchestrator says that alpha is not ready")
+    assert said(move(), context) == ("plan", "alpha is not ready in the orchestrator")
 
 
 def test_after_an_orchestrator_came_back_nothing_moves_until_what_it_does_by_itself_shows() -> None:
     settings = ControlConfig(settle_seconds=60)
-    assert said(move(), circumstances(settings=settings, heard_again_at=NOW - 59)) == (
+    assert said(move(), guard_context(settings=settings, driver_back_at=NOW - 59)) == (
         "settle",
-        "the orchestrator came back 59 s ago: what it does by itself must show first",
+        "the orchestrator came back 59 s ago: wait until its own changes show",
     )
-    assert refusal(move(), circumstances(settings=settings, heard_again_at=NOW - 60)) is None
+    assert first_refusal(move(), guard_context(settings=settings, driver_back_at=NOW - 60)) is None

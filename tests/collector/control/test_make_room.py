@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from collector.control.loop import ControlLoop
-from collector.control.make_room import kept_seconds
+from collector.control.make_room import room_seconds
 from collector.control.records import DecisionOutcome, StepState
 from collector.drivers.interface import ActionResult, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.placement.question import PlacementQuestion
@@ -87,7 +87,7 @@ class Scene:
         while self._stage.clock.now < until:
             self._stage.clock.now += _LOOK_SECONDS
             self.lax.speak()
-            await self.loop.look()
+            await self.loop.run_once()
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ async def test_what_fits_as_things_are_is_kept_only_if_that_was_asked_for(scene:
 async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scene) -> None:
     huge = PlacementQuestion(service="huge", reserve=Quantities(40.0), task_class=1, reserve_seconds=60)
     decision = await scene.loop.make_room(huge)
-    assert decision.left == ("it fits nowhere, whatever is cut, moved or ended",)
+    assert decision.left == ("it fits on no node, even after cuts, moves and stops",)
     assert not scene.is_cut()
     assert scene.kept == []
 
@@ -148,4 +148,4 @@ async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scen
 )
 def test_room_that_was_not_made_is_not_kept(outcome: DecisionOutcome) -> None:
     asked = PlacementQuestion(reserve_seconds=60)
-    assert kept_seconds(asked, outcome, reservation_seconds=600) == 0.0
+    assert room_seconds(asked, outcome, reservation_seconds=600) == 0.0

@@ -41,10 +41,10 @@ async def left(stage: Stage, driver: FakeDriver, action: Action, **step: Any) ->
     """A decision of one step, left so by a collector that is gone; gives its name."""
     actor = await actor_of(stage, driver)
     snapshot = await actor.situation.snapshot()
-    decision = await actor.decider.record(Trigger.ALERT, CHOSEN, snapshot, Plan(actions=(action,)))
+    decision = await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, Plan(actions=(action,)))
     assert decision is not None
     if step:
-        await actor.hands.change(decision.id, 0, before=b"as it was", started_at=stage.clock.now, **step)
+        await actor.executor.change(decision.id, 0, before=b"as it was", started_at=stage.clock.now, **step)
     return decision.id
 
 
@@ -52,7 +52,7 @@ async def taken_up(stage: Stage, driver: FakeDriver, name: str) -> tuple[Actor, 
     """The same after another one, started on the same record, has made out what became of it."""
     actor = await actor_of(stage, driver)
     await recover(actor)
-    decision = actor.situation.journal.known(name)
+    decision = actor.situation.journal.require(name)
     assert decision.ended_at is not None
     (step,) = decision.steps
     return actor, decision, step
@@ -61,7 +61,7 @@ async def taken_up(stage: Stage, driver: FakeDriver, name: str) -> tuple[Actor, 
 async def test_what_was_not_begun_is_dropped(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     _, decision, step = await taken_up(stage, driver, await left(stage, driver, MOVE))
-    assert (step.state, step.why) == (StepState.DROPPED, "the collector was stopped before it was begun")
+    assert (step.state, step.why) == (StepState.DROPPED, "the collector was stopped before the step started")
     assert decision.outcome is DecisionOutcome.REFUSED
     assert driver.orders == []
 
@@ -98,7 +98,7 @@ async def test_what_is_neither_there_nor_back_is_left_to_a_person(stage: Stage) 
     driver.view_now = replace(driver.view_now, tasks=others)
     _, decision, step = await taken_up(stage, driver, name)
     assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.UNCLEAR)
-    assert (step.why or "").endswith("within 3 s it was neither there nor back")
+    assert (step.why or "").endswith("after 3 s the step was neither done nor undone")
     assert driver.orders == []
 
 
@@ -133,4 +133,4 @@ async def test_what_is_over_is_not_taken_up(stage: Stage) -> None:
     actor, before, _ = await taken_up(stage, driver, name)
     stage.clock.now += 60
     await recover(actor)
-    assert actor.situation.journal.known(name) == before
+    assert actor.situation.journal.require(name) == before

@@ -7,7 +7,7 @@ import pytest
 
 from collector.common.liveness import Liveness
 from collector.control.records import Step
-from collector.control.verification import ActionStatus, load, new_containers, shown, standing
+from collector.control.verification import ActionStatus, action_status, find_effect, load, new_containers
 from collector.drivers.interface import NodeView, OrchestratorState, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.tables import Snapshot
@@ -49,28 +49,30 @@ def snapshot(*containers: tuple[str, str], **beta: Any) -> Snapshot:
 def test_a_move_shows_once_something_new_runs_there_and_the_old_one_is_gone() -> None:
     move = step(MOVE, there_before=(_SIBLING,))
     beside = (_SIBLING, "beta")
-    assert shown(move, snapshot((_OLD, "alpha"), beside), None) is None
-    assert shown(move, snapshot((_OLD, "alpha"), (_NEW, "beta"), beside), None) is None, "it runs twice yet"
-    assert shown(move, snapshot(beside), None) is None, "what was there before is not what was moved"
-    assert shown(move, snapshot((_NEW, "beta"), beside), None) == frozenset({_NEW})
+    assert find_effect(move, snapshot((_OLD, "alpha"), beside), None) is None
+    assert find_effect(move, snapshot((_OLD, "alpha"), (_NEW, "beta"), beside), None) is None, (
+        "it runs twice yet"
+    )
+    assert find_effect(move, snapshot(beside), None) is None, "what was there before is not what was moved"
+    assert find_effect(move, snapshot((_NEW, "beta"), beside), None) == frozenset({_NEW})
 
 
 def test_where_the_orchestrator_names_the_new_container_no_other_shows_the_move() -> None:
     move = step(MOVE, containers=(_NEW,))
-    assert shown(move, snapshot(("id-of-somebody", "beta")), None) is None
-    assert shown(move, snapshot(("id-of-somebody", "beta"), (_NEW, "beta")), None) == frozenset({_NEW})
+    assert find_effect(move, snapshot(("id-of-somebody", "beta")), None) is None
+    assert find_effect(move, snapshot(("id-of-somebody", "beta"), (_NEW, "beta")), None) == frozenset({_NEW})
 
 
 def test_what_is_ended_without_a_place_to_go_shows_by_being_gone() -> None:
     kill = step(msgspec.structs.replace(KILL, target=None))
-    assert shown(kill, snapshot((_OLD, "alpha")), None) is None
-    assert shown(kill, snapshot(), None) == frozenset()
+    assert find_effect(kill, snapshot((_OLD, "alpha")), None) is None
+    assert find_effect(kill, snapshot(), None) == frozenset()
 
 
 def test_what_is_started_leaves_nothing() -> None:
     start = step(Start(task=_OLD, name="web", target="beta", reasons=()))
-    assert shown(start, snapshot(), None) is None
-    assert shown(start, snapshot((_NEW, "beta")), None) == frozenset({_NEW})
+    assert find_effect(start, snapshot(), None) is None
+    assert find_effect(start, snapshot((_NEW, "beta")), None) == frozenset({_NEW})
 
 
 @pytest.mark.parametrize(
@@ -85,20 +87,24 @@ def test_what_is_started_leaves_nothing() -> None:
     ],
 )
 def test_a_cut_shows_by_limits_that_are_about_as_ordered(limit: Quantities | None, is_shown: bool) -> None:  # noqa: FBT001 - a case
-    assert (shown(cut(Quantities(1.0, 1_000_000)), snapshot((_OLD, "alpha")), limit) is not None) is is_shown
+    assert (
+        find_effect(cut(Quantities(1.0, 1_000_000)), snapshot((_OLD, "alpha")), limit) is not None
+    ) is is_shown
 
 
 def test_of_a_cut_of_one_resource_the_other_is_no_matter() -> None:
-    assert shown(cut(Quantities(1.0)), snapshot((_OLD, "alpha")), Quantities(1.0, 5)) == frozenset({_OLD})
+    assert find_effect(cut(Quantities(1.0)), snapshot((_OLD, "alpha")), Quantities(1.0, 5)) == frozenset(
+        {_OLD}
+    )
 
 
 def test_a_node_that_was_switched_on_must_be_heard_and_one_that_was_switched_off_need_not_fall_silent() -> (
     None
 ):
-    assert shown(power(PowerOn), snapshot(liveness=Liveness.DOWN), None) is None
-    assert shown(power(PowerOn), snapshot(), None) == frozenset()
-    assert shown(power(PowerOff), snapshot(), None) == frozenset()
-    assert shown(power(PowerOff, "nobody"), snapshot(), None) is None
+    assert find_effect(power(PowerOn), snapshot(liveness=Liveness.DOWN), None) is None
+    assert find_effect(power(PowerOn), snapshot(), None) == frozenset()
+    assert find_effect(power(PowerOff), snapshot(), None) == frozenset()
+    assert find_effect(power(PowerOff, "nobody"), snapshot(), None) is None
 
 
 def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
@@ -122,7 +128,7 @@ def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
 def test_how_a_move_stands_is_told_by_who_runs_where(
     action: Action, containers: list[tuple[str, str]], expected: ActionStatus
 ) -> None:
-    assert standing(step(action, there_before=(_SIBLING,)), view(*containers)) is expected
+    assert action_status(step(action, there_before=(_SIBLING,)), view(*containers)) is expected
 
 
 @pytest.mark.parametrize(
@@ -139,12 +145,12 @@ def test_how_a_move_stands_is_told_by_who_runs_where(
 def test_how_switching_stands_is_told_by_the_node(
     kind: type[PowerOn | PowerOff], beta: Any, expected: ActionStatus
 ) -> None:
-    assert standing(power(kind), view(**beta)) is expected
+    assert action_status(power(kind), view(**beta)) is expected
 
 
 def test_a_node_that_the_orchestrator_forgot_is_off_and_was_not_switched_on() -> None:
-    assert standing(power(PowerOff, "gone"), view()) is ActionStatus.DONE
-    assert standing(power(PowerOn, "gone"), view()) is ActionStatus.NOT_DONE
+    assert action_status(power(PowerOff, "gone"), view()) is ActionStatus.DONE
+    assert action_status(power(PowerOn, "gone"), view()) is ActionStatus.NOT_DONE
 
 
 def test_the_new_containers_are_those_on_the_target_that_were_not_there() -> None:

@@ -28,7 +28,7 @@ def test_what_is_no_time_is_said(wrong: str) -> None:
     ("changes", "sentence"),
     [
         ({}, "acting, by the driver swarm"),
-        ({"lease_holder": "web1 (ab)"}, "not paused; another collector acts: web1 (ab)"),
+        ({"lease_holder": "web1 (ab)"}, "not paused; another collector holds the lease: web1 (ab)"),
         (
             {"dry_run": True, "driver": "none"},
             "not paused; the driver is none: plans are kept on record, and nothing is done",
@@ -68,6 +68,6 @@ def test_a_decision_is_told_with_its_reasons_its_outcome_and_its_effect() -> Non
         "    move hog from alpha to beta: verified",
         "        so",
         "    left: memory on gamma stays short",
-        "    by hearsay: the manager is away",
+        "    based on an old state: the manager is away",
         "    healed after 12 s; alpha 97 -> 40 %; 100.0 -> 101.0 W in all",
     ]
