@@ -93,8 +93,8 @@ def time_hints(snapshot: Snapshot, policy: str, count: int) -> Times:
         question = msgspec.convert(asked, PlacementQuestion)
         if number % _NEW_EVERY == 0:
             shown = as_new(shown)
-            if core.snapshots.rehearse is not None:
-                core.snapshots.rehearse(shown)
+            if core.snapshots.warm_up is not None:
+                core.snapshots.warm_up(shown)
         began, cpu_began = time.perf_counter(), time.thread_time()
         answer = answer_placement(core, core.reservations.fold(shown, BEGIN_SECONDS), question)
         if number >= _WARM_UP:

@@ -67,7 +67,7 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
     request, assumed = understood(question, snapshot, core.config.placement.default_class)
     left = core.reservations.left_by([question.service], now) if question.service else frozenset[str]()
     ranking = rank(snapshot, request, policy, settings, left)
-    core.snapshots.rehearse = partial(rank, request=request, policy=policy, settings=settings)
+    core.snapshots.warm_up = partial(rank, request=request, policy=policy, settings=settings)
     reservation = None
     if question.reserve_seconds and ranking.best is not None:
         best = snapshot.nodes.names[ranking.best]

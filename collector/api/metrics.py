@@ -294,7 +294,7 @@ class _ApiCollector(Collector):
         yield from metric_families(
             _REPORT_METRICS, [(outcome, counters.reports[outcome]) for outcome in ReportOutcome]
         )
-        yield from metric_families(_KIND_METRICS, [(kind, counters.taken[kind]) for kind in ReportKind])
+        yield from metric_families(_KIND_METRICS, [(kind, counters.accepted[kind]) for kind in ReportKind])
         yield from metric_families(_CONTROL_METRICS, [actor])
         yield from metric_families(_DECISION_METRICS, actor.planner.decided.items())
         yield from metric_families(_STEP_METRICS, actor.executor.ended.items())

@@ -19,7 +19,7 @@ from collector.api.nodes import ROUTES as NODES
 from collector.api.page import page
 from collector.api.services import ROUTES as SERVICES
 from collector.core.parts import Core
-from collector.ingest.push import take_reports
+from collector.ingest.push import receive_reports
 from collector.web.bodies import JSON_TYPE
 from collector.web.openapi import document
 from collector.web.routes import (
@@ -44,7 +44,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/v1/reports",
         summary="Send reports of agents. A report that is already stored is acknowledged, without effect.",
-        serve=take_reports,
+        serve=receive_reports,
         body=Batch,
         needs=Scope.NODE,
         answers={

@@ -1,1 +1,1 @@
-"""What all rooms share: errors, labels, quantities, liveness, periodic tasks, outages."""
+"""Shared by all rooms: errors, labels, quantities, liveness, periodic tasks, outages."""

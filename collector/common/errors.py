@@ -1,4 +1,4 @@
-"""Saying no to a request: raised anywhere, answered at the door as a problem document."""
+"""Errors of the API: raised anywhere, returned by the middleware as a problem document."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -11,7 +11,7 @@ from wire.messages import encode
 
 
 class ApiError(Exception):
-    """A request that is not served, and why."""
+    """A rejected request, and the reason."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class ApiError(Exception):
         self._headers = headers
 
     def response(self) -> web.Response:
-        """The refusal as the client sees it."""
+        """The HTTP response."""
         return web.Response(
             status=self.problem.status,
             body=encode(self.problem),
@@ -35,8 +35,8 @@ class ApiError(Exception):
         )
 
 
-def what_and_where(error: msgspec.ValidationError) -> tuple[str, str]:
-    """What msgspec found wrong, and the path to it: `$` is the whole, `$[0].node` a part."""
+def message_and_path(error: msgspec.ValidationError) -> tuple[str, str]:
+    """The message of msgspec, and the path to the invalid field: `$` is the whole, `$[0].node` a part."""
     what, _, where = str(error).partition(" - at `")
-    # Of a key that is wrong, it tells where it stands: "at `key` in `$[0].labels`".
+    # An invalid key has the form "at `key` in `$[0].labels`".
     return what, where.removesuffix("`").removeprefix("key` in `") or "$"

@@ -1,7 +1,6 @@
-"""What is not well with the servers that the collector leans on: said once when it begins, once when it ends.
+"""Outages of the servers that the collector depends on: logged once when one begins, and once when it ends.
 
-A store that is away is no reason to refuse reports or questions, so it makes nobody wait; but whoever looks
-(`/readyz`, `/metrics`, the log) must see it.
+The collector keeps on working during an outage; `/readyz`, `/metrics` and the log show it.
 """
 
 import logging
@@ -12,44 +11,44 @@ log = logging.getLogger(__name__)
 
 
 class Dependency(StrEnum):
-    """What can be in trouble."""
+    """The servers that can fail."""
 
     STORE = "store"
     """The Prometheus-compatible store of the history."""
     PULL = "pull"
-    """The Prometheus that nodes are read from."""
+    """The Prometheus that nodes are pulled from."""
     DRIVER = "driver"
-    """The orchestrator that carries out what was decided."""
+    """The orchestrator."""
 
 
 class Outages:
-    """What is the matter with each part that is in use."""
+    """The outages of the servers in use."""
 
     def __init__(self) -> None:
         self._parts: dict[Dependency, str] = {}
 
     def watch(self, part: Dependency) -> None:
-        """A part is in use, and well."""
+        """Add a server, as working."""
         self._parts[part] = ""
 
-    def begin(self, part: Dependency, what: str) -> None:
-        """Something is the matter, in one sentence; it is logged if the part was well before."""
+    def begin(self, part: Dependency, problem: str) -> None:
+        """A server fails; the problem, one sentence, is logged if the server worked before."""
         if not self._parts.get(part):
-            log.warning("%s", what)
-        self._parts[part] = what
+            log.warning("%s", problem)
+        self._parts[part] = problem
 
-    def end(self, part: Dependency, said: str) -> None:
-        """The part is well; it is logged if it was not."""
+    def end(self, part: Dependency, message: str) -> None:
+        """A server works; the message is logged if it did not before."""
         if self._parts.get(part):
-            log.info("%s", said)
+            log.info("%s", message)
         self._parts[part] = ""
 
     @property
     def parts(self) -> Mapping[Dependency, str]:
-        """The parts in use, each with what is the matter with it; empty if nothing is."""
+        """The problem of each server in use; empty if it works."""
         return self._parts
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """All that is the matter."""
-        return tuple(what for what in self._parts.values() if what)
+        """All problems."""
+        return tuple(problem for problem in self._parts.values() if problem)

@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them."""
+"""Quantities of Kubernetes."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30}))"
     r"(?P<suffix>[eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i|)"
 )
-"""No machine has more than this can say, and a stranger's million digits would take long to reckon with."""
+"""At most 30 digits: more would only cost time, and no machine has as much."""
 _SUFFIXES: Mapping[str, Decimal] = {
     **{suffix: Decimal(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
@@ -23,7 +23,7 @@ def parse_quantity(text: str) -> Decimal:
     """A quantity as Kubernetes writes it: `250m`, `1.5`, `2Gi`, `1e3`."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None:
-        raise UserError(f"{text!r} is no quantity of Kubernetes: write it such as 250m, 1.5 or 2Gi")
+        raise UserError(f"{text!r} is not a Kubernetes quantity: write it like 250m, 1.5 or 2Gi")
     number, suffix = Decimal(found["number"]), found["suffix"]
     if suffix in _SUFFIXES:
         return number * _SUFFIXES[suffix]

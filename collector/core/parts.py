@@ -1,4 +1,4 @@
-"""What every part of a running collector works with."""
+"""The parts of one running collector, and its counters."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -25,28 +25,28 @@ _INGEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 
 class ReportOutcome(StrEnum):
-    """What became of a report."""
+    """The outcome of a received report."""
 
-    TAKEN = "taken"
-    KNOWN = "known"
-    REFUSED = "refused"
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
     DELAYED = "delayed"
 
 
 class ReportKind(StrEnum):
-    """What a report is about."""
+    """The kinds of reports."""
 
     HEARTBEAT = "heartbeat"
-    NEWS = "news"
+    CHANGE = "change"
     BEACON = "beacon"
 
 
 @dataclass(slots=True)
 class IngestCounters:
-    """What the collector counts about its own work."""
+    """Counters of the ingestion."""
 
     reports: Counter[ReportOutcome] = field(default_factory=Counter)
-    taken: Counter[ReportKind] = field(default_factory=Counter)
+    accepted: Counter[ReportKind] = field(default_factory=Counter)
     sequence_gaps: int = 0
     ingest_duration: Histogram = field(
         default_factory=lambda: Histogram(*INGEST_DURATION, buckets=_INGEST_BUCKETS, registry=None)
@@ -55,7 +55,7 @@ class IngestCounters:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One collector: its settings, what it knows now, what it remembers, and the time."""
+    """One collector: its settings, its state, its history and its clock."""
 
     config: CollectorConfig
     registry: Registry
@@ -66,11 +66,11 @@ class Core:
     outages: Outages = field(default_factory=Outages)
     events: EventStream = field(default_factory=EventStream)
     reservations: Reservations = field(default_factory=Reservations)
-    """What was decided lately and is not seen yet."""
+    """Recent placements that no node has reported yet."""
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
 
     async def snapshot(self) -> Snapshot:
-        """The newest snapshot that needs no long wait, with the placements that it does not show yet."""
+        """The newest snapshot that is available without a long wait, with pending placements."""
         now, placement = self.clock(), self.config.placement
         snapshot = await self.snapshots.snapshot(
             self.registry.tables,

@@ -1,4 +1,4 @@
-"""The newest picture of the cluster: who asks seldom waits for one to be taken."""
+"""The newest snapshot of the cluster, built in a thread so that requests seldom wait for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,35 +6,34 @@ from collections.abc import Callable
 from collector.live.live_tables import LiveTables
 from collector.snapshot.tables import Snapshot
 
-_PATIENCE_SECONDS = 0.003
-"""A small cluster is pictured within this; of a large one, the last picture will do meanwhile."""
+_WAIT_SECONDS = 0.003
+"""The snapshot of a small cluster takes less; for a large one, the last snapshot is used meanwhile."""
 
 
 class SnapshotCache:
-    """Pictures that are taken beside the event loop, one at a time."""
+    """Snapshots that are built in a thread, one at a time."""
 
     def __init__(self) -> None:
         self._last: Snapshot | None = None
-        self._taking: asyncio.Task[None] | None = None
-        self.rehearse: Callable[[Snapshot], object] | None = None
-        """What was asked last: it is tried on each new picture, where nobody waits for it, so that who asks
-        the like next finds most of it worked out."""
+        self._building: asyncio.Task[None] | None = None
+        self.warm_up: Callable[[Snapshot], object] | None = None
+        """The last question: it runs on each new snapshot, to cache what the next one needs."""
 
     async def snapshot(
-        self, board: LiveTables, now: float, *, fresh_seconds: float, oldest_seconds: float
+        self, tables: LiveTables, now: float, *, fresh_seconds: float, oldest_seconds: float
     ) -> Snapshot:
-        """One no older than `fresh_seconds` if it can be had at once, else than `oldest_seconds`."""
+        """A snapshot no older than `fresh_seconds` if there is one at once, else than `oldest_seconds`."""
         while not self._is_younger(now, fresh_seconds):
-            taking, is_new = self._taking, False
-            if taking is None or taking.done():
-                taking, is_new = asyncio.create_task(self._take(board, now)), True
-                self._taking = taking
-            will_do = self._is_younger(now, oldest_seconds)
-            await asyncio.wait({taking}, timeout=_PATIENCE_SECONDS if will_do else None)
-            if taking.done():
-                taking.result()
-            # One that others began may be too old as well by the time it is there.
-            if will_do or is_new:
+            building, is_new = self._building, False
+            if building is None or building.done():
+                building, is_new = asyncio.create_task(self._build(tables, now)), True
+                self._building = building
+            is_usable = self._is_younger(now, oldest_seconds)
+            await asyncio.wait({building}, timeout=_WAIT_SECONDS if is_usable else None)
+            if building.done():
+                building.result()
+            # One that an earlier request started may be too old as well.
+            if is_usable or is_new:
                 break
         assert self._last is not None
         return self._last
@@ -42,11 +41,11 @@ class SnapshotCache:
     def _is_younger(self, now: float, seconds: float) -> bool:
         return self._last is not None and 0 <= now - self._last.at < seconds
 
-    async def _take(self, board: LiveTables, now: float) -> None:
-        self._last = await asyncio.to_thread(self._look, board, now)
+    async def _build(self, tables: LiveTables, now: float) -> None:
+        self._last = await asyncio.to_thread(self._build_in_thread, tables, now)
 
-    def _look(self, board: LiveTables, now: float) -> Snapshot:
-        snapshot = board.snapshot(now)
-        if self.rehearse is not None:
-            self.rehearse(snapshot)
+    def _build_in_thread(self, tables: LiveTables, now: float) -> Snapshot:
+        snapshot = tables.snapshot(now)
+        if self.warm_up is not None:
+            self.warm_up(snapshot)
         return snapshot

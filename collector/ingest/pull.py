@@ -1,4 +1,4 @@
-"""Asking the store every few seconds, and taking in what it tells."""
+"""Pull: nodes are read from a Prometheus-compatible store every few seconds."""
 
 import asyncio
 import logging
@@ -28,33 +28,33 @@ from collector.history.prometheus.reader import (
     state_query,
     usage_query,
 )
-from collector.ingest.push import keep
-from collector.ingest.store_reports import StoredNode, StoreReading, alerts_of, grouped
+from collector.ingest.push import store_reports
+from collector.ingest.store_reports import StoredNode, StoreReading, alerts_of, batches
 from collector.reports.alerts import AlertState
 from wire.messages import Alert, Report
 
 log = logging.getLogger(__name__)
 
 _NODES_AT_ONCE: Final = 10
-"""Of whom one question asks: few enough that an answer is some megabytes, not some hundred."""
+"""Nodes per query: an answer has some megabytes, not some hundred."""
 _AT_ONCE_SECONDS: Final = 900.0
-"""Samples of how much time one question asks for, for the same reason."""
+"""Time span of one query, for the same reason."""
 _VISIBLE_SECONDS: Final = 15.0
-"""How long a store may take to show all that a collector wrote at once: VictoriaMetrics needs ten seconds for
-series that are new, and one for others, so a heartbeat may be seen before its samples."""
-_REMEMBERED: Final = "pull"
+"""Time until a store shows all that was written at once. VictoriaMetrics takes ten seconds for new series
+and one for others, so a heartbeat may be visible before its samples."""
+_KIND: Final = "pull"
 
 Spans = Mapping[str, tuple[float, float]]
-"""Per node: after when, and until when."""
+"""Per node: the start and the end of a span of time."""
 
 
 def _end(after: float, until: float) -> float:
-    """Up to when to ask at once: samples weigh by their time, so those of one report belong to one slot."""
+    """The end of the next query: the samples of one report must belong to one usage slot."""
     return within_slot(after, min(until, after + _AT_ONCE_SECONDS))
 
 
 class Source(Protocol):
-    """What nodes are read from; a `Client` is one. Both raise `HistoryUnavailable`."""
+    """A store; `Client` implements it. Both methods raise `HistoryUnavailable`."""
 
     url: str
 
@@ -64,34 +64,35 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class _Mark:
+class _Progress:
     """How far a node was read."""
 
     counted_until: float
     sampled_at: float = 0.0
     newest_at: float | None = None
-    """The time of the last sample that was counted; None if that was before this start."""
+    """The time of the last sample that was counted; None before the first one since the start."""
     sample_seconds: float = 0.0
-    """How far the samples are apart: a look sees one or none, so it shows from one look to the next."""
+    """Interval of the samples, measured from pull to pull, since one pull has one sample or none."""
 
-    told_until: float = 0.0
-    """Up to when the samples of a node that reports elsewhere are written, as the store said last,"""
-    told_at: float = 0.0
-    """when it said so first,"""
+    written_until: float = 0.0
+    """For a node that reports to another collector: the time up to which its samples are written."""
+    written_at: float = 0.0
+    """When `written_until` changed last."""
     visible_until: float = 0.0
-    """and up to when they must be there to be read."""
+    """The time up to which samples are certainly visible."""
 
-    def hear(self, seen: NodeTimestamps, look: StoreReading, now: float) -> None:
-        """Take in up to when samples are there."""
-        if seen.counted_until is None:
-            self.visible_until = look.at
+    def update_visible(self, times: NodeTimestamps, reading: StoreReading, now: float) -> None:
+        """Update up to when samples are visible."""
+        if times.counted_until is None:
+            self.visible_until = reading.at
             return
-        if now - self.told_at >= _VISIBLE_SECONDS:
-            self.visible_until = self.told_until
-        if seen.counted_until != self.told_until:
-            self.told_until, self.told_at = seen.counted_until, now
+        if now - self.written_at >= _VISIBLE_SECONDS:
+            self.visible_until = self.written_until
+        if times.counted_until != self.written_until:
+            self.written_until, self.written_at = times.counted_until, now
 
-    def note(self, after: float, counted: NodeUsage) -> None:
+    def add(self, after: float, counted: NodeUsage) -> None:
+        """Count the samples of a span."""
         began = after if self.newest_at is None else self.newest_at
         self.sample_seconds = max(0.0, counted.newest_at - began) / counted.samples
         self.newest_at = counted.newest_at
@@ -104,156 +105,162 @@ class Puller:
         self._core = core
         self._source = source
         self._settings = settings
-        self._marks: dict[str, _Mark] = {}
-        self._remembers = False
+        self._progress: dict[str, _Progress] = {}
+        self._is_restored = False
 
     async def run(self, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
         """Pull until cancelled."""
         self._core.outages.watch(Dependency.PULL)
-        every_seconds = self._settings.interval_seconds
-        await repeat(self._pull, every_seconds, "pulling nodes", from_start=True, sleep=sleep)
+        interval_seconds = self._settings.interval_seconds
+        await repeat(self._pull_once, interval_seconds, "pulling nodes", from_start=True, sleep=sleep)
 
-    async def _pull(self) -> None:
+    async def _pull_once(self) -> None:
         deadline = asyncio.get_running_loop().time() + self._settings.interval_seconds
         outages, url = self._core.outages, self._source.url
         try:
-            if not self._remembers:
-                await self.remember()
-                self._remembers = True
-            await self.look(deadline)
-            outages.end(Dependency.PULL, f"{url} answers again: pulling goes on")
+            if not self._is_restored:
+                await self.restore()
+                self._is_restored = True
+            await self.pull(deadline)
+            outages.end(Dependency.PULL, f"{url} answers again: pulling nodes")
         except HistoryUnavailable as error:
             outages.begin(Dependency.PULL, f"cannot pull nodes from {url}: {error}; retrying")
 
-    async def remember(self) -> None:
-        """Know how far the nodes were read by the run before."""
-        for node, until in (await self._core.history.get_values(_REMEMBERED)).items():
-            self._marks[node] = _Mark(msgspec.msgpack.decode(until, type=float))
+    async def restore(self) -> None:
+        """Restore how far the nodes were read before a restart."""
+        for node, until in (await self._core.history.get_values(_KIND)).items():
+            self._progress[node] = _Progress(msgspec.msgpack.decode(until, type=float))
 
-    async def look(self, deadline: float) -> None:
-        """Take in what is new; what is longer ago is read on until the deadline, then by the next look.
+    async def pull(self, deadline: float) -> None:
+        """Read what is new. Older samples are read until the deadline, the rest by the next pull.
 
         Raises `HistoryUnavailable`.
         """
         core, settings = self._core, self._settings
         now = core.clock()
-        look = StoreReading(now - settings.settle_seconds, settings.interval_seconds)
-        found = await self._source.query(nodes_query(), look.at)
-        # Who reports here is known better than by any store.
-        direct = {standing.node for standing in core.registry.window_ends(now) if standing.boot != PULLED}
-        seen = {
+        reading = StoreReading(now - settings.settle_seconds, settings.interval_seconds)
+        found = await self._source.query(nodes_query(), reading.at)
+        # A node that reports to this collector is not pulled.
+        direct = {each.node for each in core.registry.window_ends(now) if each.boot != PULLED}
+        times = {
             node: each for node, each in parse_nodes(found, settings.node_label).items() if node not in direct
         }
-        await self._forget(look, seen)
-        fresh = {node for node, each in seen.items() if self._is_new(node, each, look)}
+        await self._drop_gone(reading, times)
+        fresh = {node for node, each in times.items() if self._is_new(node, each, reading)}
         alerts = defaultdict(list)
         for entry in core.registry.alerts(now, state=AlertState.OPEN):
             alerts[entry.reported.node].append(entry.reported.alert)
-        for nodes in grouped(sorted(fresh), _NODES_AT_ONCE):
-            await self._take_now(look, {node: seen[node] for node in nodes}, alerts)
-        # Of those that are scraped, only a new scrape brings new samples.
-        more = {node: each for node, each in seen.items() if node in fresh or each.counted_until is not None}
-        while (behind := self._behind(look, more)) and asyncio.get_running_loop().time() < deadline:
-            for nodes in grouped(sorted(behind), _NODES_AT_ONCE):
-                await self._take_earlier(look, {node: behind[node] for node in nodes}, seen)
+        for nodes in batches(sorted(fresh), _NODES_AT_ONCE):
+            await self._pull_present(reading, {node: times[node] for node in nodes}, alerts)
+        # For a scraped node, only a new scrape brings new samples.
+        more = {node: each for node, each in times.items() if node in fresh or each.counted_until is not None}
+        while (behind := self._behind(reading, more)) and asyncio.get_running_loop().time() < deadline:
+            for nodes in batches(sorted(behind), _NODES_AT_ONCE):
+                await self._pull_earlier(reading, {node: behind[node] for node in nodes}, times)
 
-    def _is_new(self, node: str, seen: NodeTimestamps, look: StoreReading) -> bool:
-        if node not in self._marks:
-            self._marks[node] = _Mark(look.at - self._settings.backfill_hours * 3600)
-        self._marks[node].hear(seen, look, self._core.clock())
-        return seen.sampled_at > self._marks[node].sampled_at
+    def _is_new(self, node: str, times: NodeTimestamps, reading: StoreReading) -> bool:
+        if node not in self._progress:
+            self._progress[node] = _Progress(reading.at - self._settings.backfill_hours * 3600)
+        self._progress[node].update_visible(times, reading, self._core.clock())
+        return times.sampled_at > self._progress[node].sampled_at
 
-    async def _forget(self, look: StoreReading, seen: Mapping[str, NodeTimestamps]) -> None:
-        """Forget the nodes that have not been there for so long that all of it would be read anew."""
-        oldest = look.at - self._settings.backfill_hours * 3600
+    async def _drop_gone(self, reading: StoreReading, times: Mapping[str, NodeTimestamps]) -> None:
+        """Drop the progress of nodes that were gone for longer than `backfill_hours`."""
+        oldest = reading.at - self._settings.backfill_hours * 3600
         gone = [
-            node for node, mark in self._marks.items() if node not in seen and mark.counted_until < oldest
+            node
+            for node, progress in self._progress.items()
+            if node not in times and progress.counted_until < oldest
         ]
         for node in gone:
-            del self._marks[node]
+            del self._progress[node]
         if gone:
-            await self._core.history.put_values(_REMEMBERED, dict.fromkeys(gone))
+            await self._core.history.put_values(_KIND, dict.fromkeys(gone))
 
-    async def _take_now(
-        self, look: StoreReading, seen: Mapping[str, NodeTimestamps], alerts: Mapping[str, list[Alert]]
+    async def _pull_present(
+        self, reading: StoreReading, times: Mapping[str, NodeTimestamps], alerts: Mapping[str, list[Alert]]
     ) -> None:
         label = self._settings.node_label
-        found = await self._source.query(state_query(list(seen), label), look.at)
+        found = await self._source.query(state_query(list(times), label), reading.at)
         state = await asyncio.to_thread(parse_states, found, label)
         spans = {
-            node: (mark.counted_until, mark.visible_until)
-            for node, mark in ((node, self._marks[node]) for node in state)
-            if (until := max(mark.visible_until, seen[node].sampled_at)) == _end(mark.counted_until, until)
+            node: (progress.counted_until, progress.visible_until)
+            for node, progress in ((node, self._progress[node]) for node in state)
+            if (until := max(progress.visible_until, times[node].sampled_at))
+            == _end(progress.counted_until, until)
         }
-        usage = await self._usage(spans, seen)
+        usage = await self._usage(spans, times)
         found_of = {
             node: StoredNode(
-                seen[node],
+                times[node],
                 each,
-                alerts=list(alerts_of(seen[node], each, alerts.get(node, ()))),
+                alerts=list(alerts_of(times[node], each, alerts.get(node, ()))),
                 usage=usage[node].usage if node in usage else (),
-                sample_seconds=self._marks[node].sample_seconds,
+                sample_seconds=self._progress[node].sample_seconds,
             )
             for node, each in state.items()
         }
-        await self._keep([look.now(node, each) for node, each in found_of.items()], spans)
+        await self._store([reading.now(node, each) for node, each in found_of.items()], spans)
         for node in state:
-            self._marks[node].sampled_at = seen[node].sampled_at
+            self._progress[node].sampled_at = times[node].sampled_at
 
-    def _behind(self, look: StoreReading, seen: Mapping[str, NodeTimestamps]) -> Spans:
-        """The next span of each node of which something is still unread."""
-        known = {standing.node for standing in self._core.registry.window_ends(look.at)}
+    def _behind(self, reading: StoreReading, times: Mapping[str, NodeTimestamps]) -> Spans:
+        """The next span of each node that is not read completely."""
+        present = {each.node for each in self._core.registry.window_ends(reading.at)}
         spans = {}
-        for node in seen:
-            after, until = self._marks[node].counted_until, self._marks[node].visible_until
-            if node in known and until > after:
+        for node in times:
+            after, until = self._progress[node].counted_until, self._progress[node].visible_until
+            if node in present and until > after:
                 spans[node] = (after, _end(after, until))
-        # Those furthest behind first: together they must not span more than a question may ask for.
+        # The nodes furthest behind first: together they must not span more than one query.
         earliest = min((after for after, _ in spans.values()), default=0.0)
         return {node: span for node, span in spans.items() if span[0] < earliest + _AT_ONCE_SECONDS}
 
-    async def _take_earlier(
-        self, look: StoreReading, spans: Spans, seen: Mapping[str, NodeTimestamps]
+    async def _pull_earlier(
+        self, reading: StoreReading, spans: Spans, times: Mapping[str, NodeTimestamps]
     ) -> None:
-        usage = await self._usage(spans, seen)
-        await self._keep(
+        usage = await self._usage(spans, times)
+        await self._store(
             [
-                look.earlier(node, spans[node][1], self._marks[node].sample_seconds, counted.usage)
+                reading.earlier(node, spans[node][1], self._progress[node].sample_seconds, counted.usage)
                 for node, counted in usage.items()
             ],
             spans,
         )
 
-    async def _usage(self, spans: Spans, seen: Mapping[str, NodeTimestamps]) -> dict[str, NodeUsage]:
+    async def _usage(self, spans: Spans, times: Mapping[str, NodeTimestamps]) -> dict[str, NodeUsage]:
         label = self._settings.node_label
         usage: dict[str, NodeUsage] = {}
         for sampled in (False, True):
-            asked = {
+            queried = {
                 node: (after, until)
                 for node, (after, until) in spans.items()
-                if until > after and (seen[node].counted_until is not None) == sampled
+                if until > after and (times[node].counted_until is not None) == sampled
             }
-            if not asked:
+            if not queried:
                 continue
-            begin, end = min(after for after, _ in asked.values()), max(until for _, until in asked.values())
-            series = usage_query(list(asked), label, sampled=sampled)
+            begin, end = (
+                min(after for after, _ in queried.values()),
+                max(until for _, until in queried.values()),
+            )
+            series = usage_query(list(queried), label, sampled=sampled)
             found = await self._source.query_raw(series, end, end - begin)
-            usage |= await asyncio.to_thread(parse_usage, found, label, asked)
+            usage |= await asyncio.to_thread(parse_usage, found, label, queried)
         for node, counted in usage.items():
-            self._marks[node].note(spans[node][0], counted)
+            self._progress[node].add(spans[node][0], counted)
         return usage
 
-    async def _keep(self, reports: Sequence[Report], spans: Spans) -> None:
-        await keep(self._core, reports)
+    async def _store(self, reports: Sequence[Report], spans: Spans) -> None:
+        await store_reports(self._core, reports)
         for node, (_, until) in spans.items():
-            self._marks[node].counted_until = max(until, self._marks[node].counted_until)
-        entries = {node: msgspec.msgpack.encode(self._marks[node].counted_until) for node in spans}
-        await self._core.history.put_values(_REMEMBERED, entries)
+            self._progress[node].counted_until = max(until, self._progress[node].counted_until)
+        entries = {node: msgspec.msgpack.encode(self._progress[node].counted_until) for node in spans}
+        await self._core.history.put_values(_KIND, entries)
 
 
 @asynccontextmanager
 async def pulling(core: Core) -> AsyncIterator[None]:
-    """Read nodes from the store that the settings name, if they do, while the block runs."""
+    """Pull nodes from the configured store, if there is one, while the block runs."""
     settings = core.config
     key, source = ("pull", settings.pull) if settings.pull.url else ("store", settings.store)
     if not settings.pull.url and settings.history.store != "prometheus":

@@ -1,8 +1,9 @@
-"""What a look at the store comes to: reports, each with a key of its own. Pure.
+"""Makes reports of what was read from the store. Pure.
 
-Every look gives a heartbeat per node: the whole truth, with the samples since the look before. Samples from
-longer ago, read when the collector or the store comes back, are told by a heartbeat of their time. Keys
-follow from time, so what is read twice is the same report; and an older one never counts for the present.
+Every pull makes one heartbeat per node: its whole state, with the samples since the last pull. Older samples,
+read after an outage of the collector or the store, come as a heartbeat of their own time. Sequence numbers
+follow from the time, so that samples read twice make the same report, and an older report never replaces the
+present state.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,48 +16,48 @@ from wire.resources import ratio
 
 Item = TypeVar("Item")
 
-_EVIDENCE: Final = "the agent's own metrics say that the node is short of it"
+_EVIDENCE: Final = "the agent's metrics report a bottleneck"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
-    """All that a look finds of one node."""
+    """The data of one node in one pull."""
 
-    seen: NodeTimestamps
-    told: StoredNodeState
+    timestamps: NodeTimestamps
+    state: StoredNodeState
     alerts: Sequence[Alert]
-    """Those that last, or ended."""
+    """Open alerts, and those that just closed."""
     usage: Sequence[ContainerUsage] = ()
-    """What its containers used since the look before."""
+    """The usage of its containers since the last pull."""
     sample_seconds: float = 0.0
-    """How far its samples are apart."""
+    """Interval of its samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReading:
-    """One look at the store."""
+    """One pull."""
 
     at: float
-    """The time that was asked for."""
-    every_seconds: float
+    """The time that was queried."""
+    interval_seconds: float
 
     def now(self, node: str, found: StoredNode) -> Report:
-        """All that is known of a node."""
+        """The present state of a node."""
         return Report(
             node=node,
             boot=PULLED,
             sequence=_sequence(self.at),
-            at=found.seen.sampled_at,
-            state=found.told.state,
-            containers=found.told.containers,
+            at=found.timestamps.sampled_at,
+            state=found.state.state,
+            containers=found.state.containers,
             alerts=tuple(found.alerts),
-            heartbeat=self._heartbeat(found.told.agent_version, found.sample_seconds, found.usage),
+            heartbeat=self._heartbeat(found.state.agent_version, found.sample_seconds, found.usage),
         )
 
     def earlier(
         self, node: str, until: float, sample_seconds: float, usage: Sequence[ContainerUsage]
     ) -> Report:
-        """What the containers of a node used, longer ago."""
+        """Earlier usage of the containers of a node."""
         return Report(
             node=node,
             boot=PULLED,
@@ -68,37 +69,38 @@ class StoreReading:
     def _heartbeat(
         self, agent_version: str, sample_seconds: float, usage: Sequence[ContainerUsage]
     ) -> Heartbeat:
-        # Scrapes and looks beat out of step: twice the time between looks may pass between two that are new.
+        # Scrapes and pulls are not in step: up to two intervals may pass between two new samples.
         return Heartbeat(
             agent_version=agent_version,
             sample_seconds=sample_seconds,
-            beacon_seconds=2 * self.every_seconds,
+            beacon_seconds=2 * self.interval_seconds,
             usage=tuple(usage),
         )
 
 
 def _sequence(at: float) -> int:
-    """Even for all that is known; the odd number below it is left for what is told late."""
+    """Even for a present state; the odd number below is for earlier usage."""
     return 2 * round(at * 1000)
 
 
-def alerts_of(seen: NodeTimestamps, told: StoredNodeState, known: Iterable[Alert]) -> Iterator[Alert]:
-    """What lasts or ended, given the alerts of the node that are known to be open.
-
-    What lasts is told every time, as a heartbeat does: one that it does not name is over.
-    """
-    open_now = {alert.resource: alert for alert in known}
-    for resource, is_short in told.short_of.items():
+def alerts_of(
+    timestamps: NodeTimestamps, stored: StoredNodeState, open_alerts: Iterable[Alert]
+) -> Iterator[Alert]:
+    """The alerts of a heartbeat: all open ones, and those of `open_alerts` that just closed."""
+    open_now = {alert.resource: alert for alert in open_alerts}
+    for resource, is_short in stored.short_of.items():
         alert = open_now.get(resource)
         if is_short:
-            opened_at = seen.sampled_at if alert is None else alert.opened_at
-            used_ratio = ratio(told.state.used, told.state.capacity, resource)
+            opened_at = timestamps.sampled_at if alert is None else alert.opened_at
+            used_ratio = ratio(stored.state.used, stored.state.capacity, resource)
             yield Alert(resource, opened_at, _EVIDENCE, ratio=used_ratio)
         elif alert is not None:
-            yield Alert(resource, alert.opened_at, alert.evidence, alert.ratio, closed_at=seen.sampled_at)
+            yield Alert(
+                resource, alert.opened_at, alert.evidence, alert.ratio, closed_at=timestamps.sampled_at
+            )
 
 
-def grouped(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """A few at a time."""
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Batches of at most `size` items."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

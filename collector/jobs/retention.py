@@ -28,12 +28,12 @@ async def retention(core: Core) -> AsyncIterator[None]:
 
     async def compact_usage() -> None:
         """Replace the usage of many reports in the history by its sum."""
-        words, sums = core.registry.compact_usage(_COMPACT_AT_ONCE)
-        if words:
+        keys, totals = core.registry.compact_usage(_COMPACT_AT_ONCE)
+        if keys:
             try:
-                await core.history.store_usage(words, sums)
+                await core.history.store_usage(keys, totals)
             except HistoryUnavailable:
-                core.registry.requeue_usage(words)
+                core.registry.requeue_usage(keys)
                 raise
 
     async with in_background(

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.analysis.usage import quantities
-from collector.common.errors import ApiError, what_and_where
+from collector.common.errors import ApiError, message_and_path
 from collector.config import CollectorConfig
 from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
@@ -75,7 +75,7 @@ def resolve_policy(
     try:
         return resolve(name, {**config.policies.get(name, {}), **settings}, ability)
     except SettingsError as invalid:
-        what, where = what_and_where(invalid.error)
+        what, where = message_and_path(invalid.error)
         path = f"$.settings{where.removeprefix('$')}"
         raise ApiError(HTTPStatus.BAD_REQUEST, f"{what} - at `{path}`", path) from invalid
     except UserError as error:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from collector.common.errors import ApiError, what_and_where
+from collector.common.errors import ApiError, message_and_path
 from collector.config import HttpConfig
 
 JSON_TYPE = "application/json"
@@ -117,7 +117,7 @@ def parse_body(body: bytes, parse: Callable[[bytes], Body]) -> Body:
     try:
         return parse(body)
     except msgspec.ValidationError as error:
-        _, where = what_and_where(error)
+        _, where = message_and_path(error)
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), where) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "$") from error

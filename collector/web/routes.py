@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from collector.common.errors import ApiError, what_and_where
+from collector.common.errors import ApiError, message_and_path
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.scopes import Scope
 from wire.errors import PROBLEM_TYPE, Problem
@@ -148,7 +148,7 @@ def parse_query(request: web.Request, query: type[Query]) -> Query:
     try:
         parsed = msgspec.convert(dict(request.query) | in_path, query, strict=False)
     except msgspec.ValidationError as error:
-        what, where = what_and_where(error)
+        what, where = message_and_path(error)
         name = where.removeprefix("$.")
         raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: {what[:1].lower()}{what[1:]}", name) from error
     for name in request.query:

@@ -78,7 +78,7 @@ async def _rank(
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
     left = core.reservations.left_by(wanted.names, core.clock())
-    core.snapshots.rehearse = partial(rank, request=wanted.request, policy=policy, settings=settings)
+    core.snapshots.warm_up = partial(rank, request=wanted.request, policy=policy, settings=settings)
     return snapshot, wanted, rank(snapshot, wanted.request, policy, settings, left)
 
 

@@ -23,15 +23,15 @@ async def test_metrics_count_reports_and_nodes(collector: Client) -> None:
     collector.clock.now += 10
     text = await scraped(collector)
     for line in (
-        'wattpack_collector_reports_total{outcome="taken"} 5.0',
-        'wattpack_collector_reports_total{outcome="known"} 1.0',
-        'wattpack_collector_reports_total{outcome="refused"} 1.0',
+        'wattpack_collector_reports_total{outcome="accepted"} 5.0',
+        'wattpack_collector_reports_total{outcome="duplicate"} 1.0',
+        'wattpack_collector_reports_total{outcome="rejected"} 1.0',
         'wattpack_collector_nodes{state="up"} 1.0',
         'wattpack_collector_nodes{state="suspect"} 1.0',
         'wattpack_collector_nodes{state="down"} 0.0',
         "wattpack_collector_containers 1.0",
         'wattpack_collector_new_reports_total{kind="heartbeat"} 2.0',
-        'wattpack_collector_new_reports_total{kind="news"} 1.0',
+        'wattpack_collector_new_reports_total{kind="change"} 1.0',
         'wattpack_collector_new_reports_total{kind="beacon"} 2.0',
         "wattpack_collector_sequence_gaps_total 1.0",
         'wattpack_collector_alerts{state="open"} 1.0',

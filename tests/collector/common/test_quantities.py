@@ -33,6 +33,6 @@ def test_quantities_are_read_as_kubernetes_writes_them(text: str, expected: str 
 @pytest.mark.parametrize(
     "text", ["", "m", "1Q", "1 Gi", "1gi", "0x1", "1e", "1mm", "\u0661", "1e999", "9" * 10_000]
 )
-def test_what_is_no_quantity_is_named(text: str) -> None:
-    with pytest.raises(UserError, match="no quantity"):
+def test_an_invalid_quantity_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(UserError, match="is not a Kubernetes quantity"):
         parse_quantity(text)

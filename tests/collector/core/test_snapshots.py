@@ -52,7 +52,7 @@ async def test_a_picture_that_went_back_in_time_is_not_believed() -> None:
 async def test_what_was_asked_last_is_tried_on_every_new_picture_before_it_is_shown() -> None:
     sight, board = SnapshotCache(), SlowBoard()
     tried: list[float] = []
-    sight.rehearse = lambda snapshot: tried.append(snapshot.at)
+    sight.warm_up = lambda snapshot: tried.append(snapshot.at)
     for now in (0.0, 0.5, 10.0):
         await seen_at(sight, board, now)
     assert tried == [0.0, 10.0]

@@ -72,7 +72,7 @@ async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlive
             assert node.capacity.memory_bytes
             assert not core.outages.listed
         await until(lambda: bool(core.outages.listed))
-        assert "cannot read nodes from" in core.outages.listed[0]
+        assert "cannot pull nodes from" in core.outages.listed[0]
         assert list_containers(registry, time.time(), name="burner"), "what was known is still told"
         before = samples(core, "burner")
         await asyncio.to_thread(

@@ -18,7 +18,7 @@ from collector.history.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_M
 from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite
 from collector.ingest.pull import Puller
-from collector.ingest.push import keep
+from collector.ingest.push import store_reports
 from collector.live.registry import Registry
 from collector.reports.alerts import AlertState
 from tests.collector.builders import HEARTBEAT, START, Clock, container, report, said, settings, state
@@ -42,11 +42,11 @@ class Reading:
 
     async def look(self, at: float) -> None:
         self.clock.now = at
-        await self.puller.look(asyncio.get_running_loop().time() + 60)
+        await self.puller.pull(asyncio.get_running_loop().time() + 60)
 
     async def restart(self) -> None:
         self.puller = Puller(self.core, self.store, self.settings)
-        await self.puller.remember()
+        await self.puller.restore()
 
     def containers(self) -> list[Container]:
         return list_containers(self.core.registry, self.clock.now)
@@ -159,7 +159,7 @@ async def test_a_node_that_is_scraped_no_longer_falls_silent(reading: Reading) -
 
 
 async def test_who_reports_here_is_not_read(reading: Reading) -> None:
-    await keep(reading.core, [report(containers=[container("own")])])
+    await store_reports(reading.core, [report(containers=[container("own")])])
     scrape(reading.store, START)
     await reading.look(START + 1)
     assert [(each.name, each.p90_samples) for each in reading.containers()] == [("own", 0)]
@@ -223,7 +223,7 @@ async def test_numbers_that_make_no_sense_are_left_out_and_named(reading: Readin
     assert [each.name for each in reading.containers()] == ["web"]
 
 
-async def test_a_store_that_is_away_is_said_once_each_way(
+async def test_an_outage_of_the_store_is_logged_once_at_its_start_and_end(
     reading: Reading, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "collector.common.outages")
@@ -240,5 +240,5 @@ async def test_a_store_that_is_away_is_said_once_each_way(
         await reading.puller.run(sleep=pause)
     assert [record.message for record in caplog.records] == [
         "cannot pull nodes from http://tiny: connection refused; retrying",
-        "http://tiny answers again: pulling goes on",
+        "http://tiny answers again: pulling nodes",
     ]

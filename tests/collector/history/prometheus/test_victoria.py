@@ -16,7 +16,7 @@ from collector.analysis.usage import SLOT_SECONDS
 from collector.config import CollectorConfig, PullConfig, StoreConfig
 from collector.core.parts import Core
 from collector.history.interface import SubjectKind
-from collector.ingest.push import keep
+from collector.ingest.push import store_reports
 from collector.main import running
 from tests.collector.builders import HEARTBEAT, container, said, settings, state
 from tests.collector.history.prometheus.waiting import until
@@ -137,18 +137,18 @@ async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_
         with victoria_metrics(tmp_path / "data") as first:
             one = await stack.enter_async_context(collector(on_store(tmp_path / "one.db", first.url), clock))
             for reports in rounds[:6]:
-                await keep(plain, reports)
-                await keep(one, reports)
+                await store_reports(plain, reports)
+                await store_reports(one, reports)
             await until(lambda: unsent(one) == 0)
         for reports in rounds[6:9]:
-            await keep(plain, reports)
-            await keep(one, reports)
+            await store_reports(plain, reports)
+            await store_reports(one, reports)
         await until(lambda: bool(one.outages.listed))
         assert "connection refused" in one.outages.listed[0]
         again = await asyncio.to_thread(started, first.host)
         for reports in rounds[9:]:
-            await keep(plain, reports)
-            await keep(one, reports)
+            await store_reports(plain, reports)
+            await store_reports(one, reports)
         await until(lambda: unsent(one) == 0 and not one.outages.listed)
 
         await asyncio.to_thread(again.show_all)
@@ -210,7 +210,7 @@ async def test_a_store_takes_few_series_per_container(tmp_path: Path) -> None:
     with victoria_metrics() as store:
         async with collector(on_store(tmp_path / "db", store.url), time.time) as core:
             for reports in rounds:
-                await keep(core, reports)
+                await store_reports(core, reports)
             await until(lambda: unsent(core) == 0)
         await asyncio.to_thread(store.show_all)
         [(_, series)] = await asyncio.to_thread(
