@@ -1,6 +1,6 @@
-"""Watts from numbers: meters, models and attribution.
+"""Power of a host: meters, models and attribution.
 
-What comes in: a host's description, its load per resource, and meter files under a root that the
-caller gives. What goes out: watts with a source and an expected error, split over idle, system and
-containers so that they add up. Nothing here knows of HTTP, Docker or cgroups.
+Input: a description of the host, its load per resource, and meter files below a root that the caller gives.
+Output: watts with their source and expected error, split into idle, system and containers. Nothing here
+depends on HTTP, Docker or cgroups.
 """

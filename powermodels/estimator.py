@@ -1,17 +1,17 @@
-"""The estimator: one host's watts, from the best that it has.
+"""The estimator: power of one host, from the most direct source that it has.
 
-What `watts` means depends on the source, and the source is always said:
+The meaning of `watts` depends on the source, which is always reported:
 
-- a meter: what that meter sees, no more. RAPL sees the CPU packages and, where counted, the memory; board,
-  disks, fans and the power supply are missing (78 % more at the wall, in the median, on the one server with
-  both meters that the project has data of, from 14 % to 151 % by load). A measurement stays a measurement:
-  its error is that of what it sees, and a gap says what it does not see.
-- model: what was learned from a meter of this host, of what that meter saw.
-- prior: what the whole machine draws at the wall; inside a virtual machine, the guest's share.
+- a meter: the power within the scope of that meter. RAPL covers the CPU packages and often the memory, not
+board,
+  disks, fans and power supply (78 % more at the wall, in the median, on the one server with both meters that
+  the project has data of, from 14 % to 151 % by load). The error applies to its scope; a gap names the rest.
+- model: fitted to a meter of this host, with the scope of that meter.
+- prior: power of the whole machine at the wall; inside a virtual machine, the guest's share.
 
-A meter that is silent for an interval leaves it to the model, with the model's source and error. A model that
-was learned from that meter goes on where it stopped; a prior may differ in scope, so that a change of
-source can be a step in watts.
+If a meter has no value for an interval, the model replaces it, with its own source and error. A model that
+was fitted to that meter continues its values; a prior may differ in scope, so a change of source can be a
+step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,16 +51,16 @@ from wire.resources import Quantities
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What may be chosen about a host's watts."""
+    """Options of an estimator."""
 
     idle_policy: IdlePolicy = IdlePolicy.NONE
     model_path: Path | None = None
-    """Where the host's own model is kept, as it was calibrated or learned; None keeps none."""
+    """File of the host's own model, calibrated or learned; None stores no model."""
     refit: Refit = field(default_factory=Refit)
 
 
 class Estimator:
-    """Watts of a host and its containers, sample by sample."""
+    """Estimates the power of a host and its containers, sample by sample."""
 
     def __init__(
         self,
@@ -89,49 +89,46 @@ class Estimator:
         model_path: Path | None = None,
         idle_policy: IdlePolicy = IdlePolicy.NONE,
     ) -> Self:
-        """The best that can be had for the host under these roots.
+        """Create the estimator of the host below these roots.
 
-        At `model_path` lies the model of this host, as it was calibrated or learned; what is learned further
-        is kept there.
+        `model_path` is the file of this host's model; what is learned is saved there.
         """
         facts = read_host_facts(proc, sys)
         meters, gaps = find_meters(sys, facts.hypervisor)
-        # A host with any meter is not bothered with all those that it might have as well.
+        # With any meter, the reasons why others are missing do not matter.
         missing = [] if meters else gaps[:1]
         model: Model = choose_model(facts)
         if model_path is not None and model_path.exists():
             try:
                 model = _of_this_host(load_model(model_path), facts, model_path)
-            except UserError as complaint:
-                missing.append(Gap("power model", str(complaint)))
+            except UserError as error:
+                missing.append(Gap("power model", str(error)))
         return cls(facts, model, meters, missing, Options(idle_policy, model_path))
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """What cannot be measured at present, and why."""
-        silent = [meter.gap for meter in self._meters if meter.gap is not None]
+        """What cannot be measured now, and why."""
+        failed = [meter.gap for meter in self._meters if meter.gap is not None]
         best = next((meter for meter in self._meters if _measures(meter) and meter.gap is None), None)
-        unseen: list[Gap] = []
+        others: list[Gap] = []
         if best is not None and best.scope is not Scope.NODE:
-            unseen.append(
-                Gap("power of the whole machine", f"{best.name} sees {best.scope.value}, not the rest of it")
-            )
+            others.append(Gap("power of the whole machine", f"{best.name} measures {best.scope.value}"))
         if self._learner is not None and self._learner.gap is not None:
-            unseen.append(self._learner.gap)
-        return (*self._gaps, *silent, *unseen)
+            others.append(self._learner.gap)
+        return (*self._gaps, *failed, *others)
 
     def describe(self) -> list[str]:
-        """What the watts stand on, in sentences for people."""
+        """The sources of power values, as text."""
         working = [meter.describe() for meter in self._meters if meter.gap is None]
         return [f"power: {sentence}" for sentence in (*working, self.model.describe())]
 
     @property
     def model(self) -> Model:
-        """What stands in for a meter now."""
+        """The model that is used without a meter."""
         return self._model if self._learner is None else self._learner.tracker
 
     def model_state(self) -> ModelState:
-        """The same, as it stands now."""
+        """The current state of the model."""
         model = self.model
         tracker = None if self._learner is None else self._learner.tracker
         fitted = self._model if tracker is None else tracker.snapshot(datetime.now(UTC))
@@ -145,7 +142,7 @@ class Estimator:
         )
 
     def meters(self) -> tuple[MeterState, ...]:
-        """Every meter of the host as of the last estimate, the best first."""
+        """All meters of the host at the last estimate, the preferred one first."""
         return tuple(
             MeterState(
                 name=meter.name,
@@ -161,7 +158,7 @@ class Estimator:
         )
 
     def begin(self, monotonic_seconds: float) -> None:
-        """Start the meters' first interval, so that the first estimate can be a measured one."""
+        """Start the first interval of the meters, so that the first estimate can be measured."""
         for meter in self._meters:
             meter.watts(monotonic_seconds)
         self._last_seconds = monotonic_seconds
@@ -175,16 +172,17 @@ class Estimator:
         reserved: Mapping[str, Load] | None = None,
         capacity: Quantities | None = None,
     ) -> Estimate:
-        """The node's draw since the last call (or `begin`), and who drew it.
+        """Estimate the power since the last call (or `begin`), by container.
 
-        `reserved` says what each container was promised of the host, for a policy that goes by it; `capacity`
-        what the loads are ratios of, so that a model can take them by what it was fitted with.
+        `reserved` is the share of the host that each container reserves, for the idle policy; `capacity` is
+        what the loads are ratios of, so that a model can convert them to the capacities that it was fitted
+        with.
         """
-        # All are read, since each measures from one call to the next; the first that answers is the best.
+        # All are read, since each measures from call to call; the first with a value is the preferred one.
         self._readings = tuple(meter.watts(monotonic_seconds) for meter in self._meters)
-        answers = zip(self._meters, self._readings, strict=True)
+        pairs = zip(self._meters, self._readings, strict=True)
         self._used, metered_watts = next(
-            ((meter, watts) for meter, watts in answers if watts is not None and _measures(meter)),
+            ((meter, watts) for meter, watts in pairs if watts is not None and _measures(meter)),
             (None, None),
         )
         model = self.model
@@ -218,7 +216,7 @@ class Estimator:
         return self._model.origin.scaling if isinstance(self._model, FittedModel) else Quantities()
 
     def close(self) -> None:
-        """Keep what was learned, and leave no child behind."""
+        """Save the learned model, and end child processes."""
         if self._learner is not None:
             self._learner.close()
 
@@ -229,7 +227,7 @@ class Estimator:
         self._last_seconds = monotonic_seconds
         meter = self._used
         if meter is not None and metered_watts is not None:
-            self._begin_to_learn(meter.scope, rescaled(load, capacity, ASSUMED), metered_watts)
+            self._start_learning(meter.scope, rescaled(load, capacity, ASSUMED), metered_watts)
         if self._learner is None:
             return
         model_load = rescaled(load, capacity, self._learner.scaling)
@@ -237,15 +235,15 @@ class Estimator:
         if meter is not None and metered_watts is not None and meter.scope is self._learner.tracker.scope:
             self._learner.learn(metered_watts, meter.period_seconds)
 
-    def _begin_to_learn(self, scope: Scope, load: Load, metered_watts: float) -> None:
-        """Make a learner for what a meter sees, unless there is one for that, or for more."""
-        if self._learner is not None and not _sees_more(scope, self._learner.tracker.scope):
+    def _start_learning(self, scope: Scope, load: Load, metered_watts: float) -> None:
+        """Create a learner for the scope of a meter, unless there is one for that or a larger scope."""
+        if self._learner is not None and not _is_larger(scope, self._learner.tracker.scope):
             return
-        known = self._model.curve if isinstance(self._model, AdaptiveModel) else self._model
-        if isinstance(known, CurveModel) and known.scope is scope:
-            curve = known
-        elif isinstance(known, FittedModel) and not _sees_more(scope, known.scope):
-            return  # a line or a table that was calibrated is used as it is
+        base = self._model.curve if isinstance(self._model, AdaptiveModel) else self._model
+        if isinstance(base, CurveModel) and base.scope is scope:
+            curve = base
+        elif isinstance(base, FittedModel) and not _is_larger(scope, base.scope):
+            return  # a calibrated linear or table model is used unchanged
         else:
             curve = first_curve(self._model, self.facts, scope, load, metered_watts)
         if self._learner is not None:
@@ -257,12 +255,12 @@ def _measures(meter: Meter) -> bool:
     return meter.scope is not Scope.PART
 
 
-def _sees_more(scope: Scope, other: Scope) -> bool:
+def _is_larger(scope: Scope, other: Scope) -> bool:
     order = tuple(Scope)
     return order.index(scope) < order.index(other)
 
 
 def _of_this_host(model: Stored, facts: HostFacts, path: Path) -> Stored:
     if model.origin.host != fingerprint(facts):
-        raise UserError(f"{path} was made on another machine: make one here with 'wattpack calibrate'")
+        raise UserError(f"{path} is the model of another machine: create one here with 'wattpack calibrate'")
     return model

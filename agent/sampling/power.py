@@ -10,7 +10,7 @@ from powermodels.attribution.accounts import EnergyAccounts
 from powermodels.attribution.idle import IdlePolicy
 from powermodels.common.interface import Load, MeterState
 from powermodels.estimator import Estimator
-from powermodels.models.wire_curve import tell
+from powermodels.models.wire_curve import power_curve_of
 from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
 from wire.resources import Quantities, Resource, ratio
 
@@ -101,7 +101,7 @@ class PowerSampler:
                 for container_id, share in estimate.containers.items()
             },
             meters=self._estimator.meters(),
-            curve=tell(self._estimator.model),
+            curve=power_curve_of(self._estimator.model),
         )
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from collector.web.routes import NO_HISTORY, NO_NODE, Route, get, post, refused
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
 from powermodels.models.what_if import CurvePoint
-from powermodels.models.wire_curve import ToldModel
+from powermodels.models.wire_curve import PowerCurveModel
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import RESOURCES, Quantities, Resource, ratio
 
@@ -147,7 +147,7 @@ async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
         source=curve.source,
         error_ratio=curve.error_ratio,
         sampled_at=node.sampled_at,
-        points=whatif.power_curve(ToldModel(curve), _load(node.used_ratio)),
+        points=whatif.power_curve(PowerCurveModel(curve), _load(node.used_ratio)),
     )
 
 
@@ -181,7 +181,7 @@ def _node(core: Core, name: str, field: str) -> Node:
 
 def _estimate(node: Node, curve: PowerCurve, envelope: Quantities) -> WhatIfEstimate:
     shares = Ratios(*(ratio(envelope, node.capacity, resource) for resource in RESOURCES))
-    addition = whatif.add(ToldModel(curve), _load(node.used_ratio), _load(shares))
+    addition = whatif.add(PowerCurveModel(curve), _load(node.used_ratio), _load(shares))
     return WhatIfEstimate(
         node=node.name,
         before_watts=addition.before_watts,

@@ -1,1 +1,1 @@
-"""Splits a node's watts among idle, system and containers, and keeps energy accounts."""
+"""Splits the power of a node into idle, system and containers, and counts energy."""

@@ -1,9 +1,8 @@
-"""Energy accounts: watts over time become joules, as counters that never go back, over restarts too.
+"""Energy counters, which never decrease and continue after a restart of the agent.
 
-Kept on disk after every sample (`ledger`), they go on where they were when the agent is started anew, however
-it ended. When the machine itself went down without a word, the last of them may be missing: then all begin
-at zero, which everyone who reads counters understands, while a counter a little below its last value
-would look like a reset that drew everything a second time.
+They are saved after each sample (`durable_file`), so they survive a crash of the agent. After a crash of the
+machine the last values may be lost: then all start at zero, which readers of counters handle as a reset. A
+counter slightly below its last value would look like a reset too, and count everything twice.
 """
 
 import time
@@ -13,24 +12,24 @@ from typing import Self
 
 import msgspec
 
-from powermodels.attribution.durable_file import Ledger
+from powermodels.attribution.durable_file import DurableFile
 from powermodels.common.interface import Estimate
 from wire.messages import Gap
 
-_FORGOTTEN_AFTER_SECONDS = 86_400.0
-_MOST_CONTAINERS = 10_000
+_DROP_AFTER_SECONDS = 86_400.0
+_MAX_CONTAINERS = 10_000
 
 
 class _Account(msgspec.Struct, array_like=True):
-    """What one container has drawn, what policy put on it of idle power, and when it was last seen."""
+    """Energy of one container, its share of idle energy, and when it last ran."""
 
     joules: float
     idle_joules: float
-    seen_at: float
+    last_run_at: float
 
 
-class _Book(msgspec.Struct):
-    """All accounts, as they lie on disk."""
+class _Totals(msgspec.Struct):
+    """All counters, as they are saved."""
 
     boot: str
     stopped: bool
@@ -42,88 +41,90 @@ class _Book(msgspec.Struct):
 
 
 class EnergyAccounts:
-    """Joules of a node and of its containers; node = idle + system + all containers that ever were."""
+    """Energy counters of a node and its containers; node = idle + system + all containers, ended or not."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._ledger: Ledger | None = None
-        self._book = _Book("", False, 0.0, 0.0, 0.0, {})  # noqa: FBT003 - a record's fields in order
+        self._file: DurableFile | None = None
+        self._totals = _Totals("", False, 0.0, 0.0, 0.0, {})  # noqa: FBT003 - a record's fields in order
         self.gap: Gap | None = None
-        """Why the accounts cannot be kept on disk; None while they can, or need not."""
+        """Why the counters cannot be saved; None if they can, or are not."""
 
     @classmethod
     def restore(cls, path: Path, boot: str, clock: Callable[[], float] = time.time) -> Self:
-        """The accounts kept at `path`, or new ones; `boot` names this run of the machine's kernel."""
+        """Load the counters from `path`, or start new ones; `boot` is the boot ID of the kernel."""
         accounts = cls(clock)
-        accounts._ledger = Ledger(path)
-        kept = accounts._ledger.read()
+        accounts._file = DurableFile(path)
+        content = accounts._file.read()
         try:
-            book = msgspec.json.decode(kept or b"", type=_Book)
+            saved = msgspec.json.decode(content or b"", type=_Totals)
         except msgspec.MsgspecError:
-            book = None
-        if book is not None and (book.stopped or book.boot == boot):
-            accounts._book = book
-        accounts._book.boot = boot
+            saved = None
+        if saved is not None and (saved.stopped or saved.boot == boot):
+            accounts._totals = saved
+        accounts._totals.boot = boot
         return accounts
 
     @property
     def node_joules(self) -> float:
-        return self._book.node_joules
+        return self._totals.node_joules
 
     @property
     def idle_joules(self) -> float:
-        return self._book.idle_joules
+        return self._totals.idle_joules
 
     @property
     def system_joules(self) -> float:
-        return self._book.system_joules
+        return self._totals.system_joules
 
     def add(self, estimate: Estimate, interval_seconds: float) -> None:
-        """Count an interval; one of no length, or of a clock that went back, counts for nothing."""
+        """Add an interval; ignores one that is not positive."""
         if interval_seconds <= 0:
             return
-        self._book.node_joules += estimate.watts * interval_seconds
-        self._book.idle_joules += estimate.idle_watts * interval_seconds
-        self._book.system_joules += estimate.system_watts * interval_seconds
+        self._totals.node_joules += estimate.watts * interval_seconds
+        self._totals.idle_joules += estimate.idle_watts * interval_seconds
+        self._totals.system_joules += estimate.system_watts * interval_seconds
         now = self._clock()
         for name, share in estimate.containers.items():
-            account = self._book.containers.setdefault(name, _Account(0.0, 0.0, now))
+            account = self._totals.containers.setdefault(name, _Account(0.0, 0.0, now))
             account.joules += share.watts * interval_seconds
             account.idle_joules += share.idle_watts * interval_seconds
 
     def container_joules(self, name: str) -> float:
-        """What a container has drawn, idle power apart; 0 for one never seen."""
-        account = self._book.containers.get(name)
+        """Energy of a container without idle power; 0 if unknown."""
+        account = self._totals.containers.get(name)
         return 0.0 if account is None else account.joules
 
     def container_idle_joules(self, name: str) -> float:
-        """What policy put on a container of the node's idle energy."""
-        account = self._book.containers.get(name)
+        """Share of a container in the node's idle energy."""
+        account = self._totals.containers.get(name)
         return 0.0 if account is None else account.idle_joules
 
     def keep(self, names: Collection[str]) -> None:
-        """These run; of the others, forget those that have not for a day, and the oldest of very many."""
-        containers, now = self._book.containers, self._clock()
+        """Mark these as running; drop others after a day, and the oldest beyond the maximum number."""
+        containers, now = self._totals.containers, self._clock()
         for name in names:
             if name in containers:
-                containers[name].seen_at = now
-        gone = sorted(containers.keys() - names, key=lambda name: containers[name].seen_at)
-        surplus = max(0, len(containers) - _MOST_CONTAINERS)
+                containers[name].last_run_at = now
+        gone = sorted(containers.keys() - names, key=lambda name: containers[name].last_run_at)
+        surplus = max(0, len(containers) - _MAX_CONTAINERS)
         for place, name in enumerate(gone):
-            if place < surplus or now - containers[name].seen_at > _FORGOTTEN_AFTER_SECONDS:
+            if place < surplus or now - containers[name].last_run_at > _DROP_AFTER_SECONDS:
                 del containers[name]
 
     def save(self, *, stopped: bool = False) -> None:
-        """Keep the accounts on disk where they were restored from; `stopped` at a planned end."""
-        if self._ledger is None:
+        """Save the counters; `stopped` at a planned stop."""
+        if self._file is None:
             return
-        self._book.stopped = stopped
+        self._totals.stopped = stopped
         try:
-            self._ledger.write(msgspec.json.encode(self._book), lasting=stopped)
+            self._file.write(msgspec.json.encode(self._totals), lasting=stopped)
         except OSError as error:
-            self.gap = Gap("energy accounts", f"they cannot be kept over a restart: {error}")
+            self.gap = Gap(
+                "energy counters", f"they cannot be saved, and restart at 0 with the agent: {error}"
+            )
         else:
             self.gap = None
 
     def __len__(self) -> int:
-        return len(self._book.containers)
+        return len(self._totals.containers)

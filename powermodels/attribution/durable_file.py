@@ -1,9 +1,8 @@
-"""A ledger: a few kilobytes that survive the death of their writer at any moment.
+"""A small file that survives a crash of the process at any time.
 
-Two files are written by turns, each with a checksum: whoever dies in the middle of one leaves the other.
-They are written in place and not forced to the disk, so that keeping them after every sample costs a copy
-in memory and the kernel's write now and then. So a crash of the process loses nothing; one of the machine
-may lose the last half minute. `lasting` forces the disk, for the last word before a planned end.
+Two files with checksums are written alternately: a crash while one is written leaves the other. They are
+written in place without fsync, so that a save after each sample is cheap. A crash of the process loses
+nothing; a crash of the machine may lose the last half minute. `lasting` calls fsync, for a planned stop.
 """
 
 import os
@@ -23,7 +22,7 @@ class _Page:
     body: bytes
 
 
-class Ledger:
+class DurableFile:
     """The pair of files at `path` and `path~`."""
 
     def __init__(self, path: Path) -> None:
@@ -31,12 +30,12 @@ class Ledger:
         self._number = max((page.number for page in self._pages()), default=0)
 
     def read(self) -> bytes | None:
-        """What was written last; None where there is nothing, or nothing whole."""
+        """The last content; None if there is no valid one."""
         newest = max(self._pages(), key=lambda page: page.number, default=None)
         return None if newest is None else newest.body
 
     def write(self, body: bytes, *, lasting: bool = False) -> None:
-        """Keep this in place of what was there; raises OSError where that cannot be."""
+        """Replace the content; raises OSError."""
         self._number += 1
         page = _HEAD % (_checksum(self._number, body), self._number) + body
         path = self._files[self._number % 2]
@@ -60,7 +59,7 @@ class Ledger:
 
 
 def parse_page(data: bytes) -> _Page | None:
-    """A page as it was written; None for one that is torn."""
+    """Parse one of the two files; None if it is not valid."""
     head, body = data[:_HEAD_BYTES], data[_HEAD_BYTES:]
     try:
         number = int(head.split()[-1], 16)

@@ -1,7 +1,7 @@
-"""Idle power and who answers for it: a number beside each container's own watts. Pure functions.
+"""Divides idle power among containers, in addition to their own power. Pure functions.
 
-Idle power is what the machine would draw with nobody on it, so no measurement can say whose it is; a policy
-can. A new one is a function here and a line in `_WEIGHTS`.
+Idle power is the power of the machine without load, so no measurement can attribute it; a policy does. A new
+policy is a function here and a line in `_WEIGHTS`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,19 +13,19 @@ from powermodels.common.interface import Load
 
 
 class IdlePolicy(StrEnum):
-    """How much of the node's idle power each container answers for."""
+    """How the idle power of the node is divided among containers."""
 
     NONE = "none"
     EQUAL = "equal"
-    """All of it, the same for each."""
+    """The same share for each container."""
     BY_USE = "by-use"
-    """In proportion to what each draws; the system bears its part."""
+    """In proportion to the power of each container; the system has its share."""
     BY_RESERVATION = "by-reservation"
-    """As much as it has reserved of the host, of CPU or memory the larger part; the rest is nobody's."""
+    """The share of the host that each reserves, of CPU or memory the larger one; the rest is not divided."""
 
 
 def share_idle(policy: IdlePolicy, parts: Split, reserved: Mapping[str, Load]) -> dict[str, float]:
-    """Each container's part of the idle watts; together never more than there are."""
+    """Share of each container in the idle power; the sum never exceeds it."""
     weights, whole = _WEIGHTS[policy](parts, reserved)
     if whole <= 0:
         return dict.fromkeys(parts.containers, 0.0)
@@ -33,10 +33,10 @@ def share_idle(policy: IdlePolicy, parts: Split, reserved: Mapping[str, Load]) -
 
 
 _Weights = tuple[dict[str, float], float]
-"""What each container weighs, and what all of the idle power weighs."""
+"""Weight of each container, and the weight of the whole idle power."""
 
 
-def _nobody(parts: Split, _: Mapping[str, Load]) -> _Weights:
+def _no_share(parts: Split, _: Mapping[str, Load]) -> _Weights:
     return dict.fromkeys(parts.containers, 0.0), 0.0
 
 
@@ -50,12 +50,12 @@ def _by_use(parts: Split, _: Mapping[str, Load]) -> _Weights:
 
 def _by_reservation(parts: Split, reserved: Mapping[str, Load]) -> _Weights:
     weights = {name: _dominant_ratio(reserved.get(name)) for name in parts.containers}
-    # More may be promised than there is.
+    # Reservations may exceed the host.
     return weights, max(1.0, fsum(weights.values()))
 
 
 _WEIGHTS: Mapping[IdlePolicy, Callable[[Split, Mapping[str, Load]], _Weights]] = {
-    IdlePolicy.NONE: _nobody,
+    IdlePolicy.NONE: _no_share,
     IdlePolicy.EQUAL: _equally,
     IdlePolicy.BY_USE: _by_use,
     IdlePolicy.BY_RESERVATION: _by_reservation,

@@ -1,8 +1,8 @@
-"""Who draws what: a node's watts split into idle, system and containers. Pure functions.
+"""Splits the power of a node into idle, system and containers. Pure functions.
 
-Each term of the model is shared out by use of that term's resource: CPU watts by CPU time, memory watts by
-memory held, and so on. What no container uses is the system's. Idle power is nobody's and stays apart; how
-much of it each container is to answer for is a matter of policy (`idle`).
+Each term of the model is divided by usage of its resource: CPU watts by CPU time, memory watts by memory in
+use, and so on. Usage outside containers is the system's. Idle power is separate; a policy (`idle`) divides
+it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,16 +19,16 @@ _RESOURCES: tuple[tuple[Callable[[Terms], float], Callable[[Load], float | None]
     (attrgetter("network_watts"), attrgetter("network_ratio")),
 )
 
-# Equal use is not equal power: processes of equal CPU time differ by a factor of two and more. Of two that
-# draw 1 and 2, each is given 1.5: a third off.
+# Equal usage is not equal power: processes of equal CPU time differ by a factor of two and more. Of two with
+# 1 W and 2 W, each gets 1.5 W: an error of a third.
 _UNEQUAL_USE_ERROR = 1 / 3
-# An error beyond this says no more than that the number is hardly known.
+# A larger error has no further meaning.
 _LARGEST_CONTAINER_ERROR = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """`idle_watts + system_watts + sum(containers)` is the sum of the terms; nobody is negative."""
+    """`idle_watts + system_watts + sum(containers)` is the sum of the terms; no value is negative."""
 
     idle_watts: float
     system_watts: float
@@ -36,14 +36,14 @@ class Split:
 
 
 def split(terms: Terms, load: Load, containers: Mapping[str, Load]) -> Split:
-    """Share the terms out by use, the host's use as a whole in `load`."""
+    """Divide the terms by usage; `load` is the usage of the whole host."""
     watts = [0.0] * len(containers)
     for term_of, use_of in _RESOURCES:
         term_watts, host_ratio = term_of(terms), use_of(load)
         if term_watts <= 0 or host_ratio is None:
             continue
         uses = [max(0.0, use_of(each) or 0.0) for each in containers.values()]
-        # Host and containers are not read at the same instant: containers may seem to use more than all.
+        # Host and containers are not read at the same instant: the sum of containers may exceed the host.
         whole = max(host_ratio, fsum(uses))
         if whole > 0:
             watts = [so_far + term_watts * (use / whole) for so_far, use in zip(watts, uses, strict=True)]
@@ -55,11 +55,11 @@ def split(terms: Terms, load: Load, containers: Mapping[str, Load]) -> Split:
 
 
 def fit_to_meter(terms: Terms, metered_watts: float, scope: Scope, model_scope: Scope = Scope.NODE) -> Terms:
-    """The model's terms, made to add up to what was metered.
+    """Scale the terms of the model to the metered watts.
 
-    A meter that sees what the model tells of leaves the model's idle power as it is, as far as it goes, and
-    corrects what comes on top. Between different scopes nobody knows how much of the model's idle power the
-    meter sees, so all terms in the meter's scope are corrected alike; the others are no part of its watts.
+    With the same scope, the idle power of the model stays, up to the metered watts, and the rest is scaled.
+    With different scopes, it is unknown how much of the idle power the meter includes, so all terms in its
+    scope are scaled alike; the others are not part of its watts.
     """
     if scope is model_scope:
         idle_watts = min(terms.idle_watts, metered_watts)
@@ -70,19 +70,19 @@ def fit_to_meter(terms: Terms, metered_watts: float, scope: Scope, model_scope: 
         )
     memory_watts = terms.memory_watts if scope is not Scope.CPU else 0.0
     disk_watts, network_watts = (terms.disk_watts, terms.network_watts) if scope is Scope.NODE else (0.0, 0.0)
-    seen = (terms.cpu_watts, memory_watts, disk_watts, network_watts)
-    seen_watts = terms.idle_watts + fsum(seen)
-    if seen_watts <= 0:
+    in_scope = (terms.cpu_watts, memory_watts, disk_watts, network_watts)
+    in_scope_watts = terms.idle_watts + fsum(in_scope)
+    if in_scope_watts <= 0:
         return Terms(idle_watts=metered_watts, cpu_watts=0.0)
-    idle_watts = metered_watts * (terms.idle_watts / seen_watts)
-    return _scaled(seen, metered_watts - idle_watts, idle_watts)
+    idle_watts = metered_watts * (terms.idle_watts / in_scope_watts)
+    return _scaled(in_scope, metered_watts - idle_watts, idle_watts)
 
 
 def container_error_ratio(terms: Terms, error_ratio: float) -> float:
     """The expected relative error of a container's watts, given the node's.
 
-    All of the node's error in watts may lie in its dynamic part, which is smaller than the whole; to it comes
-    the error of sharing by use. Never less than the node's own.
+    All of the node's error may be in its dynamic power, which is smaller than the total; the error of
+    dividing by usage is added. Never less than the node's own.
     """
     if terms.dynamic_watts <= 0:
         return max(error_ratio, _LARGEST_CONTAINER_ERROR)
@@ -93,7 +93,7 @@ def container_error_ratio(terms: Terms, error_ratio: float) -> float:
 def _scaled(dynamic: tuple[float, float, float, float], to_watts: float, idle_watts: float) -> Terms:
     whole = fsum(dynamic)
     if whole <= 0:
-        # The model sees no load where the meter does: the CPU's, and with nobody using it the system's.
+        # The meter measures load that the model does not have: it counts as CPU, and so as system.
         return Terms(idle_watts=idle_watts, cpu_watts=to_watts)
     cpu_watts, memory_watts, disk_watts, network_watts = (to_watts * (part / whole) for part in dynamic)
     return Terms(idle_watts, cpu_watts, memory_watts, disk_watts, network_watts)

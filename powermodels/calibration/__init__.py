@@ -1,9 +1,9 @@
-"""Calibration: drive a host through its loads, write down what its meter says, and have a model fitted to it.
+"""Calibration: run a host through known loads, record its meter, and fit a model.
 
-What comes in: a meter, and a function that looks at the host's load. What goes out: a recording, which a fit
-(`powermodels.fit`, in a process of its own) makes a model of, and a picture of both.
+Input: a meter, and a function that reads the host's load. Output: a recording, which `powermodels.fit` fits a
+model to in a separate process, and a plot of both.
 
-- `plan`: which loads, and for how long.   - `burner`: makes one kind of load, as a child that always ends.
-- `drive`: goes through the plan.          - `recording`: what was measured, as a file.
-- `plot`: model and measurements as a picture in the terminal and as SVG.
+- `plan`: the loads and their duration.    - `burner`: creates one kind of load, in a child process.
+- `drive`: runs the plan.                  - `recording`: the measurements, as a file.
+- `plot`: model and measurements as a plot for the terminal and as SVG.
 """

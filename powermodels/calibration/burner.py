@@ -1,8 +1,8 @@
-"""One kind of load, in a process of its own: `python -m powermodels.calibration.burner cpu DUTY`.
+"""Creates one kind of load in its own process: `python -m powermodels.calibration.burner cpu DUTY`.
 
-Also `memory BYTES`, which walks through so much of it, and `disk FOLDER`, which writes there and forces it
-to the disk. It ends when its standard input does, and that ends with whoever started it, however they go;
-an alarm ends it in any case. What it writes has no name, so nothing is left behind.
+Also `memory BYTES`, which writes to that much memory, and `disk FOLDER`, which writes to disk. It ends when
+its standard input is closed, which also happens when its parent process ends, and after an hour at the
+latest. Its file is unnamed, so nothing is left behind.
 """
 
 import os
@@ -23,7 +23,7 @@ _LONGEST_SECONDS = 3600
 
 
 def burn_cpu(duty: str) -> Iterator[None]:
-    """Compute for a part of each slice, and sleep for the rest."""
+    """Compute for a share of each time slice, and sleep for the rest."""
     busy_seconds = float(duty) * _SLICE_SECONDS
     number = 1
     while True:
@@ -36,21 +36,21 @@ def burn_cpu(duty: str) -> Iterator[None]:
 
 
 def burn_memory(size: str) -> Iterator[None]:
-    """Write to every page of a large piece of memory, over and over."""
+    """Write to each page of a large block of memory, repeatedly."""
     memory = bytearray(int(size))
     pages = len(range(0, len(memory), _PAGE_BYTES))
     value = 0
     while True:
         value = (value + 1) % 256
         memory[::_PAGE_BYTES] = bytes([value]) * pages
-        # A page that is in the cache costs nothing: whole stretches are moved as well.
+        # A cached page needs no power: whole blocks are moved as well.
         half = len(memory) // 2
         memory[:half] = memory[half : 2 * half]
         yield
 
 
 def burn_disk(folder: str) -> Iterator[None]:
-    """Write blocks to a file without a name, each forced to the disk."""
+    """Write blocks to an unnamed file, with fsync."""
     block = os.urandom(_BLOCK_BYTES)
     with tempfile.TemporaryFile(dir=folder) as file:
         while True:
@@ -70,11 +70,11 @@ KINDS: dict[str, Callable[[str], Iterator[None]]] = {
 
 
 def main() -> int:
-    """Burn until standard input ends."""
+    """Create load until standard input is closed."""
     kind, argument = sys.argv[1:]
     signal.alarm(_LONGEST_SECONDS)
     with suppress(OSError):
-        # What runs on this host for a reason goes first.
+        # The host's own work has priority.
         os.nice(_NICENESS)
     for _ in KINDS[kind](argument):
         readable, _, _ = select.select([sys.stdin], [], [], 0)

@@ -1,4 +1,4 @@
-"""Goes through a plan: makes each phase's load, and writes down load and watts side by side."""
+"""Runs a plan: creates the load of each phase, and records load and power."""
 
 import subprocess
 import sys
@@ -11,49 +11,49 @@ from powermodels.calibration.plan import Phase, Plan, busy_cores
 from powermodels.common.interface import Load, Meter
 from powermodels.models.samples import Sample
 
-_PATIENCE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 
-Look = Callable[[], tuple[float, Load]]
-"""The time, and the load since the last look."""
+ReadLoad = Callable[[], tuple[float, Load]]
+"""Returns the time, and the load since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a calibration may use of the host."""
+class LoadLimits:
+    """The resources that a calibration may use."""
 
     cores: int
     memory_bytes: int
     folder: Path
-    """Where the disk is written to."""
+    """Directory for the disk load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a calibration is."""
+    """Progress of a calibration."""
 
     phase: Phase
     ratio: float
     watts: float | None
 
 
-def burners(phase: Phase, room: Room) -> Iterator[tuple[str, str]]:
-    """The kinds of load that a phase needs, each with its measure."""
-    for _ in range(busy_cores(phase, room.cores)):
+def burners(phase: Phase, limits: LoadLimits) -> Iterator[tuple[str, str]]:
+    """The kinds of load of a phase, each with its amount."""
+    for _ in range(busy_cores(phase, limits.cores)):
         yield "cpu", str(phase.duty_ratio)
     if phase.memory:
-        yield "memory", str(room.memory_bytes)
+        yield "memory", str(limits.memory_bytes)
     if phase.disk:
-        yield "disk", str(room.folder)
+        yield "disk", str(limits.folder)
 
 
 @contextmanager
 def burning(loads: Iterator[tuple[str, str]]) -> Iterator[Sequence[subprocess.Popen[bytes]]]:
-    """Make these loads while the block runs; none of them outlives it."""
+    """Create these loads while the block runs; none continues after it."""
     with ExitStack() as stack:
         started = []
-        for kind, measure in loads:
-            command = (sys.executable, "-I", "-m", "powermodels.calibration.burner", kind, measure)
-            burner = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603 - ours
+        for kind, amount in loads:
+            command = (sys.executable, "-I", "-m", "powermodels.calibration.burner", kind, amount)
+            burner = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603 - a fixed command
             stack.callback(_end, burner)
             started.append(burner)
         yield started
@@ -63,38 +63,40 @@ def _end(burner: subprocess.Popen[bytes]) -> None:
     burner.kill()
     if burner.stdin is not None:
         burner.stdin.close()
-    burner.wait(_PATIENCE_SECONDS)
+    burner.wait(_TIMEOUT_SECONDS)
 
 
 class Drive:
     """One run of a plan against one meter."""
 
-    def __init__(self, meter: Meter, look: Look, room: Room, sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self, meter: Meter, read_load: ReadLoad, limits: LoadLimits, sleep: Callable[[float], None]
+    ) -> None:
         self._meter = meter
-        self._look = look
-        self._room = room
+        self._read_load = read_load
+        self._limits = limits
         self._sleep = sleep
 
-    def run(self, plan: Plan, tell: Callable[[Progress], None]) -> list[Sample]:
-        """Everything that was measured, in groups named after the phases."""
+    def run(self, plan: Plan, on_progress: Callable[[Progress], None]) -> list[Sample]:
+        """Run all phases; returns the samples, in groups named after the phases."""
         samples: list[Sample] = []
         for number, phase in enumerate(plan.phases):
-            with burning(burners(phase, self._room)):
+            with burning(burners(phase, self._limits)):
                 for elapsed_seconds, watts, sample in self._measure(phase, plan):
                     done_seconds = number * plan.phase_seconds + min(elapsed_seconds, plan.phase_seconds)
-                    tell(Progress(phase, done_seconds / plan.seconds, watts))
+                    on_progress(Progress(phase, done_seconds / plan.seconds, watts))
                     if sample is not None:
                         samples.append(sample)
         return samples
 
     def _measure(self, phase: Phase, plan: Plan) -> Iterator[tuple[float, float | None, Sample | None]]:
-        """Time into the phase, watts if there are any, and a sample if it is one to keep."""
-        began_seconds, _ = self._look()
+        """Yield the time since the start of the phase, watts if known, and a sample if it counts."""
+        began_seconds, _ = self._read_load()
         self._meter.watts(began_seconds)
         before_seconds = began_seconds
         while before_seconds - began_seconds < plan.phase_seconds:
             self._sleep(plan.sample_seconds)
-            now_seconds, load = self._look()
+            now_seconds, load = self._read_load()
             watts = self._meter.watts(now_seconds)
             settled = before_seconds - began_seconds >= plan.settle_seconds
             sample = None if watts is None or not settled else Sample(now_seconds, watts, load, phase.name)

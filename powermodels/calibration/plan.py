@@ -1,23 +1,23 @@
-"""The plan of a calibration: phases of known load, from idle to everything at once. Pure."""
+"""The plan of a calibration: phases of known load, from idle to all loads at once. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of time with one load."""
+    """A period with one load."""
 
     name: str
     cores_ratio: float = 0.0
-    """How many of the cores are at work; at least one, if any."""
+    """Share of cores with load; at least one core unless it is 0."""
     duty_ratio: float = 1.0
-    """How much of the time each of them works."""
+    """Share of time that each of these cores is busy."""
     memory: bool = False
     disk: bool = False
 
 
-# Idle comes first and last, since a machine that worked is warmer. The same load is made in two ways, all
-# cores a little and few cores fully: they do not draw the same, and a model should have seen both.
+# Idle comes first and last, since a machine is warmer after load. The same load is created in two ways, on
+# all cores partly and on few cores fully: their power differs, and a model needs both.
 _PHASES = (
     Phase("idle"),
     Phase("all cores at 10 %", 1.0, 0.10),
@@ -32,10 +32,10 @@ _PHASES = (
     Phase("half of the cores, memory and disk", 0.5, memory=True, disk=True),
     Phase("idle again"),
 )
-# Of each phase, until fans, frequencies and a meter that averages have caught up.
+# Share of each phase until fans, frequencies and an averaging meter have settled.
 _SETTLE_RATIO = 0.2
 _SAMPLE_SECONDS = 1.0
-_LEAST_SAMPLES = 4
+_MIN_SAMPLES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Plan:
     phases: tuple[Phase, ...]
     phase_seconds: float
     settle_seconds: float
-    """The first part of each phase, which does not count."""
+    """Time at the start of each phase that is not recorded."""
     sample_seconds: float
 
     @property
@@ -54,13 +54,13 @@ class Plan:
 
 
 def ramp(minutes: float, meter_period_seconds: float) -> Plan:
-    """All phases in about so many minutes; in more where a slow meter needs them for a few values of each."""
+    """A plan of about `minutes`; longer if a slow meter needs it for a few values per phase."""
     phase_seconds = 60 * minutes / len(_PHASES)
-    sample_seconds = max(meter_period_seconds, min(_SAMPLE_SECONDS, phase_seconds / (2 * _LEAST_SAMPLES)))
-    phase_seconds = max(phase_seconds, _LEAST_SAMPLES * sample_seconds / (1 - _SETTLE_RATIO))
+    sample_seconds = max(meter_period_seconds, min(_SAMPLE_SECONDS, phase_seconds / (2 * _MIN_SAMPLES)))
+    phase_seconds = max(phase_seconds, _MIN_SAMPLES * sample_seconds / (1 - _SETTLE_RATIO))
     return Plan(_PHASES, phase_seconds, _SETTLE_RATIO * phase_seconds, sample_seconds)
 
 
 def busy_cores(phase: Phase, cores: int) -> int:
-    """How many cores a phase puts to work on a host."""
+    """Number of cores with load in a phase."""
     return max(1, round(phase.cores_ratio * cores)) if phase.cores_ratio > 0 else 0

@@ -1,4 +1,4 @@
-"""Model and measurements in one picture: CPU use to the right, watts upwards."""
+"""Plots model and measurements: watts over CPU usage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _CURVE_POINTS = 200
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What is shown: from no watts to a little more than the most."""
+    """Range and data of a plot: from 0 to slightly above the highest watts."""
 
     top_watts: float
     curve: tuple[tuple[float, float], ...]
@@ -22,7 +22,7 @@ class _Frame:
 
 
 def _frame(samples: Sequence[Sample], model: Model) -> _Frame:
-    # The other resources stay as they were in the idlest sample, so that the line is that of the CPU.
+    # The other resources stay at their values in the idlest sample, so that the curve shows the CPU.
     idlest = min(samples, key=lambda sample: sample.load.cpu_ratio).load
     curve = tuple(
         (
@@ -44,7 +44,7 @@ def _frame(samples: Sequence[Sample], model: Model) -> _Frame:
 
 
 def text_plot(samples: Sequence[Sample], model: Model) -> list[str]:
-    """The picture for a terminal: dots are measurements, the line is the model."""
+    """The plot for a terminal: dots are measurements, the line is the model."""
     frame = _frame(samples, model)
     cells = [[" "] * _WIDTH for _ in range(_HEIGHT)]
     for mark, places in ((_CURVE, frame.curve), (_POINT, frame.points)):
@@ -64,7 +64,7 @@ def text_plot(samples: Sequence[Sample], model: Model) -> list[str]:
 
 
 def svg_plot(samples: Sequence[Sample], model: Model, title: str) -> str:
-    """The picture as SVG, for a browser or a page."""
+    """The plot as SVG."""
     frame = _frame(samples, model)
     left, top, width, height = 60, 40, 620, 340
 

@@ -1,7 +1,7 @@
-"""What was measured, as a file: JSON lines, the first of which says where and with what, then a sample each.
+"""Recordings of a calibration as files: JSON lines, a header and then one line per sample.
 
-A recording in the CSV form that metered servers are published in (`powermodels.fit.recording`) can be fitted
-just as well; it does not tell its machine, so it is taken to be of this one.
+A recording in CSV, the format of published measurements (`powermodels.fit.recording`), can be fitted as well.
+It does not identify its machine, so it counts as one of this host.
 """
 
 from datetime import datetime
@@ -19,27 +19,29 @@ from wire.resources import Quantities
 _CSV = (".csv", ".csv.gz")
 
 
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Where a recording comes from."""
+class RecordingHeader(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
+    """Origin of a recording."""
 
     version: Literal[1] = 1
     host: str
-    """The machine's fingerprint."""
+    """Fingerprint of the machine."""
     meter: str
-    """What the meter is, for people."""
+    """Description of the meter."""
     metered: ScopeName
     scaling: Quantities
     made: datetime
 
 
-class Recorded(msgspec.Struct, frozen=True):
-    """A recording that was read."""
+class CalibrationRecording(msgspec.Struct, frozen=True):
+    """A recording: its header and its samples."""
 
-    head: Head
+    head: RecordingHeader
     samples: tuple[Sample, ...]
 
     def request(self, kind: Kind) -> FitRequest:
-        """What to ask of a fit."""
+        """Create the request for a fit."""
         return FitRequest(
             samples=self.samples,
             kind=kind,
@@ -49,28 +51,28 @@ class Recorded(msgspec.Struct, frozen=True):
         )
 
 
-def write_recording(path: Path, recorded: Recorded) -> None:
-    """Keep a recording."""
+def write_recording(path: Path, recording: CalibrationRecording) -> None:
+    """Write a recording to a file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.Encoder().encode_lines([recorded.head, *recorded.samples]))
+        path.write_bytes(msgspec.json.Encoder().encode_lines([recording.head, *recording.samples]))
     except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}): choose another place") from error
+        raise UserError(f"cannot write {path} ({error.strerror}): choose another path") from error
 
 
-def read_recording(path: Path, host: str, now: datetime) -> Recorded:
-    """Read either form; `host` is what a recording without a machine is taken to be of."""
+def read_recording(path: Path, host: str, now: datetime) -> CalibrationRecording:
+    """Read a recording in either format; `host` is the machine of a recording that names none."""
     if path.name.endswith(_CSV):
         csv = read_csv(path)
-        head = Head(host=host, meter=path.name, metered="NODE", scaling=csv.scaling, made=now)
-        return Recorded(head, csv.samples)
+        head = RecordingHeader(host=host, meter=path.name, metered="NODE", scaling=csv.scaling, made=now)
+        return CalibrationRecording(head, csv.samples)
     try:
         first, *rest = path.read_bytes().splitlines()
         samples = tuple(msgspec.json.decode(line, type=Sample) for line in rest)
-        return Recorded(msgspec.json.decode(first, type=Head), samples)
+        return CalibrationRecording(msgspec.json.decode(first, type=RecordingHeader), samples)
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give a recording") from error
+        raise UserError(f"cannot read {path} ({error.strerror}): check the path of the recording") from error
     except (ValueError, msgspec.MsgspecError) as error:
         raise UserError(
-            f"{path} is no recording ({error}): give one of 'wattpack calibrate', or a .csv file"
+            f"{path} is not a recording ({error}): use one of 'wattpack calibrate', or a .csv file"
         ) from error

@@ -1,1 +1,1 @@
-"""What everything in powermodels agrees on: the interface of meters and models, host facts, scaling."""
+"""Shared by all of powermodels: the interfaces of meters and models, host facts, scaling."""

@@ -1,7 +1,7 @@
-"""What a host is, from /proc and /sys: CPU, sockets, cores, memory, and who hides the machine from it.
+"""Hardware of a host, from /proc and /sys: CPU, sockets, cores, memory and hypervisor.
 
-Every file may be missing (ARM has no model name, small guests no DMI): what cannot be read takes the
-plainest value there is, so that a host always gets an answer.
+Any file may be missing (ARM has no model name, small guests no DMI): a default replaces it, so that every
+host has facts.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _ARM_PARTS = {
     0xD4F: "Neoverse-V2",
 }
 
-# What the firmware says of itself (DMI product or vendor), and what that makes the host a guest of.
+# DMI product or vendor, and the hypervisor that it identifies.
 _DMI_HYPERVISORS = (
     ("Amazon EC2", "EC2"),
     ("Google Compute Engine", "Google Compute Engine"),
@@ -37,13 +37,13 @@ _DMI_HYPERVISORS = (
     ("Xen", "Xen"),
 )
 _CLOCK_HYPERVISORS = (("kvm-clock", "KVM"), ("xen", "Xen"), ("hyperv", "Hyper-V"))
-# Cloud machines let whole carry the cloud's name in DMI but have no hypervisor under them.
+# Bare-metal cloud machines have the name of the cloud in DMI but no hypervisor.
 _BARE_METAL_PRODUCT = ".metal"
 
 
 @dataclass(frozen=True, slots=True)
 class CpuInfo:
-    """What /proc/cpuinfo says."""
+    """Content of /proc/cpuinfo."""
 
     model_name: str
     identity: CpuIdentity | None
@@ -51,11 +51,11 @@ class CpuInfo:
     cores: int | None
     threads: int
     hypervisor_flag: bool | None
-    """The CPU's own word on being a guest's; None where it has no such word (ARM)."""
+    """Whether the CPU reports a hypervisor; None if it has no such flag (ARM)."""
 
 
 def read_host_facts(proc: Path, sys: Path) -> HostFacts:
-    """Everything known of the host under these roots."""
+    """Read the facts of the host below these roots."""
     cpu = parse_cpuinfo(_read(proc / "cpuinfo"))
     return HostFacts(
         cpu_model=cpu.model_name,
@@ -69,7 +69,7 @@ def read_host_facts(proc: Path, sys: Path) -> HostFacts:
 
 
 def parse_cpuinfo(text: str) -> CpuInfo:
-    """/proc/cpuinfo in the layouts of x86 and of ARM."""
+    """Parse /proc/cpuinfo of x86 and ARM."""
     processors = [entry for entry in _entries(text) if "processor" in entry]
     first = processors[0] if processors else {}
     places = {
@@ -90,7 +90,7 @@ def parse_cpuinfo(text: str) -> CpuInfo:
 
 
 def parse_memory_bytes(text: str) -> int:
-    """MemTotal of /proc/meminfo; 0 where it says nothing."""
+    """MemTotal of /proc/meminfo; 0 if it is missing."""
     for line in text.splitlines():
         key, _, value = line.partition(":")
         number = value.split()[:1]
@@ -136,16 +136,16 @@ def _arm_name(identity: CpuIdentity | None) -> str | None:
 
 def _read_sockets(sys: Path) -> int:
     files = (sys / "devices/system/cpu").glob("cpu[0-9]*/topology/physical_package_id")
-    # The kernel writes -1 where firmware does not tell.
+    # The kernel writes -1 if the firmware does not report it.
     return len({text for file in files if (text := _read(file).strip()).isdecimal()}) or 1
 
 
 def _read_hypervisor(proc: Path, sys: Path, *, hypervisor_flag: bool | None) -> str | None:
-    """The hypervisor's name as exactly as it can be told; None on a machine of its own."""
+    """Name of the hypervisor; None on a physical machine."""
     named = _read_named_hypervisor(proc, sys)
     if hypervisor_flag is None:
         return named
-    return (named or "an unnamed hypervisor") if hypervisor_flag else None
+    return (named or "an unknown hypervisor") if hypervisor_flag else None
 
 
 def _read_named_hypervisor(proc: Path, sys: Path) -> str | None:
@@ -167,7 +167,7 @@ def _read_named_hypervisor(proc: Path, sys: Path) -> str | None:
 
 
 def _read(path: Path, limit: int = -1) -> str:
-    """A file's text, or nothing."""
+    """The text of a file; empty if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(limit)

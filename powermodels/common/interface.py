@@ -1,4 +1,4 @@
-"""What a meter, a model and an estimate are: the few types that everything in this package agrees on."""
+"""Interfaces of meters and models, and the types that they share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from wire.messages import Gap, PowerSource
 
 @dataclass(frozen=True, slots=True)
 class CpuIdentity:
-    """The numbers by which a CPU names its design; guests often hide the name but never these."""
+    """Numbers that identify the design of a CPU; guests often hide its name but never these."""
 
     vendor: str
     """GenuineIntel, AuthenticAMD, ARM."""
@@ -24,34 +24,34 @@ class CpuIdentity:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What is known of a host without measuring it."""
+    """Hardware of a host."""
 
     cpu_model: str
     sockets: int
     cores: int
-    """Physical cores; the same as threads where that cannot be told."""
+    """Physical cores; equals `threads` if unknown."""
     threads: int
     memory_bytes: int
     hypervisor: str | None = None
-    """Set inside a virtual machine: then the figures are the guest's share, not the machine's."""
+    """Set inside a virtual machine: then all values are those of the guest."""
     cpu: CpuIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much of the host's capacity is in use, 0-1 per resource; None where it is not known."""
+    """Used share of the host's capacity, 0-1 per resource; None if unknown."""
 
     cpu_ratio: float
     memory_ratio: float | None = None
     disk_ratio: float | None = None
     network_ratio: float | None = None
     frequency_ratio: float | None = None
-    """How fast the CPUs run, by the fastest they can; the same for all that run on them."""
+    """CPU frequency as a share of the maximum; the same for all containers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A model's answer, term by term: what idles, and what each resource adds."""
+    """Output of a model: idle power, and the power that each resource adds."""
 
     idle_watts: float
     cpu_watts: float
@@ -69,24 +69,24 @@ class Terms:
 
 
 class Scope(Enum):
-    """How much of a machine a meter sees, or a model tells."""
+    """The part of a machine that a meter measures, or a model estimates."""
 
     NODE = "the whole machine"
     CPU_AND_MEMORY = "CPU and memory only"
     CPU = "the CPU only"
     PART = "a part of the machine"
-    """Which one, and whether it lies inside another, cannot be told: shown, but never the node's watts."""
+    """An unknown part, which may overlap with others: listed, but never the node's power."""
 
 
 class Model(Protocol):
-    """Load in, watts out; a few coefficients, evaluated in plain Python."""
+    """Estimates watts from load, with a few coefficients in plain Python."""
 
     @property
     def source(self) -> PowerSource: ...
 
     @property
     def scope(self) -> Scope:
-        """What its watts are of: the whole node, unless it was learned from a meter that sees less."""
+        """The whole node, unless it was fitted to a meter with a smaller scope."""
 
     @property
     def error_ratio(self) -> float:
@@ -95,26 +95,26 @@ class Model(Protocol):
     def terms(self, load: Load) -> Terms: ...
 
     def describe(self) -> str:
-        """One sentence for people: what this stands on and how far to trust it."""
+        """One sentence: the origin of the model and its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the things that a meter looks at, by its own name: a package, a rail, a battery."""
+    """A part that a meter reads, by its own name: a package, a rail, a battery."""
 
     name: str
     watts: float | None
-    """As of the last time the meter was asked."""
+    """Value of the last reading."""
     counted: bool
-    """Whether it is in the meter's watts; others overlap with what is, or cannot be placed."""
+    """Whether it is included in the meter's watts; others may overlap."""
 
 
 class Meter(Protocol):
-    """Something on the host that measures."""
+    """A power meter of the host."""
 
     @property
     def name(self) -> str:
-        """What it is called among the meters of a host: rapl, ipmi, battery."""
+        """Its name, unique on a host: rapl, ipmi, battery."""
 
     @property
     def source(self) -> PowerSource: ...
@@ -128,26 +128,26 @@ class Meter(Protocol):
 
     @property
     def period_seconds(self) -> float:
-        """How long one value stands for; 0 where each is of exactly the time since the one before."""
+        """Period that a value covers; 0 if it is exactly the time since the last call."""
 
     @property
     def gap(self) -> Gap | None:
-        """Why it cannot measure at present, and what would help; None while it can."""
+        """Why it cannot measure now, and how to correct that; None if it can."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What it looks at, one by one, whether counted or not."""
+        """All parts that it reads, counted or not."""
 
     def watts(self, monotonic_seconds: float) -> float | None:
         """Mean watts since the last call; None on the first one, after a gap, or when it fails."""
 
     def describe(self) -> str:
-        """One sentence for people."""
+        """One sentence: what it measures and its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeterState:
-    """A meter of the host as it stood at the last estimate."""
+    """State of a meter at the last estimate."""
 
     name: str
     source: PowerSource
@@ -155,41 +155,40 @@ class MeterState:
     error_ratio: float
     watts: float | None
     used: bool
-    """Whether the node's watts were this meter's."""
+    """Whether the node's power came from this meter."""
     gap: Gap | None
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """What stands in for a meter, as it stood at the last estimate."""
+    """State of the model at the last estimate."""
 
     source: PowerSource
     scope: Scope
     error_ratio: float
     description: str
     made: datetime | None
-    """When it was fitted; None for one that never was."""
+    """Time of the fit; None for a prior."""
     stale_seconds: float | None
-    """How long ago it was last compared with a meter; None if it never was since the start."""
+    """Time since it was last compared with a meter; None if not since the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of the node's draw, with its own expected error."""
+    """Power of one container, with its own expected error."""
 
     watts: float
     error_ratio: float
     idle_watts: float = 0.0
-    """What the chosen policy puts on it of the node's idle power; not in `watts`: nothing counts twice."""
+    """Share of the node's idle power, by the idle policy. Not included in `watts`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A node's draw over one interval. `idle_watts + system_watts + sum(containers) == watts`, always.
+    """Power of a node over one interval: `watts` is `idle_watts + system_watts + sum(containers)`, always.
 
-    What is drawn is what the source sees: a meter's scope for a meter, the whole machine for a model unless
-    it was learned from a meter that sees less.
+    It covers the scope of its source: that of the meter, or of the model.
     """
 
     watts: float

@@ -1,17 +1,17 @@
-"""Ratios of one capacity as ratios of another: a model goes by the capacities it was fitted with. Pure."""
+"""Converts ratios from one capacity to another: a model needs those it was fitted with. Pure."""
 
 from dataclasses import replace
 
 from powermodels.common.interface import Load
 from wire.resources import Quantities
 
-# A recording, or a new host, does not tell what its disks and links can do. A model takes its watts at these
-# rates then, and means the same by them for ever.
+# A recording or a new host does not contain the capacity of disks and links. A model then uses these rates,
+# and keeps them.
 ASSUMED = Quantities(disk_bytes_per_second=1e9, network_bytes_per_second=2.5e9)
 
 
 def rescaled(load: Load, capacity: Quantities, scaling: Quantities) -> Load:
-    """A load given by `capacity`, by `scaling`; the same where either does not say."""
+    """Convert a load from `capacity` to `scaling`; unchanged if either is unknown."""
     return replace(
         load,
         disk_ratio=_by(load.disk_ratio, capacity.disk_bytes_per_second, scaling.disk_bytes_per_second),
@@ -22,7 +22,7 @@ def rescaled(load: Load, capacity: Quantities, scaling: Quantities) -> Load:
 
 
 def completed(capacity: Quantities) -> Quantities:
-    """A host's capacities for good: what it does not tell, or only learns with time, is assumed."""
+    """Capacities of a host that never change: those it does not report, or learns with time, are assumed."""
     return Quantities(
         capacity.cpu_cores,
         capacity.memory_bytes,

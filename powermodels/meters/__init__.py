@@ -1,11 +1,11 @@
-"""Meters: what a host itself can measure.
+"""The power meters of a host.
 
-What comes in: the root of /sys. What goes out: a `Meter` per kind that is there, the best first, and a
-`Gap` with the reason for each that is not. A kind is one module here and one line in `METERS`.
+Input: the root of /sys. Output: a `Meter` for each kind that is available, the preferred one first, and a
+`Gap` with the reason for each that is not. A new kind is one module here and one line in `METERS`.
 
-The best is the one that sees most of the machine; of two that see alike, the one with the smaller error.
-A meter of the whole machine comes before RAPL, though RAPL is quicker and finer: what it leaves out (board,
-disks, fans, power supply) is up to half of a server's power and more.
+A meter with a larger scope is preferred, then one with a smaller error. A meter of the whole machine comes
+before RAPL, although RAPL is faster and finer: board, disks, fans and power supply are half of a server's
+power or more.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from powermodels.meters.ipmi import find_ipmi
 from powermodels.meters.rapl import find_rapl
 from wire.messages import Gap
 
-# Of two with equal scope and error the first comes first.
+# With equal scope and error, the first one is preferred.
 METERS: tuple[Callable[[Path, str | None], Meter | Gap], ...] = (
     find_rapl,
     find_acpi,
@@ -32,7 +32,7 @@ _BY_SCOPE = tuple(Scope)
 
 
 def find_meters(sys: Path, hypervisor: str | None = None) -> tuple[list[Meter], list[Gap]]:
-    """The meters under a root, the best first; a hypervisor's name explains why a guest has none."""
+    """Find the meters below a root, the preferred one first; `hypervisor` explains why a guest has none."""
     meters: list[Meter] = []
     gaps: list[Gap] = []
     for find in METERS:

@@ -1,7 +1,7 @@
-"""ACPI's power meter (device ACPI000D): what the firmware says that the machine draws.
+"""The ACPI power meter (device ACPI000D): power of the machine, measured by the firmware.
 
-On servers it is the management controller's own figure, of the whole machine, averaged over a second or
-more. The driver is acpi_power_meter; where the firmware gets the figure over IPMI, acpi_ipmi is needed too.
+On servers it is the value of the management controller, for the whole machine, averaged over a second or
+more. The driver is acpi_power_meter; if the firmware reads the value over IPMI, acpi_ipmi is required too.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from powermodels.common.interface import Part, Scope
 from powermodels.meters.hwmon import ACPI_DRIVER, MAX_NODE_WATTS, read_devices, read_micro, read_text
 from wire.messages import Gap, PowerSource
 
-# Where the firmware does not say; those that do say 1-10 %.
+# If the firmware reports none; others report 1-10 %.
 _ERROR_RATIO = 0.05
 _AVERAGED_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class AcpiSensor:
-    """One power meter of the firmware's."""
+    """One power meter of the firmware."""
 
     name: str
     file: Path
@@ -27,7 +27,7 @@ class AcpiSensor:
 
 
 def read_acpi_sensors(sys: Path) -> list[AcpiSensor]:
-    """The firmware's power meters, without those of batteries."""
+    """Read the power meters of the firmware, without batteries."""
     folders = [device.folder for device in read_devices(sys) if device.driver == ACPI_DRIVER]
     return [
         AcpiSensor(
@@ -42,7 +42,7 @@ def read_acpi_sensors(sys: Path) -> list[AcpiSensor]:
 
 
 def parse_accuracy(text: str) -> float | None:
-    """`95.5%` is an error of 4.5 %; None where nothing usable is said."""
+    """Parse an accuracy: `95.5%` is an error of 4.5 %; None if invalid."""
     try:
         error_ratio = 1 - float(text.removesuffix("%")) / 100
     except ValueError:
@@ -51,22 +51,22 @@ def parse_accuracy(text: str) -> float | None:
 
 
 def find_acpi(sys: Path, hypervisor: str | None) -> "AcpiMeter | Gap":
-    """The firmware's power meter, or why there is none."""
+    """Find the power meter of the firmware, or the reason why there is none."""
     sensors = read_acpi_sensors(sys)
     if sensors:
         return AcpiMeter(tuple(sensors))
     if hypervisor is not None:
         return Gap(
-            "ACPI power meter", f"this is a virtual machine ({hypervisor}), whose firmware measures nothing"
+            "ACPI power meter", f"this is a virtual machine ({hypervisor}), whose firmware has no power meter"
         )
     return Gap(
         "ACPI power meter",
-        "the firmware offers none, or `sudo modprobe acpi_ipmi acpi_power_meter` is missing",
+        "the firmware has none, or its driver is not loaded: `sudo modprobe acpi_ipmi acpi_power_meter`",
     )
 
 
 class AcpiMeter:
-    """The first of the firmware's meters; further ones are shown beside it, since they may overlap."""
+    """The first meter of the firmware; others are only listed as parts, since they may overlap."""
 
     name = "acpi"
     source = PowerSource.HWMON
@@ -93,7 +93,9 @@ class AcpiMeter:
         self._watts = [_plausible(value) for value, _ in readings]
         self._gap = readings[0][1]
         if self._gap is None and self._watts[0] is None:
-            self._gap = Gap("ACPI power meter", f"the firmware says {readings[0][0]} µW, which cannot be")
+            self._gap = Gap(
+                "ACPI power meter", f"the firmware reports {readings[0][0]} µW, which is implausible"
+            )
         return self._watts[0]
 
     def describe(self) -> str:
@@ -101,7 +103,7 @@ class AcpiMeter:
 
 
 def _plausible(microwatts: int | None) -> float | None:
-    """Watts; firmware that has no figure says 0, or all ones."""
+    """Convert to watts; firmware without a value reports 0 or all ones."""
     return microwatts / 1e6 if microwatts is not None and 0 < microwatts / 1e6 <= MAX_NODE_WATTS else None
 
 

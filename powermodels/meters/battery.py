@@ -1,6 +1,6 @@
-"""Batteries: on a laptop that runs on them, what they give is what the whole machine draws.
+"""Batteries: on a laptop that runs on battery, their discharge is the power of the whole machine.
 
-While it is plugged in they say nothing of use: the meter is silent then, and says why.
+While it is plugged in, the meter has no value and a gap.
 """
 
 from collections.abc import Iterator
@@ -10,23 +10,23 @@ from powermodels.common.interface import Part, Scope
 from powermodels.meters.hwmon import read_text
 from wire.messages import Gap, PowerSource
 
-# Embedded controllers measure voltage and current to about a hundredth each, and round both; ours is a guess.
+# Embedded controllers measure voltage and current to about 1 % each, and round both; this is an estimate.
 _ERROR_RATIO = 0.05
-# They do so every few seconds; 5 s is a common pace, up to 60 s occur.
+# They measure every few seconds: 5 s is common, up to 60 s occur.
 _PERIOD_SECONDS = 10.0
-# More than any laptop's battery can give.
+# Above the power of any laptop battery.
 _MAX_WATTS = 500.0
 
 
 def read_batteries(sys: Path) -> Iterator[Path]:
-    """The folders of what powers the machine; the batteries of mice and the like are not among them."""
+    """Directories of the batteries of the machine, without those of mice and other devices."""
     for folder in sorted((sys / "class/power_supply").glob("*")):
         if read_text(folder / "type") == "Battery" and read_text(folder / "scope") != "Device":
             yield folder
 
 
 def read_discharge_watts(battery: Path) -> float | None:
-    """What a battery gives at this moment, 0 while it gives nothing; None where it does not say."""
+    """Discharge power of a battery now, 0 if it does not discharge; None if unknown."""
     if read_text(battery / "status") != "Discharging":
         return 0.0
     power_uw = _number(battery / "power_now")
@@ -37,21 +37,21 @@ def read_discharge_watts(battery: Path) -> float | None:
         watts = current_ua / 1e6 * voltage_uv / 1e6
     else:
         return None
-    # Some drivers count what flows out as negative.
+    # Some drivers report discharge as negative.
     return abs(watts) if abs(watts) <= _MAX_WATTS else None
 
 
 def find_battery(sys: Path, hypervisor: str | None) -> "BatteryMeter | Gap":  # noqa: ARG001 - the table's form
-    """The host's batteries, or that there are none."""
+    """Find the batteries of the host, or the reason why there are none."""
     batteries = tuple(read_batteries(sys))
-    return BatteryMeter(batteries) if batteries else Gap("battery", "this machine has none")
+    return BatteryMeter(batteries) if batteries else Gap("battery", "this machine has no battery")
 
 
 class BatteryMeter:
-    """The sum of what all batteries give."""
+    """The total discharge power of all batteries."""
 
     name = "battery"
-    # The kernel shows batteries as sensors too.
+    # The kernel also lists batteries as hwmon sensors.
     source = PowerSource.HWMON
     scope = Scope.NODE
     error_ratio = _ERROR_RATIO
@@ -60,15 +60,15 @@ class BatteryMeter:
     def __init__(self, batteries: tuple[Path, ...]) -> None:
         self._batteries = batteries
         self._watts: list[float | None] = []
-        self._look()
+        self._read()
 
     @property
     def gap(self) -> Gap | None:
         if None in self._watts:
-            return Gap("battery", f"{self._batteries[self._watts.index(None)]} does not say what it gives")
+            return Gap("battery", f"{self._batteries[self._watts.index(None)]} does not report its power")
         if sum(filter(None, self._watts)) <= 0:
             return Gap(
-                "battery", "the machine is plugged in, and batteries tell its power only while it is not"
+                "battery", "the machine is plugged in; batteries measure its power only while it is not"
             )
         return None
 
@@ -78,14 +78,14 @@ class BatteryMeter:
         return tuple(Part(battery.name, watts, counted=True) for battery, watts in pairs)
 
     def watts(self, monotonic_seconds: float) -> float | None:  # noqa: ARG002 - the controller averages by itself
-        self._look()
+        self._read()
         return sum(filter(None, self._watts)) if self.gap is None else None
 
     def describe(self) -> str:
         names = ", ".join(battery.name for battery in self._batteries)
         return f"battery discharge: {names} ({self.scope.value}), ±{_ERROR_RATIO:.0%}"
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         self._watts = [read_discharge_watts(battery) for battery in self._batteries]
 
 

@@ -1,8 +1,8 @@
-"""IPMI DCMI: the management controller's word on what the machine draws, through a tool that speaks to it.
+"""IPMI DCMI: power of the machine, from the management controller, through a command-line tool.
 
-The tool takes from a tenth of a second to several, and may hang when the controller does. So it runs beside
-the samples, at a slow pace of its own: a call starts it or takes its answer, and never waits. A run that
-takes too long is killed; an answer that grew old counts no more.
+The tool takes from a tenth of a second to several seconds, and may hang. So it runs in the background, at its
+own interval: a call starts it or reads its output, and never waits. A run that takes too long is killed; an
+old value is not used.
 """
 
 import re
@@ -18,11 +18,11 @@ from powermodels.meters.rapl import own_group
 from wire.messages import Gap, PowerSource
 
 _WHAT = "IPMI"
-# Whole watts, a mean over a second or more, of a sensor that nobody calibrated: ours is a guess.
+# Whole watts, averaged over a second or more, from an uncalibrated sensor: this is an estimate.
 _ERROR_RATIO = 0.05
 _PERIOD_SECONDS = 10.0
 _PERIOD_AFTER_FAILURE_SECONDS = 60.0
-_PATIENCE_SECONDS = 20.0
+_TIMEOUT_SECONDS = 20.0
 _FRESH_SECONDS = 30.0
 
 _IPMITOOL = re.compile(r"Instantaneous power reading:\s*(\d+)\s*Watts", re.IGNORECASE)
@@ -31,7 +31,7 @@ _FREEIPMI = re.compile(r"^Current Power\s*:\s*(\d+)\s*Watts", re.IGNORECASE | re
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program that asks the controller, and how its answer reads."""
+    """A command that queries the controller, and the pattern of its output."""
 
     command: tuple[str, ...]
     answer: re.Pattern[str]
@@ -44,31 +44,31 @@ TOOLS: tuple[Tool, ...] = (
 
 
 def parse_watts(text: str, answer: re.Pattern[str]) -> float | None:
-    """The watts in a tool's answer; a controller that measures nothing says 0."""
+    """The watts in the output of a tool; a controller without a sensor reports 0."""
     found = answer.search(text)
     watts = float(found[1]) if found else 0.0
     return watts if 0 < watts <= MAX_NODE_WATTS else None
 
 
 def find_ipmi(sys: Path, hypervisor: str | None, tools: Sequence[Tool] = TOOLS) -> "IpmiMeter | Gap":
-    """The host's management controller, or why it cannot be asked."""
+    """Find the management controller of the host, or the reason why it cannot be used."""
     if hypervisor is not None:
         return Gap(_WHAT, f"this is a virtual machine ({hypervisor}), which has no management controller")
     if not any((sys / "class/ipmi").glob("ipmi*")):
         return Gap(
             _WHAT,
-            "there is no management controller, or `sudo modprobe ipmi_si && sudo modprobe ipmi_devintf` "
-            "is missing",
+            "there is no management controller, or its driver is not loaded: "
+            "`sudo modprobe ipmi_si && sudo modprobe ipmi_devintf`",
         )
     for tool in tools:
         if path := shutil.which(tool.command[0]):
             return IpmiMeter(Tool((path, *tool.command[1:]), tool.answer))
     names = " or ".join(tool.command[0] for tool in tools)
-    return Gap(_WHAT, f"a controller is there, but no tool to ask it: install {names}")
+    return Gap(_WHAT, f"there is a controller but no tool to query it: install {names}")
 
 
 class IpmiMeter:
-    """The controller's last answer, while it is fresh."""
+    """The last value of the controller, while it is fresh."""
 
     name = "ipmi"
     source = PowerSource.IPMI
@@ -100,7 +100,7 @@ class IpmiMeter:
         wait_seconds = _PERIOD_SECONDS if self._gap is None else _PERIOD_AFTER_FAILURE_SECONDS
         if self._running is None and monotonic_seconds - self._began_seconds >= wait_seconds:
             self._start(monotonic_seconds)
-        # A sample that is longer than an answer is fresh gets the one that was asked for at its start.
+        # A sample that is longer than a value is fresh uses the value requested at its start.
         fresh_seconds = max(_FRESH_SECONDS, monotonic_seconds - self._called_seconds)
         self._called_seconds = monotonic_seconds
         fresh = monotonic_seconds - self._answered_seconds <= fresh_seconds
@@ -113,7 +113,7 @@ class IpmiMeter:
         )
 
     def close(self) -> None:
-        """End a run that is still under way."""
+        """Kill a running tool."""
         if self._running is not None:
             self._running.kill()
             self._running.communicate()
@@ -122,7 +122,7 @@ class IpmiMeter:
     def _start(self, monotonic_seconds: float) -> None:
         self._began_seconds = monotonic_seconds
         try:
-            self._running = subprocess.Popen(  # noqa: S603 - a tool of ours with arguments of ours
+            self._running = subprocess.Popen(  # noqa: S603 - a fixed command
                 self._tool.command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -135,15 +135,15 @@ class IpmiMeter:
 
     def _collect(self, running: subprocess.Popen[str], monotonic_seconds: float) -> None:
         if running.poll() is None:
-            if monotonic_seconds - self._began_seconds > _PATIENCE_SECONDS:
+            if monotonic_seconds - self._began_seconds > _TIMEOUT_SECONDS:
                 running.kill()
-                self._fail(f"{' '.join(self._tool.command)} did not answer within {_PATIENCE_SECONDS:.0f} s")
+                self._fail(f"{' '.join(self._tool.command)} did not answer within {_TIMEOUT_SECONDS:.0f} s")
             return
         self._running = None
         text, _ = running.communicate()
         watts = parse_watts(text, self._tool.answer)
         if watts is None:
-            self._fail(_refusal(text, running.returncode, self._tool))
+            self._fail(_failure_reason(text, running.returncode, self._tool))
             return
         self._gap = None
         self._answer_watts, self._answered_seconds = watts, self._began_seconds
@@ -153,12 +153,12 @@ class IpmiMeter:
         self._answer_watts = None
 
 
-def _refusal(text: str, status: int, tool: Tool) -> str:
-    said = " ".join(text.split())[:200] or f"status {status}"
+def _failure_reason(text: str, status: int, tool: Tool) -> str:
+    output = " ".join(text.split())[:200] or f"status {status}"
     if re.search(r"permission|could not open device|must be root", text, re.IGNORECASE):
         return (
-            f"the controller's device is kept for root ({said}); whoever may write to it may also switch the "
-            "machine off, so think twice: "
+            f"no permission to use the controller ({output}); with write access the agent could also switch "
+            "the machine off. To allow it: "
             f"sudo sh -c 'chgrp {own_group()} /dev/ipmi0 && chmod g+rw /dev/ipmi0'"
         )
-    return f"the controller gave no power reading: `{' '.join(tool.command)}` said {said}"
+    return f"the controller reported no power: `{' '.join(tool.command)}` printed {output}"

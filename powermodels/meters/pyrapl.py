@@ -1,7 +1,7 @@
-"""pyRAPL as another way to the same counters, for those who have it and for comparing.
+"""RAPL counters read through pyRAPL, for comparison.
 
-It reads the same files with fixed paths, knows no wraparound and gives up on CPUs of several dies, so ours
-is the default. Here it only reads: what a reading means is decided by `RaplMeter` in both cases.
+pyRAPL uses fixed paths, does not handle counter wraps and fails on CPUs with several dies, so it is not the
+default. It only reads the counters: `RaplMeter` computes the power in both cases.
 """
 
 import importlib
@@ -13,11 +13,11 @@ from powermodels.meters.rapl import Domain, RaplMeter, read_domains
 from wire.messages import Gap
 
 Energies = Callable[[], Sequence[float]]
-"""pyRAPL's own form: package and dram of socket 0, then of socket 1, in microjoules; -1 for none."""
+"""Values of pyRAPL: package and dram of socket 0, then of socket 1, in microjoules; -1 for none."""
 
 
 def find_pyrapl(sys: Path, hypervisor: str | None) -> RaplMeter | Gap:  # noqa: ARG001 - the table's form
-    """The host's RAPL meter, read through pyRAPL, or why that cannot be."""
+    """Find the RAPL meter of the host through pyRAPL, or the reason why there is none."""
     try:
         library: Any = importlib.import_module("pyRAPL")
     except ImportError:
@@ -30,7 +30,7 @@ def find_pyrapl(sys: Path, hypervisor: str | None) -> RaplMeter | Gap:  # noqa: 
 
 
 def meter_through(energies: Energies, sys: Path) -> RaplMeter:
-    """A meter of the packages and memories under a root that takes its readings from pyRAPL."""
+    """Create a meter of the packages and memories below a root that reads through pyRAPL."""
     places: dict[str, int] = {}
     for domain in read_domains(sys):
         package, _, inner = domain.name.partition(" ")

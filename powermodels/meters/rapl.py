@@ -1,14 +1,13 @@
 """RAPL: the energy counters of CPU packages and memory, read from the kernel's powercap tree.
 
-Zones overlap, so only some are added: every package (or die of one) and its dram, which lies outside the
-package. core and uncore lie inside it. psys holds packages and more, but what more is up to the maker of
-the board, and many wire it wrongly or not at all. These are read and shown, and added to nothing. The zones
-of intel-rapl-mmio are the same packages seen a second time: they are left out.
+Zones overlap, so only some are added: each package (or die) and its dram, which is outside the package. core
+and uncore are inside it. psys contains packages and more, but what more depends on the board, and on many it
+is wrong. These are listed as parts but not added. The zones of intel-rapl-mmio are the same packages again:
+they are ignored.
 
-A counter is only worth something as a difference. One that cannot be trusted (no reading, a step back
-that is not a wrap, an interval in which it may have wrapped twice, more watts than a socket can draw)
-is unknown for that interval, and if it is one that is added, so is the sum: that of the others would be a
-wrong number, too small and unmarked. The others go on, each by itself.
+The power of a counter is unknown for an interval without a valid difference: no reading, a decrease that is
+not a wrap, an interval long enough for two wraps, or more watts than a socket can use. If it is one that is
+added, the sum is unknown too, since the sum of the others would be too small.
 """
 
 import grp
@@ -19,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from powermodels.common.interface import Part, Scope
-from powermodels.meters.counters import Counted, watts_between
+from powermodels.meters.counters import CounterReading, watts_between
 from wire.messages import Gap, PowerSource
 
-# On a server with both meters (Kepler model database, nx12) the wall's power less RAPL's is 105.7 W on
-# average with a deviation of 13.9 W, a tenth of what RAPL shows: so closely it follows what it sees.
+# On a server with both meters (Kepler model database, nx12) wall power minus RAPL is 105.7 W on average with
+# a deviation of 13.9 W, a tenth of the power that RAPL reports.
 _ERROR_RATIO = 0.1
 
 _ZONE = re.compile(r"intel-rapl(?P<mmio>-mmio)?:[0-9a-f]+(?P<sub>:[0-9a-f]+)?")
@@ -31,27 +30,27 @@ _ZONE = re.compile(r"intel-rapl(?P<mmio>-mmio)?:[0-9a-f]+(?P<sub>:[0-9a-f]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A zone: a package, a die, the memory beside one, or something that overlaps with these."""
+    """A zone: a package, a die, its memory, or a zone that overlaps with these."""
 
     name: str
     energy_file: Path
     range_uj: int | None
-    """Where its counter begins anew; None where that cannot be read."""
+    """Value at which its counter wraps; None if unknown."""
     counted: bool = True
-    """Whether it is added up; no two that are overlap."""
+    """Whether it is part of the sum; counted zones do not overlap."""
 
 
 ReadEnergy = Callable[[Domain], int]
-"""A domain's counter in microjoules; raises OSError or ValueError where it cannot be had."""
+"""Reads the counter of a domain in microjoules; raises OSError or ValueError."""
 
 
 def read_energy_uj(domain: Domain) -> int:
-    """What the domain's file says now."""
+    """Read the counter of a domain."""
     return int(domain.energy_file.read_text())
 
 
 def read_domains(sys: Path) -> tuple[Domain, ...]:
-    """Every zone under a root, each package followed by what belongs to it."""
+    """Read all zones below a root, each package followed by its parts."""
     zones = _read_zones(sys / "class/powercap")
     tops = {name: zone for zone, name in zones.items() if _is_top(zone)}
     domains: list[Domain] = []
@@ -67,7 +66,7 @@ def read_domains(sys: Path) -> tuple[Domain, ...]:
 
 
 def find_rapl(sys: Path, hypervisor: str | None) -> "RaplMeter | Gap":
-    """The host's RAPL meter, or why there is none."""
+    """Find the RAPL meter of the host, or the reason why there is none."""
     domains = read_domains(sys)
     if any(domain.counted for domain in domains):
         return RaplMeter(domains)
@@ -76,12 +75,12 @@ def find_rapl(sys: Path, hypervisor: str | None) -> "RaplMeter | Gap":
     return Gap(
         "RAPL",
         f"there is no RAPL package under {sys / 'class/powercap'}: this CPU has no energy counters, "
-        "or `sudo modprobe intel_rapl_msr` is missing",
+        "or its driver is not loaded: `sudo modprobe intel_rapl_msr`",
     )
 
 
 class RaplMeter:
-    """The sum of a host's packages and their memory, as mean watts from call to call."""
+    """Total power of all packages and their memory, as mean watts from call to call."""
 
     name = "rapl"
     source = PowerSource.RAPL
@@ -91,10 +90,10 @@ class RaplMeter:
     def __init__(self, domains: tuple[Domain, ...], read: ReadEnergy = read_energy_uj) -> None:
         self._domains = domains
         self._read = read
-        self._last: dict[str, Counted] = {}
+        self._last: dict[str, CounterReading] = {}
         self._watts: dict[str, float] = {}
         self._gap = next(
-            (gap for domain in domains if domain.counted and (gap := self._look(domain)[1])), None
+            (gap for domain in domains if domain.counted and (gap := self._read_domain(domain)[1])), None
         )
 
     @property
@@ -115,33 +114,33 @@ class RaplMeter:
         self._watts = {}
         for domain in self._domains:
             earlier = self._last.pop(domain.name, None)
-            energy_uj, gap = self._look(domain)
+            energy_uj, gap = self._read_domain(domain)
             if domain.counted:
                 self._gap = self._gap or gap
             if energy_uj is None:
                 continue
-            later = self._last[domain.name] = Counted(monotonic_seconds, energy_uj)
+            later = self._last[domain.name] = CounterReading(monotonic_seconds, energy_uj)
             if earlier and (watts := watts_between(earlier, later, domain.range_uj)) is not None:
                 self._watts[domain.name] = watts
         counted = [self._watts.get(domain.name) for domain in self._domains if domain.counted]
-        known = [watts for watts in counted if watts is not None]
-        return sum(known) if len(known) == len(counted) else None
+        values = [watts for watts in counted if watts is not None]
+        return sum(values) if len(values) == len(counted) else None
 
     def describe(self) -> str:
         names = ", ".join(domain.name for domain in self._domains if domain.counted)
         return f"RAPL meter: {names} ({self.scope.value}), ±{_ERROR_RATIO:.0%}"
 
-    def _look(self, domain: Domain) -> tuple[int | None, Gap | None]:
+    def _read_domain(self, domain: Domain) -> tuple[int | None, Gap | None]:
         try:
             return self._read(domain), None
         except PermissionError:
-            return None, Gap("RAPL", _how_to_open(domain.energy_file))
+            return None, Gap("RAPL", _permission_reason(domain.energy_file))
         except (OSError, ValueError) as error:
             return None, Gap("RAPL", f"{domain.energy_file} cannot be read: {error}")
 
 
 def _read_zones(powercap: Path) -> dict[Path, str]:
-    """Every RAPL zone's folder and name; those behind MMIO only where the others are missing."""
+    """Directory and name of each RAPL zone; those of MMIO only without others."""
     found: dict[bool, dict[Path, str]] = {False: {}, True: {}}
     for folder in sorted(powercap.glob("intel-rapl*")):
         zone = _ZONE.fullmatch(folder.name)
@@ -167,16 +166,16 @@ def _read_domain(name: str, zone: Path, *, counted: bool) -> Domain:
     return Domain(name, zone / "energy_uj", range_uj if range_uj > 0 else None, counted)
 
 
-def _how_to_open(energy_file: Path) -> str:
+def _permission_reason(energy_file: Path) -> str:
     files = energy_file.parent.parent / "intel-rapl*:*" / "energy_uj"
     return (
-        f"no permission to read {energy_file}, which the kernel keeps for root; to open it for the agent's "
-        f"group: sudo sh -c 'chgrp {own_group()} {files} && chmod g+r {files}'"
+        f"no permission to read {energy_file}, which only root may read; to allow the agent's group: "
+        f"sudo sh -c 'chgrp {own_group()} {files} && chmod g+r {files}'"
     )
 
 
 def own_group() -> str:
-    """The group that this process reads files as."""
+    """Name of the group of this process."""
     try:
         return grp.getgrgid(os.getegid()).gr_name
     except KeyError:

@@ -1,10 +1,9 @@
-"""Models: load in, watts out, term by term.
+"""Power models: load in, watts per term out.
 
-What comes in: what is known of a host (`HostFacts`), or what was measured on it. What goes out: a `Model`, a
-few numbers evaluated in plain Python. The prior (`prior`, on `published` machines) answers for every host.
-Those fitted to a meter are kept as JSON (`stored`): linear and curve (`regression`), `table`, and `adaptive`,
-which at work is a `tracker` with a `correction` and a stratified `memory`. Fitting itself is
-`powermodels.fit`. A new kind is a module here, a line in `stored.Stored` and one in `fit.fitting.KINDS`.
+A `Model` is a few numbers, evaluated in plain Python. The prior (`prior`, from `published` machines) exists
+for every host. Models that are fitted to a meter are stored as JSON (`stored`): linear and curve
+(`regression`), `table`, and `adaptive`, with a `correction`. `powermodels.fit` fits them. A new kind is a
+module here, a line in `stored.Stored` and one in `fit.fitting.KINDS`.
 """
 
 from powermodels.common.interface import HostFacts, Model
@@ -12,5 +11,5 @@ from powermodels.models.prior import PriorModel
 
 
 def choose_model(facts: HostFacts) -> Model:
-    """The best model there is for a host that was never metered."""
+    """The model for a host without a meter."""
     return PriorModel.for_host(facts)

@@ -1,4 +1,4 @@
-"""The adaptive model at rest: a curve, what the meter last said on top of it, and when that was."""
+"""The adaptive model as it is stored: a curve, its last correction, and the time of the last reading."""
 
 from datetime import datetime
 
@@ -10,10 +10,10 @@ from powermodels.models.regression import CurveModel
 
 
 def corrected_terms(curve: CurveModel, correction: Correction, training: Training, load: Load) -> Terms:
-    """The curve's terms, corrected and held within what was seen.
+    """The terms of the curve, corrected and limited to the range of the training.
 
-    The level and what is corrected at no load belong to idle power. The rest is the CPU's: it is never
-    negative, as long as the correction leaves the curve rising.
+    The offset and the correction at no load belong to idle power, the rest to the CPU. It is not negative if
+    the correction keeps the curve increasing.
     """
     free = curve.free_terms(load)
     at_idle_watts = correction.nodes_watts[0]
@@ -28,13 +28,13 @@ def corrected_terms(curve: CurveModel, correction: Correction, training: Trainin
 
 
 class AdaptiveModel(FittedModel, frozen=True, kw_only=True, tag="adaptive"):
-    """What a tracker (`powermodels.learning.tracker`) has learned, to be kept, sent and evaluated."""
+    """The state of a tracker (`powermodels.learning.tracker`), to save and evaluate."""
 
     curve: CurveModel
     correction: Correction
-    """Already such that the curve keeps rising."""
+    """Keeps the curve increasing."""
     read: datetime
-    """When the meter was last there."""
+    """Time of the last meter reading."""
 
     def terms(self, load: Load) -> Terms:
         return corrected_terms(self.curve, self.correction, self.origin.training, load)

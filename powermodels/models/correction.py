@@ -1,8 +1,8 @@
-"""What the meter said lately, on top of a curve: a level and a small table over load.
+"""Corrects a curve by recent readings of the meter: an offset and a small table over load.
 
-A curve fitted to all that a machine does is off by some per cent for what it does now: its level moves with
-fans and temperature, its shape with the kind of work. Both are learned from the newest readings in a few
-sums, without a fit. Where nothing was seen lately the curve stands as it is, moved by the level.
+A curve fitted to all workloads of a machine is off by a few percent for the current one: its offset changes
+with fans and temperature, its shape with the workload. Both are learned from the newest readings with a few
+sums, without a fit. At loads without recent readings, only the offset applies.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,21 +10,21 @@ from math import exp
 
 import msgspec
 
-# On the root of CPU use, since that is where curves bend.
+# Over the root of CPU usage, since curves bend at low usage.
 NODES = 11
 _STEP = 1 / (NODES - 1)
 
-# A level is news within a minute; what a load draws is learned, and forgotten, in ten.
+# Time constants of the offset and of the table.
 _LEVEL_SECONDS = 60.0
 _LOCAL_SECONDS = 600.0
-# So many readings of the past, in weight, stand against the first ones.
+# Weight of the uncorrected curve, in readings.
 _READINGS_OF_DOUBT = 3.0
-# A node with less than this share of the time seen is not believed in full.
+# A node with less than this share of the readings is not applied in full.
 _SHARE_OF_DOUBT = 0.1
 
 
 class Correction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Watts to add to a curve: a level, and one number per node of the root of CPU use."""
+    """Watts to add to a curve: an offset, and one value per node over the root of CPU usage."""
 
     level_watts: float = 0.0
     nodes_watts: tuple[float, ...] = (0.0,) * NODES
@@ -34,14 +34,15 @@ class Correction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"a correction has {NODES} nodes")
 
     def local_watts(self, root: float) -> float:
-        """The table's watts at a root of CPU use, on straight lines between the nodes."""
+        """Watts of the table at a root of CPU usage, with straight lines between the nodes."""
         index, part = _place(root)
         return self.nodes_watts[index] + part * (self.nodes_watts[index + 1] - self.nodes_watts[index])
 
     def rising(self, slope_at: Callable[[float], float]) -> "Correction":
-        """The nearest correction that leaves the curve rising; `slope_at` is the curve's slope, which grows.
+        """The nearest correction that keeps the curve increasing; `slope_at` is the slope of the curve.
 
-        Two sweeps each make it so, one by lifting, one by lowering; so does their mean, without their bias.
+        One sweep raises nodes, one lowers them, and both keep it increasing; so does their mean, without
+        bias.
         """
         falls = [slope_at(index * _STEP) * _STEP for index in range(NODES - 1)]
         lifted, lowered = list(self.nodes_watts), list(self.nodes_watts)
@@ -54,7 +55,7 @@ class Correction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CorrectionSums:
-    """The running sums behind a correction; they fade with time."""
+    """The sums of a correction; old readings decay."""
 
     def __init__(self) -> None:
         self._seconds: float | None = None
@@ -64,7 +65,7 @@ class CorrectionSums:
         self._residuals = [0.0] * NODES
 
     def add(self, seconds: float, root: float, residual_watts: float) -> None:
-        """Count one reading: how far it was above the curve, and at which load."""
+        """Add one reading: its difference from the curve, and its load."""
         elapsed_seconds = 0.0 if self._seconds is None else max(0.0, seconds - self._seconds)
         self._seconds = seconds
         self._level = _faded(self._level, elapsed_seconds / _LEVEL_SECONDS)
@@ -82,7 +83,7 @@ class CorrectionSums:
 
     @property
     def correction(self) -> Correction:
-        """What the sums come to."""
+        """The correction from the sums."""
         doubt = _SHARE_OF_DOUBT * self._time
         if doubt <= 0:
             return Correction()
@@ -101,7 +102,7 @@ def _faded(sums: Sequence[float], ages: float) -> list[float]:
 
 
 def _place(root: float) -> tuple[int, float]:
-    """The node at or below, and how far on towards the next."""
+    """The node at or below, and the position between it and the next."""
     position = min(1.0, max(0.0, root)) * (NODES - 1)
     index = min(NODES - 2, int(position))
     return index, position - index

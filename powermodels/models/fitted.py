@@ -1,4 +1,4 @@
-"""What every fitted model carries beside its numbers: where it comes from and how far to trust it."""
+"""Base of fitted models: their origin and expected error."""
 
 import hashlib
 from datetime import datetime
@@ -15,7 +15,7 @@ from wire.resources import Quantities
 Watts = Annotated[float, Meta(ge=0, le=1e7)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 
-# A model is not believed far beyond what it has seen.
+# The power of a model is limited to about the range of its training.
 _BELOW_LOWEST = 0.9
 _ABOVE_HIGHEST = 1.1
 
@@ -23,21 +23,21 @@ ScopeName = Literal["NODE", "CPU_AND_MEMORY", "CPU", "PART"]
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """The lowest and the highest of something."""
+    """The lowest and the highest value."""
 
     low: float
     high: float
 
 
 class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a model was fitted to."""
+    """The samples that a model was fitted to."""
 
     samples: int
     watts: Range
     features: dict[str, Range]
-    """How far each feature reached; beyond, the model extrapolates."""
+    """Range of each feature; beyond it, the model extrapolates."""
     cap_watts: Watts | None = None
-    """What the machine cannot exceed, where that is known."""
+    """Maximum power of the machine, if known."""
 
     @property
     def floor_watts(self) -> float:
@@ -50,23 +50,23 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where a model comes from."""
+    """Origin of a model."""
 
     features: tuple[str, ...]
     scaling: Quantities
-    """The host's capacities, by which its loads were divided; what is absent was not known."""
+    """Capacities of the host that its loads are ratios of; absent if unknown."""
     training: Training
     error_ratio: Ratio
-    """Mean relative error on samples it was not fitted to."""
+    """Mean relative error on samples that it was not fitted to."""
     made: datetime
     host: str
-    """The fingerprint of the machine it was fitted on."""
+    """Fingerprint of the machine that it was fitted on."""
     metered: ScopeName = "NODE"
-    """What the meter saw that it was fitted to."""
+    """Scope of the meter that it was fitted to."""
 
 
 class FittedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """A model that was fitted to a meter's readings; its subclasses are the kinds."""
+    """A model that was fitted to a meter; each kind is a subclass."""
 
     version: Literal[1] = 1
     origin: Origin
@@ -91,12 +91,12 @@ class FittedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         )
 
     def bounded(self, terms: Terms) -> Terms:
-        """The terms, held within what the model has seen."""
+        """Limit the terms to the range of the training."""
         return bounded(terms, self.origin.training.floor_watts, self.origin.training.ceiling_watts)
 
 
 def fingerprint(facts: HostFacts) -> str:
-    """What a machine is to a model: another CPU or more memory makes it another, a new kernel does not."""
+    """Identify a machine by its hardware: another CPU or more memory changes it, a new kernel does not."""
     gibibytes = round(facts.memory_bytes / (1 << 30))
     parts = (facts.cpu_model, facts.sockets, facts.cores, facts.threads, gibibytes, facts.hypervisor)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -1,17 +1,17 @@
-"""The prior: watts of a host that was never metered, from what is known of it.
+"""The prior: power of a host without a meter, from its hardware.
 
 The level comes from published machines of the same CPU generation (`published`), fitted to this host's size:
 idle power by sockets, what load adds by sockets and by cores^0.65 of each.
 
-The curve between idle and full is `(1 - s) u^1.5 + s sqrt(u)` with s = 0.4: the first busy core wakes what
-all share, so power rises steeply from idle, then flattens, and rises again where the last cores run at their
-fastest. Between a machine's own idle and full power that errs 6.6 % on average over the published curves of
-`powermodels.evaluate.published_curves`, where a straight line errs 6.8 %; against utilisation as the kernel
-counts it, on three metered servers (Canuto et al., "power-modelling"), 10.3 %, a straight line 12.1 %. Both
-numbers of the curve were chosen on these same data.
+The curve between idle and full is `(1 - s) u^1.5 + s sqrt(u)` with s = 0.4: the first busy core wakes
+shared parts, so power rises steeply from idle, then flattens, and rises again when the last cores run at
+their highest frequency. Between a machine's own idle and full power its error is 6.6 % on average over the
+published curves of `powermodels.evaluate.published_curves`, and that of a straight line 6.8 %; with
+utilisation as the kernel counts it, on three metered servers (Canuto et al., "power-modelling"), 10.3 %, a
+straight line 12.1 %. Both numbers of the curve were chosen on these same data.
 
-Inside a virtual machine the same published machines are shared out by hardware threads, one per vCPU: the
-guest's part of a fully let host of that generation.
+Inside a virtual machine, the published machines are divided by hardware threads, one per vCPU: the share of a
+guest on a fully used host of that generation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,11 +42,11 @@ _NETWORK_SHARE = 0.06
 # On published machines left out of its table it is off by 13 % (`powermodels.evaluate.prior`); that flatters
 # it, since those machines were tuned for the benchmark. On the three metered servers, as found in use, it
 # is off by 38, 21 and 49 % (sockets and memory assumed, not on record).
-_ERROR_KNOWN = 0.4
-# The typical machine of a vendor instead of the generation's own errs half as much again on those results.
+_ERROR_SAME_GENERATION = 0.4
+# The typical machine of a vendor, instead of one of the generation, has 1.5 times the error on those results.
 _ERROR_TYPICAL = 0.6
-# On a host that is let to one half, a guest's share of the idle power is twice as large, and idle power is
-# some 40 % of a guest's watts at moderate load.
+# On a half used host, a guest's share of the idle power is twice as large, and idle power is about 40 % of a
+# guest's power at moderate load.
 _ERROR_OF_SHARE = 0.4
 
 _GB = 1e9
@@ -54,7 +54,7 @@ _GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class PriorModel:
-    """Full-scale watts per term for one host; see the module for where they come from."""
+    """Watts per term at full usage for one host; the module docstring explains their origin."""
 
     idle_watts: float
     cpu_watts: float
@@ -81,7 +81,7 @@ class PriorModel:
         further_gigabytes = gigabytes - counted_gigabytes
         return cls(
             idle_watts=idle_watts + further_gigabytes * MEMORY_IDLE_WATTS_PER_GB,
-            # The published dynamic watts hold their memory's: taken out here, it has a term of its own.
+            # The published dynamic watts include memory, which has its own term here.
             cpu_watts=max(0.0, dynamic_watts - counted_gigabytes * MEMORY_DYNAMIC_WATTS_PER_GB),
             memory_watts=gigabytes * MEMORY_DYNAMIC_WATTS_PER_GB,
             disk_watts=dynamic_watts * _DISK_SHARE,
@@ -104,12 +104,12 @@ class PriorModel:
 
 
 def published_curve(cpu_ratio: float) -> float:
-    """How far from idle to full power a machine is at some use of its CPUs."""
+    """Share of the range from idle to full power at a CPU usage."""
     return (1 - _ROOT_SHARE) * cpu_ratio * sqrt(cpu_ratio) + _ROOT_SHARE * sqrt(cpu_ratio)
 
 
 def _own(facts: HostFacts, match: Match) -> tuple[float, float]:
-    """Idle and dynamic watts of a machine of its own."""
+    """Idle and dynamic watts of a physical machine."""
     socket = match.machine
     relative_cores = facts.cores / facts.sockets / socket.cores_per_socket
     return (
@@ -125,13 +125,13 @@ def _guest_share(facts: HostFacts, match: Match) -> tuple[float, float]:
 
 
 def _error_ratio(facts: HostFacts, match: Match) -> float:
-    error_ratio = _ERROR_KNOWN if match.known else _ERROR_TYPICAL
+    error_ratio = _ERROR_SAME_GENERATION if match.is_same_generation else _ERROR_TYPICAL
     return hypot(error_ratio, _ERROR_OF_SHARE) if facts.hypervisor is not None else error_ratio
 
 
 def _describe(facts: HostFacts, match: Match) -> str:
     gibibytes = f"{facts.memory_bytes / (1 << 30):.0f} GiB"
-    like = f"reckoned like {match.name} ({match.machine.source})"
+    like = f"estimated from {match.name} ({match.machine.source})"
     if facts.hypervisor is not None:
         return (
             f"prior for a guest's share, {facts.threads} vCPUs of {facts.cpu_model} and {gibibytes} "

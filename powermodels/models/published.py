@@ -1,10 +1,10 @@
-"""CPU generations, and the published machines that stand for each: what the prior reckons with.
+"""CPU generations, and the published machines of each, which the prior is based on.
 
-Generations are told by the numbers a CPU gives of itself, since guests often hide the name: family, model and
-stepping as in Linux' intel-family.h and AMD's revision guides, implementer and part on ARM. For each stands
-one socket with the median of what its published machines (`published_machines`) draw per socket: what they
-idle at, which hardly depends on the cores, and what load adds, which grows slower than the cores. How well
-that tells a machine that is not in the table is measured by `powermodels.evaluate.prior`, exponent included.
+A generation is identified by the numbers of a CPU, since guests often hide its name: family, model and
+stepping as in Linux' intel-family.h and AMD's revision guides, implementer and part on ARM. Each has one
+socket with the median of its published machines (`published_machines`) per socket: idle power, which hardly
+depends on the number of cores, and dynamic power, which grows slower than it. `powermodels.evaluate.prior`
+measures the error on machines that are not in the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ from powermodels.models.published_machines import MACHINES, Machine
 INTEL, AMD, ARM = "GenuineIntel", "AuthenticAMD", "ARM"
 
 CORES_EXPONENT = 0.65
-# Published machines hold about this much per hardware thread (EPYC 7742: 1.0, 9654: 1.0, Platinum 8280L: 1.7,
-# E5-2660: 0.75), so that much memory is in their watts already; the idle power of more is taken out.
+# Published machines have about this much memory per hardware thread (EPYC 7742: 1.0, 9654: 1.0, Platinum
+# 8280L: 1.7, E5-2660: 0.75), so their watts include it; the idle power of more is subtracted.
 GB_PER_THREAD = 1.0
 # Cloud Carbon Footprint, methodology: 0.392 W per GB of memory in use. Published machines of one maker that
 # differ in memory only (EPYC 9965, Xeon 6787P, E5-2640, Opteron 6276) draw 0.2-1.0 W more per further GB at
@@ -34,7 +34,7 @@ class Generation:
 
     name: str
     server: bool
-    """Made for racks; otherwise of the desktop's kind, entry servers included."""
+    """A server CPU; otherwise a desktop CPU, also in entry servers."""
     vendor: str
     family: int
     models: frozenset[int]
@@ -52,11 +52,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The socket to reckon with for a host, and whether it is of the host's own generation."""
+    """The socket that represents a host, and whether it is of the same generation."""
 
     name: str
     machine: Machine
-    known: bool
+    is_same_generation: bool
 
 
 def _intel(name: str, models: set[int], *, server: bool, family: int = 6) -> Generation:
@@ -71,7 +71,7 @@ def _arm(name: str, parts: set[int], *, server: bool) -> Generation:
     return Generation(name, server, ARM, 0x41, frozenset(parts))
 
 
-# The first row that holds a CPU is taken.
+# The first row that contains a CPU applies.
 GENERATIONS: tuple[Generation, ...] = (
     _intel("Intel NetBurst", {3, 4, 6}, server=True, family=15),
     _intel("Intel Core 2 server", {15, 22}, server=True),
@@ -82,12 +82,12 @@ GENERATIONS: tuple[Generation, ...] = (
     _intel("Intel Sandy Bridge desktop", {42}, server=False),
     _intel("Intel Sandy or Ivy Bridge server", {45, 62}, server=True),
     _intel("Intel Ivy Bridge desktop", {58}, server=False),
-    # Broadwell's desktop kind with it.
+    # Including Broadwell desktop.
     _intel("Intel Haswell desktop", {60, 61, 69, 70, 71}, server=False),
     _intel("Intel Haswell server", {63}, server=True),
     _intel("Intel Broadwell server", {79, 86}, server=True),
     _intel("Intel Skylake to Comet Lake desktop", {78, 94, 142, 158, 165, 166}, server=False),
-    # Model 85 is Skylake, Cascade Lake and Cooper Lake, told apart by the stepping.
+    # Model 85 is Skylake, Cascade Lake and Cooper Lake, distinguished by the stepping.
     replace(_intel("Intel Skylake server", {85}, server=True), steppings=range(5)),
     _intel("Intel Cascade or Cooper Lake server", {85}, server=True),
     _intel("Intel Ice Lake server", {106, 108}, server=True),
@@ -116,38 +116,40 @@ GENERATIONS: tuple[Generation, ...] = (
     _arm("ARM Cortex-A board", {0xD03, 0xD04, 0xD05, 0xD07, 0xD08, 0xD09, 0xD0A, 0xD0B}, server=False),
 )
 
-# More cores on one socket than any desktop CPU of these generations has.
+# The highest number of cores of a desktop CPU of these generations.
 _DESKTOP_CORES = 24
 
 
 def match_machine(facts: HostFacts, machines: Mapping[str, Sequence[Machine]] = MACHINES) -> Match:
-    """The socket of the host's generation, or a typical one of its vendor and kind."""
+    """The socket of the host's generation, or a typical one of its vendor and class."""
     if facts.cpu is not None:
         for generation in GENERATIONS:
             if generation.holds(facts.cpu) and machines[generation.name]:
-                return Match(generation.name, _median_socket(machines[generation.name]), known=True)
+                return Match(
+                    generation.name, _median_socket(machines[generation.name]), is_same_generation=True
+                )
     server = _looks_like_server(facts)
     kind = "server" if server else "desktop"
     of_kind = [g for g in GENERATIONS if g.server == server and machines[g.name]]
     of_vendor = [g for g in of_kind if facts.cpu is not None and g.vendor == facts.cpu.vendor]
     name = f"{facts.cpu.vendor} {kind}" if facts.cpu is not None and of_vendor else kind
-    # A generation counts once, however many of its machines were published.
+    # Each generation counts once, independent of its number of published machines.
     sockets = [_median_socket(machines[generation.name]) for generation in of_vendor or of_kind]
-    return Match(f"typical {name}", _median_socket(sockets), known=False)
+    return Match(f"typical {name}", _median_socket(sockets), is_same_generation=False)
 
 
 def _looks_like_server(facts: HostFacts) -> bool:
-    # A guest runs on somebody's server, however few cores of it are its own.
+    # A guest runs on a server, even if it has few cores.
     return (
         facts.hypervisor is not None
         or facts.sockets > 1
         or facts.cores > _DESKTOP_CORES
-        or any(word in facts.cpu_model for word in ("Xeon", "EPYC", "Opteron", "Neoverse", "Ampere"))
+        or any(name in facts.cpu_model for name in ("Xeon", "EPYC", "Opteron", "Neoverse", "Ampere"))
     )
 
 
 def _median_socket(machines: Sequence[Machine]) -> Machine:
-    """One socket with the median of everything."""
+    """One socket with the median of all values."""
     cores = round(median(machine.cores_per_socket for machine in machines))
     idle_watts = median(_idle_watts_per_socket(machine) for machine in machines)
     dynamic_watts = cores**CORES_EXPONENT * median(

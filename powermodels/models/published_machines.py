@@ -1,8 +1,8 @@
-"""Published idle and full-load watts of whole servers: the numbers that the prior stands on.
+"""Published idle and full-load power of whole servers, which the prior is based on.
 
 Every row is one SPECpower_ssj2008 result (spec.org/power_ssj2008/results): wall power of the machine at
-active idle and at 100 % load, under the name of its CPU's generation. `published` says how they are used,
-and `powermodels.evaluate.published_curves` where those with whole curves were read.
+active idle and at 100 % load, under the name of its CPU's generation. `published` explains how
+they are used, and `powermodels.evaluate.published_curves` the origin of those with whole curves.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a published machine has, and what it drew at the wall."""
+    """Hardware and wall power of a published machine."""
 
     source: str
-    """Maker and model, CPU, and when it was published."""
+    """Vendor and model, CPU, and date of publication."""
     sockets: int
     cores: int
     idle_watts: float
@@ -35,7 +35,7 @@ class Machine:
         return self.max_watts - self.idle_watts
 
 
-_A53_BOARDS = "XSLAB V-Raptor SQ, 384 Cortex-A53 cores, Dec 2021; reckoned as boards of four cores"
+_A53_BOARDS = "XSLAB V-Raptor SQ, 384 Cortex-A53 cores, Dec 2021; counted as boards of four cores"
 
 MACHINES: Mapping[str, tuple[Machine, ...]] = {
     "Intel NetBurst": (

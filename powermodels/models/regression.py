@@ -1,10 +1,10 @@
-"""Models that are idle power plus watts per function of load: `linear` and `curve`.
+"""Models with idle power plus watts per function of load: `linear` and `curve`.
 
-- linear: the black box of the literature: one term each for CPU, memory, disk and network.
-- curve: what wins on metered servers: `idle + a*u + b*sqrt(u) + c*sqrt(disk) + d*sqrt(network)`, where u is
-  the CPU time in use or, if that tells more, the cycles.
+- linear: the linear model of the literature: one term each for CPU, memory, disk and network. - curve: the
+most accurate on metered servers: `idle + a*u + b*sqrt(u) + c*sqrt(disk) + d*sqrt(network)`, where u is
+  CPU time or, if it is more accurate, CPU cycles.
 
-No coefficient is negative, so more load never draws less; the total stays within what was seen.
+No coefficient is negative, so power never decreases with load; the total stays in the range of the training.
 """
 
 from math import sqrt
@@ -15,12 +15,12 @@ from powermodels.models.fitted import FittedModel, Watts
 
 LINEAR_FEATURES = ("cpu", "memory", "disk", "network")
 CURVE_FEATURES = ("cpu", "cpu_sqrt", "disk_sqrt", "network_sqrt")
-# The same by cycles, for a machine whose frequency was known all the time.
+# The same with cycles, for a machine whose frequency is always known.
 CYCLES_CURVE_FEATURES = ("cycles", "cycles_sqrt", "disk_sqrt", "network_sqrt")
 
 
 class Regression(FittedModel, frozen=True, kw_only=True):
-    """Idle power and the watts of each feature at full use."""
+    """Idle power and the watts of each feature at full usage."""
 
     idle_watts: Watts
     coefficients_watts: dict[str, Watts]
@@ -30,7 +30,7 @@ class Regression(FittedModel, frozen=True, kw_only=True):
             raise ValueError(f"no such feature: {', '.join(sorted(unknown))}")
 
     def free_terms(self, load: Load) -> Terms:
-        """The terms before they are held within bounds."""
+        """The terms without limits."""
         return weighted_terms(self.idle_watts, self.coefficients_watts, load)
 
     def terms(self, load: Load) -> Terms:
@@ -38,7 +38,7 @@ class Regression(FittedModel, frozen=True, kw_only=True):
 
 
 class LinearModel(Regression, frozen=True, kw_only=True, tag="linear"):
-    """Watts proportional to the use of each resource."""
+    """Watts proportional to the usage of each resource."""
 
 
 class CurveModel(Regression, frozen=True, kw_only=True, tag="curve"):
@@ -46,15 +46,15 @@ class CurveModel(Regression, frozen=True, kw_only=True, tag="curve"):
 
     @property
     def by_cycles(self) -> bool:
-        """Whether the CPU's frequency counts."""
+        """Whether the model uses the CPU frequency."""
         return "cycles" in self.coefficients_watts or "cycles_sqrt" in self.coefficients_watts
 
     def root(self, load: Load) -> float:
-        """The root of CPU use as this curve sees it."""
+        """Square root of CPU usage, in time or cycles."""
         return sqrt(cycles(load) if self.by_cycles else cpu(load))
 
     def watts_per_root(self, root: float) -> float:
-        """How fast CPU watts rise with that root; the more the larger it is."""
+        """Slope of CPU watts over that root; it increases with the root."""
         name = "cycles" if self.by_cycles else "cpu"
         linear_watts, root_watts = (self.coefficients_watts.get(key, 0.0) for key in (name, f"{name}_sqrt"))
         return 2 * root * linear_watts + root_watts

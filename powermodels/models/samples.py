@@ -1,4 +1,4 @@
-"""What is measured and what is asked of a fit: the words between the agent and whoever fits for it."""
+"""Samples and the request for a fit, which runs in a separate process."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -14,18 +14,18 @@ Kind = Literal["linear", "table", "curve", "best"]
 
 
 class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One interval: what ran, and what a meter said to it."""
+    """Load and metered power of one interval."""
 
     seconds: float
-    """On any clock that only goes forward."""
+    """Time on any monotonic clock."""
     watts: Watts
     load: Load
     group: str = ""
-    """The workload, the phase of a ramp: what belongs together. A fit counts every group the same."""
+    """Workload or phase that the sample belongs to. Each group has the same weight in a fit."""
 
 
 class FitRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """All that a fit needs to know."""
+    """The input of a fit."""
 
     samples: tuple[Sample, ...]
     kind: Kind = "curve"
@@ -34,13 +34,13 @@ class FitRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     metered: ScopeName = "NODE"
     cap_watts: Watts | None = None
     current_group: str | None = None
-    """The group that tells of now."""
+    """The group with the current samples."""
     current_weight: float = 1.0
-    """How much that one counts, against all the others together."""
+    """Weight of that group relative to all others together."""
 
 
 def training_of(samples: Sequence[Sample], features: Iterable[str], cap_watts: float | None) -> Training:
-    """What these samples cover."""
+    """The ranges that these samples cover."""
     names = tuple(features)
     columns = zip(*(row(names, sample.load) for sample in samples), strict=True)
     watts = [sample.watts for sample in samples]

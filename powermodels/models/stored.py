@@ -1,4 +1,4 @@
-"""Fitted models as JSON files: one line per model kind in `Stored`, strict on the way in."""
+"""Fitted models as JSON files: one line per model kind in `Stored`, decoded strictly."""
 
 import os
 from pathlib import Path
@@ -16,26 +16,24 @@ _DECODER: msgspec.json.Decoder[Stored] = msgspec.json.Decoder(Stored)
 
 
 def encode(model: Stored) -> bytes:
-    """A model as JSON for people and programs."""
+    """Encode a model as formatted JSON."""
     return msgspec.json.format(msgspec.json.encode(model)) + b"\n"
 
 
 def decode(text: bytes | str) -> Stored:
-    """A model out of its JSON; raises `msgspec.MsgspecError` where it is none."""
+    """Decode a model; raises `msgspec.MsgspecError`."""
     return _DECODER.decode(text)
 
 
 def save(model: Stored, path: Path) -> None:
-    """Write a model; a reader sees the old one or the new one, never a part."""
+    """Write a model atomically."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_bytes(encode(model))
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise UserError(
-            f"{path}: the model cannot be written ({error.strerror}): choose another place"
-        ) from error
+        raise UserError(f"cannot write the model {path} ({error.strerror}): choose another path") from error
 
 
 def load(path: Path) -> Stored:
@@ -44,9 +42,9 @@ def load(path: Path) -> Stored:
         return decode(path.read_bytes())
     except OSError as error:
         raise UserError(
-            f"{path}: the model cannot be read ({error.strerror}): fit one with 'wattpack calibrate'"
+            f"cannot read the model {path} ({error.strerror}): create one with 'wattpack calibrate'"
         ) from error
     except msgspec.MsgspecError as error:
         raise UserError(
-            f"{path} holds no model of this version ({error}): fit one with 'wattpack calibrate'"
+            f"{path} is not a valid model ({error}): create one with 'wattpack calibrate'"
         ) from error

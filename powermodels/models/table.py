@@ -1,4 +1,4 @@
-"""The table: measured points of CPU use and watts, and straight lines between them."""
+"""The table model: measured points of CPU usage and watts, with straight lines between them."""
 
 from bisect import bisect_right
 from itertools import pairwise
@@ -18,7 +18,7 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
 
 
 class TableModel(FittedModel, frozen=True, kw_only=True, tag="table"):
-    """Points in rising order of load whose watts never fall; outside them, the nearest one's."""
+    """Points with increasing load and non-decreasing watts; beyond them, the nearest point."""
 
     points: tuple[Point, ...]
 
@@ -27,7 +27,7 @@ class TableModel(FittedModel, frozen=True, kw_only=True, tag="table"):
             raise ValueError("a table needs at least one point")
         for before, after in pairwise(self.points):
             if after.cpu_ratio <= before.cpu_ratio or after.watts < before.watts:
-                raise ValueError("the points of a table must rise in load, and never fall in watts")
+                raise ValueError("the points of a table must have increasing load and non-decreasing watts")
 
     def terms(self, load: Load) -> Terms:
         idle_watts = self.points[0].watts

@@ -1,4 +1,4 @@
-"""What if: the watts that more load would add to a node, and a node's power curve. Pure functions."""
+"""Power that more load would add to a node, and the power curve of a node. Pure functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ _RATIOS: tuple[tuple[Resource, Callable[[Load], float | None]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What an envelope would cost on a node."""
+    """Power of a node with and without an envelope."""
 
     before_watts: float
     after_watts: float
     error_watts: float
-    """How far off the difference may be: a wrong level is wrong before and after."""
+    """Expected error of the difference; a wrong offset cancels out."""
     exceeded: tuple[Resource, ...]
-    """What the node would have too little of; its watts are then those of full use."""
+    """Resources that would exceed the capacity of the node; their power is that of full usage."""
 
     @property
     def added_watts(self) -> float:
@@ -33,14 +33,14 @@ class Addition:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A node's watts at one CPU load."""
+    """Power of a node at one CPU load."""
 
     cpu_ratio: float
     watts: float
 
 
 def add(model: Model, load: Load, envelope: Load) -> Addition:
-    """Put an envelope, as shares of the node's capacity, on top of what the node does already."""
+    """Add an envelope, as shares of the node's capacity, to the load of a node."""
     together = _sum(load, envelope)
     before_watts = model.terms(load).watts
     after_watts = max(before_watts, model.terms(together).watts)
@@ -53,7 +53,7 @@ def add(model: Model, load: Load, envelope: Load) -> Addition:
 
 
 def power_curve(model: Model, load: Load, points: int = 11) -> tuple[CurvePoint, ...]:
-    """A node's watts from no CPU load to full, with all else as it is."""
+    """Power of a node from no to full CPU load, with the other resources unchanged."""
     ratios = [index / (points - 1) for index in range(points)]
     return tuple(CurvePoint(ratio, model.terms(replace(load, cpu_ratio=ratio)).watts) for ratio in ratios)
 
@@ -61,13 +61,13 @@ def power_curve(model: Model, load: Load, points: int = 11) -> tuple[CurvePoint,
 def _sum(load: Load, envelope: Load) -> Load:
     return Load(
         cpu_ratio=load.cpu_ratio + envelope.cpu_ratio,
-        memory_ratio=_known_sum(load.memory_ratio, envelope.memory_ratio),
-        disk_ratio=_known_sum(load.disk_ratio, envelope.disk_ratio),
-        network_ratio=_known_sum(load.network_ratio, envelope.network_ratio),
+        memory_ratio=_sum_or_none(load.memory_ratio, envelope.memory_ratio),
+        disk_ratio=_sum_or_none(load.disk_ratio, envelope.disk_ratio),
+        network_ratio=_sum_or_none(load.network_ratio, envelope.network_ratio),
         frequency_ratio=load.frequency_ratio,
     )
 
 
-def _known_sum(of_node: float | None, of_envelope: float | None) -> float | None:
-    """What the node does not tell stays unknown: the envelope alone would look like a change from nothing."""
+def _sum_or_none(of_node: float | None, of_envelope: float | None) -> float | None:
+    """Add values; a value that the node does not report stays unknown."""
     return None if of_node is None else of_node + (of_envelope or 0.0)

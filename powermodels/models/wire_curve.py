@@ -1,7 +1,7 @@
-"""A model told by another: any model as a few points on the wire, and the model that they make.
+"""Any model as points of a curve in a report, and the model that these points define.
 
-A collector asks what more load would draw on a node whose model it never saw; points say that without
-either side knowing the other's kinds of models.
+With them, a collector estimates the power of a node at another load without knowing the kinds of models of
+the agent.
 """
 
 from bisect import bisect_right
@@ -15,11 +15,11 @@ _CPU_RATIOS = (
     *(0.0, 0.0002, 0.001, 0.003, 0.007, 0.015, 0.03, 0.06),
     *(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
 )
-"""Close together where power rises steeply: a straight line from idle to a tenth would be far off."""
+"""Dense where power rises steeply: a straight line from 0 to 0.1 would be far off."""
 
 
-def tell(model: Model) -> PowerCurve:
-    """A model as points."""
+def power_curve_of(model: Model) -> PowerCurve:
+    """Convert a model to points."""
     idle = model.terms(Load(0.0, 0.0, 0.0, 0.0))
     full = model.terms(Load(0.0, 1.0, 1.0, 1.0))
     cpu_watts = [model.terms(Load(ratio, 0.0, 0.0, 0.0)).cpu_watts for ratio in _CPU_RATIOS]
@@ -36,8 +36,8 @@ def tell(model: Model) -> PowerCurve:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldModel:
-    """What the points say, with straight lines between them."""
+class PowerCurveModel:
+    """The model of reported points, with straight lines between them."""
 
     curve: PowerCurve
 
@@ -63,7 +63,7 @@ class ToldModel:
         )
 
     def describe(self) -> str:
-        return f"as told by the node: {self.curve.source}, ±{self.curve.error_ratio:.0%}"
+        return f"reported by the node: {self.curve.source}, ±{self.curve.error_ratio:.0%}"
 
     def _cpu_watts(self, ratio: float) -> float:
         ratios, watts = self.curve.cpu_ratios, self.curve.cpu_watts

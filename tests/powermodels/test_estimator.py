@@ -64,7 +64,7 @@ def test_a_metered_host_reports_what_the_meter_says(proc: Path, tree: PowercapTr
 def test_what_the_meter_does_not_see_is_a_gap(proc: Path, tree: PowercapTree) -> None:
     estimator = Estimator.for_host(proc, tree.sys)
     (gap,) = estimator.gaps
-    assert gap.why == "rapl sees CPU and memory only, not the rest of it"
+    assert gap.why == "rapl measures CPU and memory only"
     meter, model = estimator.describe()
     assert meter.startswith("power: RAPL meter: package-0, package-0 dram")
     assert model.startswith("power: prior for 2 x Intel(R) Xeon(R) Gold 6140")
@@ -162,7 +162,7 @@ def test_a_load_is_taken_by_the_capacity_that_the_model_was_fitted_with(proc: Pa
     assert estimator.estimate(0, load, {}, capacity=capacity).watts == pytest.approx(164)
 
 
-@pytest.mark.parametrize(("content", "why"), [(None, "another machine"), (b"{}", "no model of this version")])
+@pytest.mark.parametrize(("content", "why"), [(None, "another machine"), (b"{}", "is not a valid model")])
 def test_a_model_that_is_not_this_hosts_is_left_alone_and_named(
     proc: Path, tmp_path: Path, content: bytes | None, why: str
 ) -> None:

@@ -93,8 +93,8 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
     assert ended.returncode == 2
     # What the service said of itself before stands above it.
     assert ended.stderr.splitlines()[-1] == (
-        f"wattpack: 127.0.0.1:{port} is already in use: stop what listens there, "
-        "or choose another with http.listen"
+        f"wattpack: 127.0.0.1:{port} is already in use: stop that process, "
+        "or set http.listen to another address"
     )
 
 

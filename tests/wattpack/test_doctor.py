@@ -63,7 +63,7 @@ def test_everything_is_there_as_json(tree: PowercapTree, capsys: pytest.CaptureF
         "psys",
     }
     assert {"ACPI power meter", "hwmon", "battery", "IPMI"} <= meters.keys()
-    assert meters["battery"] == {"name": "battery", "state": "absent", "why": "this machine has none"}
+    assert meters["battery"] == {"name": "battery", "state": "absent", "why": "this machine has no battery"}
     assert findings["model"]
     assert any(gap["what"] == "container names" for gap in findings["missing"])
 

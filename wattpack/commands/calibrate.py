@@ -14,10 +14,15 @@ from agent.config import AgentConfig
 from agent.sampling.power import load_of
 from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
-from powermodels.calibration.drive import Drive, Look, Progress, Room
+from powermodels.calibration.drive import Drive, LoadLimits, Progress, ReadLoad
 from powermodels.calibration.plan import Phase, ramp
 from powermodels.calibration.plot import svg_plot, text_plot
-from powermodels.calibration.recording import Head, Recorded, read_recording, write_recording
+from powermodels.calibration.recording import (
+    CalibrationRecording,
+    RecordingHeader,
+    read_recording,
+    write_recording,
+)
 from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import Load, Meter, Scope
 from powermodels.common.scaling import completed
@@ -102,13 +107,13 @@ def _check_place(out: Path) -> None:
         ) from error
 
 
-def _record(arguments: argparse.Namespace, proc: Path, sys_root: Path, host: str) -> Recorded:
+def _record(arguments: argparse.Namespace, proc: Path, sys_root: Path, host: str) -> CalibrationRecording:
     facts = read_host_facts(proc, sys_root)
     meter = _answering(find_meters(sys_root, facts.hypervisor)[0])
     _check_place(arguments.out)
     reader = Reader(proc, sys_root)
     scaling = completed(Quantities(cpu_cores=reader.read().host.cores, memory_bytes=facts.memory_bytes))
-    room = Room(
+    limits = LoadLimits(
         cores=facts.threads,
         memory_bytes=int(psutil.virtual_memory().available * _MEMORY_SHARE),
         folder=arguments.out.parent,
@@ -116,16 +121,16 @@ def _record(arguments: argparse.Namespace, proc: Path, sys_root: Path, host: str
     plan = ramp(arguments.minutes, meter.period_seconds)
     print(f"meter      {meter.describe()}")
     print(f"ramp       {len(plan.phases)} phases in {plan.seconds / 60:.1f} minutes; Ctrl-C ends it")
-    drive = Drive(meter, _looking(reader, scaling), room, time.sleep)
+    drive = Drive(meter, _looking(reader, scaling), limits, time.sleep)
     samples = drive.run(plan, _teller(in_place=sys.stdout.isatty()))
-    head = Head(
+    head = RecordingHeader(
         host=host,
         meter=meter.describe(),
         metered=cast("ScopeName", meter.scope.name),
         scaling=scaling,
         made=datetime.now(UTC),
     )
-    return Recorded(head, tuple(samples))
+    return CalibrationRecording(head, tuple(samples))
 
 
 def _answering(meters: Sequence[Meter]) -> Meter:
@@ -144,7 +149,7 @@ def _answering(meters: Sequence[Meter]) -> Meter:
     )
 
 
-def _looking(reader: Reader, scaling: Quantities) -> Look:
+def _looking(reader: Reader, scaling: Quantities) -> ReadLoad:
     last = reader.read()
 
     def look() -> tuple[float, Load]:
@@ -177,7 +182,7 @@ def _teller(*, in_place: bool) -> Callable[[Progress], None]:
     return tell
 
 
-def _result(recorded: Recorded, model: Stored, out: Path, picture: Path) -> Iterator[str]:
+def _result(recorded: CalibrationRecording, model: Stored, out: Path, picture: Path) -> Iterator[str]:
     groups = {each.group for each in recorded.samples}
     idle_watts, full_watts = (model.terms(Load(cpu_ratio)).watts for cpu_ratio in (0.0, 1.0))
     yield ""

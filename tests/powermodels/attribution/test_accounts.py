@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermodels.attribution.accounts import EnergyAccounts
-from powermodels.attribution.durable_file import Ledger
+from powermodels.attribution.durable_file import DurableFile
 from powermodels.common.interface import Estimate, Share
 from wire.messages import PowerSource
 
@@ -125,7 +125,7 @@ def test_after_a_planned_reboot_it_counts_on_and_after_a_crash_of_the_machine_fr
 
 @pytest.mark.parametrize("rubbish", [b"", b"[]", b'{"boot": 5}', b"\xff"])
 def test_what_cannot_be_read_begins_anew(tmp_path: Path, rubbish: bytes) -> None:
-    Ledger(tmp_path / "energy").write(rubbish)
+    DurableFile(tmp_path / "energy").write(rubbish)
     assert EnergyAccounts.restore(tmp_path / "energy", "boot").node_joules == 0
 
 
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_kept_the_counting_goes_on_and_says_so(tmp_path: Pa
     accounts.save()
     assert accounts.node_joules == 300
     assert accounts.gap is not None
-    assert "cannot be kept over a restart" in accounts.gap.why
+    assert "cannot be saved" in accounts.gap.why
     (tmp_path / "file").unlink()
     accounts.save()
     assert EnergyAccounts.restore(tmp_path / "file/energy", "boot").node_joules == 300
@@ -147,7 +147,7 @@ import sys
 from pathlib import Path
 from powermodels.attribution.accounts import EnergyAccounts
 from powermodels.common.interface import Estimate, Share
-from powermodels.attribution.durable_file import Ledger
+from powermodels.attribution.durable_file import DurableFile
 from wire.messages import PowerSource
 accounts = EnergyAccounts.restore(Path(sys.argv[1]), "boot")
 while True:

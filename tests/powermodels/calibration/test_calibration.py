@@ -11,10 +11,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from powermodels.calibration.drive import Drive, Progress, Room, burners, burning
+from powermodels.calibration.drive import Drive, LoadLimits, Progress, burners, burning
 from powermodels.calibration.plan import busy_cores, ramp
 from powermodels.calibration.plot import svg_plot, text_plot
-from powermodels.calibration.recording import Head, Recorded, read_recording, write_recording
+from powermodels.calibration.recording import (
+    CalibrationRecording,
+    RecordingHeader,
+    read_recording,
+    write_recording,
+)
 from powermodels.common.interface import Load
 from powermodels.learning.refit import fit_and_wait
 from powermodels.meters.rapl import RaplMeter, find_rapl
@@ -24,7 +29,7 @@ from wire.errors import UserError
 from wire.resources import Quantities
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-HEAD = Head(host="here", meter="RAPL", metered="CPU", scaling=Quantities(cpu_cores=2.0), made=NOW)
+HEAD = RecordingHeader(host="here", meter="RAPL", metered="CPU", scaling=Quantities(cpu_cores=2.0), made=NOW)
 
 
 def watts_at(load: Load) -> float:
@@ -99,7 +104,7 @@ def test_a_run_measures_every_phase_and_leaves_out_its_beginning(
     world = World(tmp_path)
     plan = ramp(2, 0.0)
     told: list[Progress] = []
-    drive = Drive(world.meter, world.look, Room(2, 4096, tmp_path), world.sleep)
+    drive = Drive(world.meter, world.look, LoadLimits(2, 4096, tmp_path), world.sleep)
     taken = drive.run(plan, told.append)
     assert {sample.group for sample in taken} == {phase.name for phase in plan.phases}
     assert all(sample.watts == pytest.approx(75, rel=0.005) for sample in taken)
@@ -131,10 +136,10 @@ def _recording_popen(made: list[list[tuple[str, str]]]) -> Callable[..., object]
 
 def test_burners_burn_and_end_with_the_block(tmp_path: Path) -> None:
     phase = next(phase for phase in ramp(1, 0.0).phases if phase.memory and phase.disk and phase.cores_ratio)
-    room = Room(cores=2, memory_bytes=8 << 20, folder=tmp_path)
-    kinds = [kind for kind, _ in burners(phase, room)]
+    limits = LoadLimits(cores=2, memory_bytes=8 << 20, folder=tmp_path)
+    kinds = [kind for kind, _ in burners(phase, limits)]
     assert kinds == ["cpu", "memory", "disk"]
-    with burning(burners(phase, room)) as started:
+    with burning(burners(phase, limits)) as started:
         pids = [burner.pid for burner in started]
         assert all(alive(pid) for pid in pids)
         for pid in pids:
@@ -176,9 +181,9 @@ def test_burners_end_when_whoever_started_them_is_killed() -> None:
 
 def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "deep/run.jsonl"
-    write_recording(path, Recorded(HEAD, samples()))
+    write_recording(path, CalibrationRecording(HEAD, samples()))
     read = read_recording(path, "elsewhere", NOW)
-    assert read == Recorded(HEAD, samples())
+    assert read == CalibrationRecording(HEAD, samples())
     request = read.request("linear")
     assert (request.host, request.metered, request.kind) == ("here", "CPU", "linear")
 
@@ -195,20 +200,20 @@ def test_a_csv_recording_is_taken_to_be_of_this_machine(tmp_path: Path) -> None:
 def test_what_is_no_recording_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text(text)
-    with pytest.raises(UserError, match=r"run\.jsonl is no recording"):
+    with pytest.raises(UserError, match=r"run\.jsonl is not a recording"):
         read_recording(path, "", NOW)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="cannot read"):
         read_recording(tmp_path / "none.jsonl", "", NOW)
 
 
 def test_a_recording_that_cannot_be_kept_is_a_complaint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(UserError, match="choose another place"):
-        write_recording(tmp_path / "file/run.jsonl", Recorded(HEAD, samples()))
+    with pytest.raises(UserError, match="choose another path"):
+        write_recording(tmp_path / "file/run.jsonl", CalibrationRecording(HEAD, samples()))
 
 
 def test_a_fit_to_a_recording_and_its_pictures() -> None:
-    recorded = Recorded(HEAD, samples())
+    recorded = CalibrationRecording(HEAD, samples())
     model = fit_and_wait(recorded.request("curve"))
     assert model.terms(Load(0.33)).watts == pytest.approx(watts_at(Load(0.33)), rel=0.02)
     lines = text_plot(recorded.samples, model)

@@ -106,7 +106,7 @@ def test_nothing_readable_is_still_a_host(tmp_path: Path) -> None:
         ({"hypervisor/type": "xen\n"}, "Xen"),
         ({"firmware/acpi/tables/DSDT": "DSDTS\x0f\x00\x00\x02wFIRECKFCVMDSDT"}, "Firecracker"),
         ({"devices/system/clocksource/clocksource0/available_clocksource": "tsc kvm-clock \n"}, "KVM"),
-        ({}, "an unnamed hypervisor"),
+        ({}, "an unknown hypervisor"),
     ],
 )
 def test_a_guest_names_its_hypervisor(tmp_path: Path, files: dict[str, str], hypervisor: str) -> None:

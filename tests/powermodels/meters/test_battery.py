@@ -50,10 +50,10 @@ def test_a_battery_that_does_not_say_is_named(tmp_path: Path, files: dict[str, o
     folder = write_files(battery(tmp_path), files)
     meter = meter_under(tmp_path)
     assert meter.watts(0) is None
-    assert meter.gap == Gap("battery", f"{folder} does not say what it gives")
+    assert meter.gap == Gap("battery", f"{folder} does not report its power")
 
 
 def test_a_mouses_battery_and_the_mains_are_not_the_machines(tmp_path: Path) -> None:
     battery(tmp_path, "hidpp_battery_0", scope="Device", power_now=1)
     write_files(tmp_path / "class/power_supply/AC", {"type": "Mains", "online": 1})
-    assert find_battery(tmp_path, None) == Gap("battery", "this machine has none")
+    assert find_battery(tmp_path, None) == Gap("battery", "this machine has no battery")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermodels.common.interface import Scope
-from powermodels.meters.counters import Counted, watts_between
+from powermodels.meters.counters import CounterReading, watts_between
 from powermodels.meters.rapl import RaplMeter, find_rapl, read_domains
 from tests.lab.powercap import Curve, Fault, Machine, PowercapTree, amd, constant, intel, steps
 from wire.messages import Gap
@@ -231,19 +231,21 @@ def test_wherever_a_counter_stands_the_watts_are_right(
 ) -> None:
     start_uj = data.draw(st.integers(0, range_uj))
     end_uj = (start_uj + int(watts * seconds * 1e6)) % range_uj
-    reading = watts_between(Counted(100.0, start_uj), Counted(100.0 + seconds, end_uj), range_uj)
+    reading = watts_between(
+        CounterReading(100.0, start_uj), CounterReading(100.0 + seconds, end_uj), range_uj
+    )
     assert reading == pytest.approx(watts, rel=0.005, abs=0.001)
 
 
 def test_an_interval_in_which_a_counter_may_wrap_twice_is_not_trusted() -> None:
-    earlier = Counted(0.0, 5)
-    assert watts_between(earlier, Counted(60.0, 60_000_005), 65_532_610_987) == pytest.approx(1.0)
-    assert watts_between(earlier, Counted(70.0, 60_000_005), 65_532_610_987) is None
+    earlier = CounterReading(0.0, 5)
+    assert watts_between(earlier, CounterReading(60.0, 60_000_005), 65_532_610_987) == pytest.approx(1.0)
+    assert watts_between(earlier, CounterReading(70.0, 60_000_005), 65_532_610_987) is None
 
 
 @given(st.integers(0, 2**50), st.integers(0, 2**50), st.floats(-10, 1e6), st.none() | st.integers(1, 2**50))
 def test_no_two_readings_give_an_impossible_number(
     earlier_uj: int, later_uj: int, seconds: float, range_uj: int | None
 ) -> None:
-    watts = watts_between(Counted(0.0, earlier_uj), Counted(seconds, later_uj), range_uj)
+    watts = watts_between(CounterReading(0.0, earlier_uj), CounterReading(seconds, later_uj), range_uj)
     assert watts is None or 0 <= watts <= 1000

@@ -148,14 +148,14 @@ def test_a_file_that_is_not_a_model_is_refused_with_a_way_out(tmp_path: Path, ol
     assert old in text
     path = tmp_path / "model.json"
     path.write_bytes(text.replace(old, new))
-    with pytest.raises(UserError, match=r"holds no model.*wattpack calibrate"):
+    with pytest.raises(UserError, match=r"is not a valid model.*wattpack calibrate"):
         load(path)
 
 
 def test_a_missing_file_and_an_unwritable_place_are_complained_about(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="cannot read the model"):
         load(tmp_path / "none.json")
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match="cannot write the model"):
         save(curve(), tmp_path / "none" / "model.json")
 
 

@@ -65,7 +65,7 @@ def test_stepping_tells_cascade_lake_from_skylake() -> None:
 def test_unknown_cpus_are_typical_of_vendor_and_kind_and_less_sure(facts: HostFacts, kind: str) -> None:
     match = match_machine(facts)
     assert match.name == f"typical {kind}"
-    assert not match.known
+    assert not match.is_same_generation
     known = PriorModel.for_host(CURVES[-1].facts)
     assert PriorModel.for_host(facts).error_ratio > known.error_ratio
 

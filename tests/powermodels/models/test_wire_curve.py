@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from powermodels.common.interface import HostFacts, Load
 from powermodels.models.prior import PriorModel
-from powermodels.models.wire_curve import ToldModel, tell
+from powermodels.models.wire_curve import PowerCurveModel, power_curve_of
 from wire.messages import PowerCurve, PowerSource, encode
 
 PRIOR = PriorModel.for_host(HostFacts("AMD EPYC 7742", 2, 128, 256, 512 << 30))
@@ -12,21 +12,23 @@ ratios = st.floats(0, 1)
 
 
 @given(st.builds(Load, ratios, ratios, ratios, ratios))
-def test_a_model_that_was_told_says_what_the_model_says(load: Load) -> None:
-    assert ToldModel(tell(PRIOR)).terms(load).watts == pytest.approx(PRIOR.terms(load).watts, rel=0.01)
+def test_reported_curve_matches_the_model(load: Load) -> None:
+    assert PowerCurveModel(power_curve_of(PRIOR)).terms(load).watts == pytest.approx(
+        PRIOR.terms(load).watts, rel=0.01
+    )
 
 
 @given(st.builds(Load, st.floats(-1, 5), st.none(), st.none(), st.none()))
 def test_beyond_full_use_it_draws_what_full_use_draws(load: Load) -> None:
-    told = ToldModel(tell(PRIOR))
-    full = told.terms(Load(1.0)).watts
-    assert told.curve.idle_watts <= told.terms(load).watts <= full + 1e-9
+    model = PowerCurveModel(power_curve_of(PRIOR))
+    full = model.terms(Load(1.0)).watts
+    assert model.curve.idle_watts <= model.terms(load).watts <= full + 1e-9
 
 
 def test_a_curve_takes_a_few_hundred_bytes() -> None:
-    assert len(encode(tell(PRIOR))) < 450
+    assert len(encode(power_curve_of(PRIOR))) < 450
 
 
 def test_a_stranger_s_uneven_points_are_no_trap() -> None:
     curve = PowerCurve(PowerSource.MODEL, 0.1, 10.0, cpu_ratios=(0.0, 0.5, 0.5, 1.0), cpu_watts=(0.0, 5.0))
-    assert ToldModel(curve).terms(Load(0.7)).watts == pytest.approx(15.0)
+    assert PowerCurveModel(curve).terms(Load(0.7)).watts == pytest.approx(15.0)
