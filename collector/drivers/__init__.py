@@ -1,6 +1,6 @@
-"""Hands: how a plan is carried out on a real orchestrator, and what that one knows.
+"""Drivers: carry out single actions of a plan on an orchestrator.
 
-In: single actions of a plan. Out: what became of each; and the orchestrator's own view of nodes, services and
-promises, so that policies see what was reserved and what may be moved, not only what is used. One file per
-driver, one line in `collector.drivers.table`.
+In: actions. Out: their results, and the orchestrator's own state of nodes, services and reservations. A
+driver is a folder with the same file names in each, and one line in `table`: `driver` (the interface),
+`client` (requests), `models` (responses, pure), `moves` and `power` (actions that take several steps).
 """

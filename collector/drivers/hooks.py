@@ -1,4 +1,4 @@
-"""The operator's own commands that switch nodes off and on."""
+"""Commands of the operator that switch nodes off and on."""
 
 import asyncio
 import shlex
@@ -8,31 +8,37 @@ from collector.drivers.interface import DriverError
 _LONGEST_TEXT = 300
 
 SWITCHED = b'{"switched":true}'
-"""Kept of a node that was really switched, not found so."""
+"""Recorded if a node was switched, and not in that state already."""
 
 
 async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
-    """Run a command with a node's name as its last argument; raises `DriverError` unless it ends well."""
-    words = [*shlex.split(command), node]
-    shown = shlex.join(words)
+    """Run a command with a node's name as its last argument. Raise `DriverError` if it fails."""
+    arguments = [*shlex.split(command), node]
+    command_line = shlex.join(arguments)
     try:
         process = await asyncio.create_subprocess_exec(
-            *words,
+            *arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
     except OSError as error:
-        raise DriverError(f"cannot run {shown!r} ({(error.strerror or str(error)).lower()})") from error
+        raise DriverError(
+            f"cannot run {command_line!r} ({(error.strerror or str(error)).lower()})"
+        ) from error
     try:
         async with asyncio.timeout(timeout_seconds):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
-        raise DriverError(f"{shown!r} took longer than {timeout_seconds:g} s and was ended") from None
+        raise DriverError(
+            f"{command_line!r} did not end within {timeout_seconds:g} s and was killed"
+        ) from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        told = said[-_LONGEST_TEXT:].decode(errors="replace").strip()
-        raise DriverError(f"{shown!r} ended with {process.returncode}: {told or 'it said nothing'}")
+        text = output[-_LONGEST_TEXT:].decode(errors="replace").strip()
+        raise DriverError(
+            f"{command_line!r} failed with exit code {process.returncode}: {text or 'no output'}"
+        )

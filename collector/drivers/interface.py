@@ -1,4 +1,4 @@
-"""What a driver is."""
+"""The interface of a driver."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -9,59 +9,59 @@ from typing import Protocol
 from collector.policies.actions import Action
 from wire.resources import Quantities
 
-_NONE_TOLD = Quantities()
+_UNSET = Quantities()
 
 
 class DriverError(Exception):
-    """The orchestrator cannot be asked, or refuses; the message says why, for a person."""
+    """The orchestrator does not answer, or refuses an action."""
 
 
 class Mode(StrEnum):
-    """How an orchestrator keeps a service."""
+    """How an orchestrator runs a service."""
 
     REPLICATED = "replicated"
     GLOBAL = "global"
-    """One task on every node: there is nowhere to move it."""
+    """One task on every node."""
     ALONE = "alone"
-    """A container that no orchestrator keeps."""
+    """A single container that no orchestrator manages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A node as its orchestrator sees it."""
+    """The orchestrator's state of a node."""
 
     name: str
     ready: bool = True
     accepts: bool = True
-    """Neither drained nor paused."""
+    """Whether it accepts containers: it is neither drained nor paused."""
     labels: Mapping[str, str] = field(default_factory=dict)
     is_manager: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceView:
-    """A service as its orchestrator sees it."""
+    """The orchestrator's state of a service."""
 
     name: str
     mode: Mode = Mode.REPLICATED
     replicas: int = 1
-    reserve: Quantities = _NONE_TOLD
-    """Promised to each task."""
-    limit: Quantities = _NONE_TOLD
+    reserve: Quantities = _UNSET
+    """Reservation of each task."""
+    limit: Quantities = _UNSET
     constraints: tuple[str, ...] = ()
-    """The user's own, as the orchestrator writes them."""
+    """The user's constraints, in the orchestrator's syntax."""
     image: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     stays: str | None = None
-    """Why it may not be moved (global, pinned, a volume, one replica without leave); None if it may."""
+    """Why it must not move (global, pinned, local data, one replica without the label); None if it may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """One container of a service, as its orchestrator sees it."""
+    """The orchestrator's state of a container of a service."""
 
     container: str
-    """The runtime's id, which the agents know too."""
+    """The runtime's id, as agents report it."""
     service: str
     node: str
     state: str
@@ -69,7 +69,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorState:
-    """All that an orchestrator knows, at one moment."""
+    """The state of an orchestrator at one time."""
 
     nodes: tuple[NodeView, ...] = ()
     services: tuple[ServiceView, ...] = ()
@@ -78,40 +78,40 @@ class OrchestratorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionResult:
-    """An action that was carried out."""
+    """The result of an action."""
 
     what: str
-    """For a person: what was asked of the orchestrator."""
+    """What was done, as a sentence."""
     before: bytes = b""
-    """All that `undo` needs, as JSON: it must outlive the collector. Empty where nothing is to be undone."""
+    """The data that `undo` needs, as JSON; empty if there is nothing to undo."""
     containers: tuple[str, ...] = ()
-    """The containers that run in place of the one that was moved."""
+    """The containers that replace the moved one."""
     nothing_to_do: bool = False
 
 
 class Driver(Protocol):
-    """Carries out what was decided. Every method raises `DriverError` when it cannot."""
+    """Carries out actions. Every method raises `DriverError` on failure."""
 
     name: str
     dry: bool
-    """Whether it only pretends: then nothing at all is asked of anybody."""
+    """Whether it only describes actions and carries out none."""
 
     async def view(self) -> OrchestratorState:
-        """What the orchestrator knows now."""
+        """Return the state of the orchestrator."""
 
     async def carry_out(self, action: Action) -> ActionResult:
-        """Do it, and return when the orchestrator says that it is done: what runs anew is healthy.
+        """Carry out an action, and return when its new containers are healthy.
 
-        What did not become healthy is put back as it was before `DriverError` is raised.
+        If they do not become healthy, undo it and raise `DriverError`.
         """
 
     async def undo(self, action: Action, done: ActionResult) -> None:
-        """Put back what was before an action, as far as that can be."""
+        """Undo an action as far as possible."""
 
     async def release(self) -> tuple[str, ...]:
-        """Take back what a collector left half done that was killed meanwhile; says what that was.
+        """Clean up what a killed collector left, and describe it.
 
-        To be called by the one collector that may act, and again while anything is left.
+        Only the collector that holds the lease calls this.
         """
 
 

@@ -1,4 +1,4 @@
-"""The driver that only pretends: plans are made, shown and kept, and nothing is asked of anybody."""
+"""The driver `none`: plans are recorded and not carried out."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from collector.policies.actions import Action, describe
 
 
 class DryRun:
-    """Says what it would do."""
+    """Describes actions."""
 
     name = "none"
     dry = True
@@ -21,7 +21,7 @@ class DryRun:
         return ActionResult(what=f"would {describe(action)}")
 
     async def undo(self, action: Action, done: ActionResult) -> None:
-        """Nothing was done."""
+        """Do nothing."""
 
     async def release(self) -> tuple[str, ...]:
         return ()
@@ -29,5 +29,5 @@ class DryRun:
 
 @asynccontextmanager
 async def open_none(_settings: DriverConfig) -> AsyncIterator[Driver]:
-    """It needs nothing."""
+    """Open the driver `none`."""
     yield DryRun()

@@ -1,13 +1,13 @@
-"""Waiting for an orchestrator that tells of no change by itself."""
+"""Polling, for orchestrators without events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 
 
 async def until(check: Callable[[], Awaitable[bool]], seconds: float) -> None:
-    """Look again and again until `check` holds; a TimeoutError when it does not in time."""
+    """Poll until `check` returns true. Raise `TimeoutError` if it does not in time."""
     async with asyncio.timeout(seconds):
-        while not await check():  # noqa: ASYNC110 - said above
-            await asyncio.sleep(LOOK_SECONDS)
+        while not await check():  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Every driver there is: a new one is a file and a line here."""
+"""The table of all drivers."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,8 +16,8 @@ DRIVERS: Mapping[str, Callable[[DriverConfig], Opening]] = MappingProxyType(
 
 
 def open_driver(settings: DriverConfig) -> Opening:
-    """The driver that the settings ask for; opening it raises `UserError` when it cannot be had.
+    """Return the configured driver. Opening it raises `UserError` if its settings are invalid.
 
-    An orchestrator that is away is no reason for that: what is asked of it raises `CannotAct` then.
+    An orchestrator that does not answer raises `DriverError` when the driver is used.
     """
     return DRIVERS[settings.name](settings)

@@ -1,11 +1,10 @@
-"""Plain hosts, each with a Docker engine of its own: limits cut live, containers made anew elsewhere.
+"""Docker hosts without an orchestrator: limits are changed live, containers are created again elsewhere.
 
-In: orders for single containers. Out: changed limits, and containers that are made, stopped and removed.
-`words` reads what an engine says; `limits` is the arithmetic of what may be promised, and `recipe` that of
-making the same container elsewhere, both pure; `cutting` and `moving` do it.
+`models` parses the engine's responses, `limits` and `recipe` compute requests, all pure; `cuts` and `moves`
+carry them out.
 
-A container moved this way keeps its image, command, environment, labels, limits, ports and networks by name.
-It cannot keep its address, what it wrote into its own file system, nor its volumes: one that has any stays.
+A moved container keeps its image, command, environment, labels, limits, ports and networks by name. It cannot
+keep its address, its own file system or its volumes: a container with volumes stays.
 """
 
 from collector.drivers.docker.driver import open_docker

@@ -1,4 +1,4 @@
-"""The conversation with a Docker engine: of one host, or of a Swarm's managers."""
+"""HTTP client of a Docker engine: of one host, or of the managers of a Swarm."""
 
 import os
 import ssl
@@ -17,37 +17,37 @@ from collector.drivers.interface import DriverError
 from wire.errors import UserError
 
 Json = dict[str, Any]
-"""What is handed back to the engine is kept as it came: a field that we do not know must not be lost."""
+"""Specs go back to the engine unchanged, including fields that are unknown here."""
 
-Told = TypeVar("Told")
+Response = TypeVar("Response")
 
 _UNIX, _TCP = "unix", "tcp"
 
 
 def filtered(**filters: str) -> str:
-    """The engine's parameter `filters`."""
+    """Return the query parameter `filters`."""
     return msgspec.json.encode({name.replace("_", "-"): [value] for name, value in filters.items()}).decode()
 
 
 class EngineError(DriverError):
-    """The engine answered, and said no."""
+    """The engine refused a request."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
     @property
     def is_conflict(self) -> bool:
-        """Whether someone else changed the same thing meanwhile: to be read and tried again."""
+        """Whether the object changed meanwhile: read it and try again."""
         return "out of sequence" in str(self)
 
 
 class _UnreachableError(DriverError):
-    """It could not be asked; `maybe_heard` if it might have carried out the request all the same."""
+    """The engine did not answer; `maybe_done` if it may have carried out the request."""
 
-    def __init__(self, why: str, *, maybe_heard: bool) -> None:
-        super().__init__(why)
-        self.maybe_heard = maybe_heard
+    def __init__(self, reason: str, *, maybe_done: bool) -> None:
+        super().__init__(reason)
+        self.maybe_done = maybe_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,84 +57,85 @@ class _Request:
     parameters: Mapping[str, str | int]
     body: Json | None = None
     takes_seconds: float = 0.0
-    """What the engine needs before it can answer."""
+    """Time that the engine needs before it answers."""
 
 
 class Engine:
-    """An engine, at the first of its addresses that answers; made by `connect`."""
+    """An engine, at the first of its addresses that answers; see `connect`."""
 
-    def __init__(self, sessions: Mapping[str, aiohttp.ClientSession], patience_seconds: float) -> None:
+    def __init__(self, sessions: Mapping[str, aiohttp.ClientSession], timeout_seconds: float) -> None:
         self._sessions = dict(sessions)
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
 
-    async def get(self, path: str, kind: type[Told], **parameters: str | int) -> Told:
-        """What the engine says to a question, read as `kind`."""
-        said = await self._ask(_Request("GET", path, parameters))
+    async def get(self, path: str, kind: type[Response], **parameters: str | int) -> Response:
+        """Return the response to a GET request, parsed as `kind`."""
+        body = await self._request(_Request("GET", path, parameters))
         try:
-            return msgspec.json.decode(said, type=kind)
+            return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError as error:
-            raise DriverError(f"the answer to GET {path} is not a Docker engine's ({error})") from error
+            raise DriverError(f"invalid response of the Docker engine to GET {path} ({error})") from error
 
     async def post(
         self, path: str, body: Json | None = None, *, takes_seconds: float = 0.0, **parameters: str | int
     ) -> bytes:
-        """Order something that takes so long; gives the answer."""
-        return await self._ask(_Request("POST", path, parameters, body, takes_seconds))
+        """Send a POST request that takes this long, and return the response."""
+        return await self._request(_Request("POST", path, parameters, body, takes_seconds))
 
     async def delete(self, path: str, **parameters: str | int) -> None:
-        await self._ask(_Request("DELETE", path, parameters))
+        await self._request(_Request("DELETE", path, parameters))
 
-    async def _ask(self, request: _Request) -> bytes:
+    async def _request(self, request: _Request) -> bytes:
         failures: list[str] = []
         for address, session in tuple(self._sessions.items()):
             try:
-                said = await self._ask_one(session, request)
-            except _UnreachableError as silent:
-                if request.method != "GET" and silent.maybe_heard:
-                    raise DriverError(f"the Docker engine at {address} was lost: {silent}") from silent
-                failures.append(f"{address}: {silent}")
-            except EngineError as refused:
-                if refused.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                body = await self._send(session, request)
+            except _UnreachableError as error:
+                if request.method != "GET" and error.maybe_done:
+                    raise DriverError(f"the Docker engine at {address} stopped answering: {error}") from error
+                failures.append(f"{address}: {error}")
+            except EngineError as error:
+                if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                     raise
-                failures.append(f"{address}: {refused}")  # not, or no longer, a manager
+                failures.append(f"{address}: {error}")  # not a manager, or no longer
             else:
-                self._sessions = {address: session, **self._sessions}  # the first to be asked from now on
-                return said
+                self._sessions = {address: session, **self._sessions}  # this address comes first from now on
+                return body
         raise DriverError(f"no Docker engine answers ({'; '.join(failures)})")
 
-    async def _ask_one(self, session: aiohttp.ClientSession, request: _Request) -> bytes:
-        timeout = aiohttp.ClientTimeout(total=self._patience_seconds + request.takes_seconds)
+    async def _send(self, session: aiohttp.ClientSession, request: _Request) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=self._timeout_seconds + request.takes_seconds)
         try:
-            # Without a version in the path the engine speaks its newest, so that nothing of a spec is lost.
+            # Without a version in the path the engine uses its newest API, so that no field of a spec is
+            # lost.
             async with session.request(
                 request.method, request.path, params=request.parameters, json=request.body, timeout=timeout
-            ) as answer:
-                said = await answer.read()
-                status = answer.status
+            ) as response:
+                body = await response.read()
+                status = response.status
         except aiohttp.ClientConnectorError as error:
             number = error.os_error.errno or 0
-            why = os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
-            raise _UnreachableError(why.lower(), maybe_heard=False) from error
+            reason = os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
+            raise _UnreachableError(reason.lower(), maybe_done=False) from error
         except TimeoutError as error:
-            raise _UnreachableError("no answer in time", maybe_heard=True) from error
+            raise _UnreachableError("timeout", maybe_done=True) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _UnreachableError(str(error) or type(error).__name__, maybe_heard=True) from error
+            raise _UnreachableError(str(error) or type(error).__name__, maybe_done=True) from error
         if status >= HTTPStatus.BAD_REQUEST:
-            raise EngineError(status, _message(said))
-        return said
+            raise EngineError(status, _message(body))
+        return body
 
 
-def _message(said: bytes) -> str:
+def _message(body: bytes) -> str:
     try:
-        told = msgspec.json.decode(said, type=dict[str, str]).get("message", "")
+        text = msgspec.json.decode(body, type=dict[str, str]).get("message", "")
     except msgspec.DecodeError:
-        told = said.decode(errors="replace")
-    return told.strip() or "the engine refuses without a word"
+        text = body.decode(errors="replace")
+    return text.strip() or "the engine gives no reason"
 
 
 @asynccontextmanager
 async def connect(addresses: Sequence[str], settings: DriverConfig) -> AsyncIterator[Engine]:
-    """An engine while the block runs; raises `UserError` for an address or a certificate that is wrong."""
+    """Connect to an engine while the block runs. Raise `UserError` for an invalid address or certificate."""
     async with AsyncExitStack() as stack:
         sessions = {}
         for address in addresses:
@@ -152,7 +153,7 @@ def _session(address: str, settings: DriverConfig) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(ssl=True if tls is None else tls)
         return aiohttp.ClientSession(f"{scheme}://{parts.netloc}", connector=connector)
     raise UserError(
-        f"{address!r} is no address of a Docker engine: write unix:///path/to/docker.sock or tcp://host:port"
+        f"{address!r} is not an address of a Docker engine: write unix:///path/to/docker.sock or tcp://host:port"
     )
 
 

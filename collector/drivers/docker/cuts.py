@@ -1,9 +1,9 @@
-"""Limits of running containers, changed as they run."""
+"""Changes of the limits of running containers."""
 
 import msgspec
 
 from collector.drivers.docker.client import Engine, Json
-from collector.drivers.docker.limits import held_to, kept, put_back
+from collector.drivers.docker.limits import current_limits, limit_changes, restore_changes
 from collector.drivers.docker.models import DockerContainer, Stats
 from collector.drivers.interface import ActionResult, DriverError
 from collector.policies.actions import Cut, describe_amounts, megabytes
@@ -18,38 +18,37 @@ class _Info(msgspec.Struct, frozen=True):
 
 
 async def cut(engine: Engine, action: Cut) -> ActionResult:
-    """Hold a container to what it is promised from now on; never to less memory than it uses."""
+    """Limit a container, but never to less memory than it uses."""
     path = f"/containers/{action.task}"
-    now = kept((await engine.get(f"{path}/json", DockerContainer)).host_config)
-    changes = held_to(now, action.allocated)
+    now = current_limits((await engine.get(f"{path}/json", DockerContainer)).host_config)
+    changes = limit_changes(now, action.allocated)
     if not changes:
-        return ActionResult(what=f"{action.title} has no more than that already", nothing_to_do=True)
+        return ActionResult(what=f"{action.title} has these limits already", nothing_to_do=True)
     memory_bytes = changes.get("Memory")
     if memory_bytes is not None and (not now["Memory"] or memory_bytes < now["Memory"]):
         stats = await engine.get(f"{path}/stats", Stats, stream="false", **{"one-shot": "true"})
         if stats.working_set_bytes >= memory_bytes:
             used, left = megabytes(stats.working_set_bytes), megabytes(memory_bytes)
             raise DriverError(
-                f"{action.title} on {action.node} uses {used} of memory now: held to {left} it would be"
-                " killed"
+                f"{action.title} on {action.node} uses {used} of memory: a limit of {left} would kill it"
             )
     await engine.post(f"{path}/update", changes)
     return ActionResult(
-        what=f"held {action.title} on {action.node} to {describe_amounts(action.allocated)}",
+        what=f"limited {action.title} on {action.node} to {describe_amounts(action.allocated)}",
         before=msgspec.json.encode(_Before(now)),
     )
 
 
 async def uncut(engine: Engine, action: Cut, done: ActionResult) -> None:
-    """Give a container the limits that it had before a cut."""
+    """Restore the limits of a container from before a cut."""
     before = limits_before(done)
     path = f"/containers/{action.task}"
-    now = kept((await engine.get(f"{path}/json", DockerContainer)).host_config)
+    now = current_limits((await engine.get(f"{path}/json", DockerContainer)).host_config)
     info = await engine.get("/info", _Info)
-    if changes := put_back(now, before, info.memory_bytes):
+    if changes := restore_changes(now, before, info.memory_bytes):
         await engine.post(f"{path}/update", changes)
 
 
 def limits_before(done: ActionResult) -> Json:
-    """The limits that a container had before a cut."""
+    """Return the limits of a container from before a cut."""
     return msgspec.json.decode(done.before, type=_Before).limits

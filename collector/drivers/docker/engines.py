@@ -1,4 +1,4 @@
-"""The engines of single hosts, by the hosts' names."""
+"""The engines of single hosts, by node name."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,7 +10,7 @@ from collector.drivers.interface import DriverError
 
 
 class Engines:
-    """Every engine whose address was given."""
+    """The configured engines."""
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._engines = engines
@@ -20,25 +20,25 @@ class Engines:
         return tuple(self._engines)
 
     def of(self, node: str) -> Engine:
-        """The engine of a node; raises `DriverError` where nobody said where it listens."""
+        """Return the engine of a node. Raise `DriverError` if it is not configured."""
         try:
             return self._engines[node]
         except KeyError:
             raise DriverError(
-                f"nobody said where the Docker engine of {node} listens: add it to [driver.engines]"
+                f"the address of the Docker engine of {node} is unknown: add it to [driver.engines]"
             ) from None
 
-    async def strangers(self, node: str) -> list[str]:
-        """The containers on a node that no Swarm keeps; none where its engine is not known."""
+    async def unmanaged(self, node: str) -> list[str]:
+        """Return the containers on a node that no Swarm manages; none if its engine is not configured."""
         if node not in self._engines:
             return []
         listed = await self._engines[node].get("/containers/json", list[Listed])
-        return [each.name for each in listed if not each.is_swarms]
+        return [each.name for each in listed if not each.is_swarm_task]
 
 
 @asynccontextmanager
 async def open_engines(settings: DriverConfig) -> AsyncIterator[Engines]:
-    """The engines in the settings, while the block runs."""
+    """Connect to the configured engines while the block runs."""
     async with AsyncExitStack() as stack:
         engines = {}
         for node, address in settings.engines.items():

@@ -1,28 +1,28 @@
-"""What an engine is told so that a running container gets less, or as much as before. Pure.
+"""Requests that change or restore the limits of a running container. Pure.
 
-An engine takes 0 for *as it is*, and has two ways to say how much CPU, of which a container keeps to the one
-it came with. A container without a limit of CPU gets one as quota and period, because only that way can it
-be taken off again. A limit of memory cannot be taken off at all: it is lifted to all that the host has.
+For an engine, 0 means no change. It has two settings for CPU, and a container keeps the one that it was
+created with. A container without a CPU limit gets a quota and period, since only these can be removed again.
+A memory limit cannot be removed: it is raised to the memory of the host.
 """
 
 from collector.drivers.docker.client import Json
 from wire.resources import Quantities
 
-KEPT = ("NanoCpus", "CpuQuota", "CpuPeriod", "Memory", "MemorySwap")
-"""What says how much a container may use; enough to put it back."""
+LIMIT_KEYS = ("NanoCpus", "CpuQuota", "CpuPeriod", "Memory", "MemorySwap")
+"""The fields that limit a container."""
 _NANOCPUS = 1e9
 _PERIOD_MICROSECONDS = 100_000
 _SHORTEST_QUOTA_MICROSECONDS = 1000
 _UNLIMITED = -1
 
 
-def kept(host_config: Json) -> Json:
-    """The limits as they are now."""
-    return {key: host_config.get(key) or 0 for key in KEPT}
+def current_limits(host_config: Json) -> Json:
+    """Return the present limits."""
+    return {key: host_config.get(key) or 0 for key in LIMIT_KEYS}
 
 
-def held_to(now: Json, allocated: Quantities) -> Json:
-    """What to tell the engine so that a container is held to this; empty if it is already."""
+def limit_changes(now: Json, allocated: Quantities) -> Json:
+    """Return the update that sets these limits; empty if they are set."""
     changes: Json = {}
     if allocated.cpu_cores is not None:
         changes |= _cpu(now, allocated.cpu_cores)
@@ -31,8 +31,8 @@ def held_to(now: Json, allocated: Quantities) -> Json:
     return changes
 
 
-def put_back(now: Json, before: Json, host_memory_bytes: int) -> Json:
-    """What to tell the engine so that the limits are again those that were kept."""
+def restore_changes(now: Json, before: Json, host_memory_bytes: int) -> Json:
+    """Return the update that restores earlier limits."""
     changes: Json = {}
     if before["NanoCpus"]:
         changes |= _cpu(now, before["NanoCpus"] / _NANOCPUS)
@@ -57,11 +57,11 @@ def _cpu(now: Json, cores: float) -> Json:
 
 
 def _memory(now: Json, memory_bytes: int) -> Json:
-    """Leaves as much swap as there was beside the memory."""
+    """Keep the amount of swap beside the memory."""
     if not now["Memory"] or now["MemorySwap"] == _UNLIMITED:
         swap = _UNLIMITED
     elif not now["MemorySwap"]:
-        swap = 2 * memory_bytes  # what the engine itself takes where nothing is told
+        swap = 2 * memory_bytes  # the engine's default
     else:
         swap = memory_bytes + max(0, now["MemorySwap"] - now["Memory"])
     return {} if now["Memory"] == memory_bytes else {"Memory": memory_bytes, "MemorySwap": swap}

@@ -1,4 +1,4 @@
-"""What an engine says of its containers. Pure."""
+"""Responses of an engine about containers. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,10 +10,10 @@ from collector.drivers.interface import Mode, ServiceView, TaskView
 from wire.resources import Quantities
 
 SWARM_SERVICE = "com.docker.swarm.service.id"
-"""The label of a container that a Swarm keeps."""
+"""The label of a container that a Swarm manages."""
 _NANOCPUS = 1e9
 _STOP_SECONDS = 10.0
-"""What an engine takes where nothing is told."""
+"""Default of the engine."""
 _PERIOD_MICROSECONDS = 100_000
 
 
@@ -29,18 +29,18 @@ class Listed(msgspec.Struct, rename="pascal", frozen=True):
         return (self.names or [self.id])[0].removeprefix("/")
 
     @property
-    def is_swarms(self) -> bool:
+    def is_swarm_task(self) -> bool:
         return SWARM_SERVICE in (self.labels or {})
 
 
 class HealthCheck(msgspec.Struct, rename="pascal", frozen=True):
-    """What a container's own check says."""
+    """The result of a container's health check."""
 
     status: str = "none"
 
 
 class ContainerStatus(msgspec.Struct, rename="pascal", frozen=True):
-    """How a container is doing."""
+    """The state of a container."""
 
     status: str = ""
     health: HealthCheck | None = None
@@ -48,8 +48,8 @@ class ContainerStatus(msgspec.Struct, rename="pascal", frozen=True):
     error: str = ""
 
     @property
-    def is_well(self) -> bool | None:
-        """None while that is not known yet: it has a check that has not come to an end."""
+    def is_healthy(self) -> bool | None:
+        """Whether it runs and is healthy; None while its health check has no result."""
         if self.status != "running" or (self.health and self.health.status == "unhealthy"):
             return False
         return None if self.health and self.health.status == "starting" else True
@@ -70,7 +70,7 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
     network_settings: Json = {}
 
     @property
-    def called(self) -> str:
+    def plain_name(self) -> str:
         return self.name.removeprefix("/")
 
     @property
@@ -78,14 +78,14 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
         return self.config.get("Labels") or {}
 
     @property
-    def is_swarms(self) -> bool:
+    def is_swarm_task(self) -> bool:
         return SWARM_SERVICE in self.labels
 
     @property
     def stop_seconds(self) -> float:
-        """How long it is given to end."""
-        told = self.config.get("StopTimeout")
-        return _STOP_SECONDS if told is None else float(told)
+        """How long it may take to stop."""
+        timeout = self.config.get("StopTimeout")
+        return _STOP_SECONDS if timeout is None else float(timeout)
 
 
 class _MemoryStats(msgspec.Struct, frozen=True):
@@ -100,16 +100,16 @@ class Stats(msgspec.Struct, frozen=True):
 
     @property
     def working_set_bytes(self) -> int:
-        """What it uses less the page cache that the kernel drops at once; v1 and v2 call that differently."""
-        told = self.memory_stats
-        inactive = told.stats.get("total_inactive_file", told.stats.get("inactive_file", 0))
-        return max(0, told.usage - inactive)
+        """Memory use without inactive page cache, which has different names in cgroup v1 and v2."""
+        memory = self.memory_stats
+        inactive = memory.stats.get("total_inactive_file", memory.stats.get("inactive_file", 0))
+        return max(0, memory.usage - inactive)
 
 
 def service_view(container: DockerContainer) -> ServiceView:
-    """A lone container is a service of one."""
+    """Return a single container as a service."""
     return ServiceView(
-        name=container.called,
+        name=container.plain_name,
         mode=Mode.ALONE,
         limit=limit_of(container.host_config),
         image=str(container.config.get("Image", "")),
@@ -119,12 +119,14 @@ def service_view(container: DockerContainer) -> ServiceView:
 
 
 def task_view(container: DockerContainer, node: str) -> TaskView:
-    """And its one task."""
-    return TaskView(container=container.id, service=container.called, node=node, state=container.state.status)
+    """Return a container as the task of its service."""
+    return TaskView(
+        container=container.id, service=container.plain_name, node=node, state=container.state.status
+    )
 
 
 def limit_of(host_config: Json) -> Quantities:
-    """What a container may use at most."""
+    """Return the limits of a container."""
     memory = host_config.get("Memory") or None
     if nano := host_config.get("NanoCpus"):
         return Quantities(nano / _NANOCPUS, memory)
@@ -134,19 +136,19 @@ def limit_of(host_config: Json) -> Quantities:
 
 
 def _reasons(container: DockerContainer) -> Iterator[str]:
-    """Why a container may not be moved, the weightiest first."""
-    leave = container.labels.get(MOVE_LABEL)
+    """Return why a container must not move, the strongest reason first."""
+    label = container.labels.get(MOVE_LABEL)
     network = str(container.host_config.get("NetworkMode", ""))
-    if leave == NEVER:
+    if label == NEVER:
         yield f"its label {MOVE_LABEL} is {NEVER}"
-    if container.is_swarms:
-        yield "a Swarm keeps it"
+    if container.is_swarm_task:
+        yield "a Swarm manages it"
     for mount in container.mounts:
         if mount.get("Type") != "tmpfs":
-            yield f"its data is on this host, in {mount.get('Name') or mount.get('Source')}"
+            yield f"it has data on this host, in {mount.get('Name') or mount.get('Source')}"
     if network.startswith("container:"):
         yield "it shares the network of another container"
     if container.host_config.get("AutoRemove"):
-        yield "it is to be removed when it ends, so that nothing would be left to go back to"
-    if leave != ALLOWED:
-        yield f"there is one of it {NO_MOVE_LABEL}"
+        yield "it is removed when it stops, so that the move could not be undone"
+    if label != ALLOWED:
+        yield f"it has one replica {NO_MOVE_LABEL}"

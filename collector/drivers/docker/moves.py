@@ -1,4 +1,4 @@
-"""A container made anew on another host, seen to be well there, and only then ended here."""
+"""Moves: create a container on another host, wait until it is healthy, then remove the old one."""
 
 import asyncio
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from collector.drivers.interface import DriverError
 from collector.drivers.polling import until
 
 
-class _Made(msgspec.Struct, rename="pascal", frozen=True):
+class _Created(msgspec.Struct, rename="pascal", frozen=True):
     id: str
 
 
@@ -24,59 +24,61 @@ class _Image(msgspec.Struct, rename="pascal", frozen=True):
 async def move(
     source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json | None
 ) -> tuple[str, str]:
-    """Move a container from one engine to another; gives the new one's id, and a remark."""
+    """Move a container to another engine; return the id of the new one, and a remark."""
     old = await source.get(f"/containers/{container}/json", DockerContainer)
     if (stays := service_view(old).stays) is not None:
-        raise DriverError(f"{old.called} stays where it is: {stays}")
-    await _same_image(source, target, old)
-    said = await target.post("/containers/create", recipe(old, limits), name=old.called)
-    made = msgspec.json.decode(said, type=_Made).id
+        raise DriverError(f"{old.plain_name} cannot move: {stays}")
+    await _require_same_image(source, target, old)
+    response = await target.post("/containers/create", recipe(old, limits), name=old.plain_name)
+    created = msgspec.json.decode(response, type=_Created).id
     try:
-        await target.post(f"/containers/{made}/start")
-        await well(target, made, settings)
+        await target.post(f"/containers/{created}/start")
+        await wait_until_healthy(target, created, settings)
     except BaseException:
-        # Also when the collector is being stopped: two of it must not go on.
-        await asyncio.shield(target.delete(f"/containers/{made}", force="true", v="true"))
+        # Also when the collector is being stopped: the container must not run twice.
+        await asyncio.shield(target.delete(f"/containers/{created}", force="true", v="true"))
         raise
     try:
         await stop(source, old)
         await source.delete(f"/containers/{container}", v="true")
-    except DriverError as error:  # two that run are less of a harm than none
-        return made, f", but the old one could not be removed: {error}"
-    return made, ""
+    except DriverError as error:  # two running containers are better than none
+        return created, f", but the old one could not be removed: {error}"
+    return created, ""
 
 
 async def stop(engine: Engine, container: DockerContainer) -> None:
-    """End a container, and wait as long as it may take to."""
+    """Stop a container, and wait until it has stopped."""
     await engine.post(f"/containers/{container.id}/stop", takes_seconds=container.stop_seconds)
 
 
-async def well(engine: Engine, container: str, settings: DriverConfig) -> None:
-    """Wait until a container is healthy, if it says how to tell, and has run on for a while."""
+async def wait_until_healthy(engine: Engine, container: str, settings: DriverConfig) -> None:
+    """Wait until a container is healthy and has run for a while."""
 
-    async def is_well() -> bool:
+    async def is_healthy() -> bool:
         now = await engine.get(f"/containers/{container}/json", DockerContainer)
-        if now.restart_count or now.state.is_well is False:
-            raise DriverError("it did not stay up")
-        return bool(now.state.is_well)
+        if now.restart_count or now.state.is_healthy is False:
+            raise DriverError("the new container stopped or is unhealthy")
+        return bool(now.state.is_healthy)
 
     try:
-        await until(is_well, settings.healthy_seconds)
+        await until(is_healthy, settings.healthy_seconds)
     except TimeoutError:
-        raise DriverError(f"it was not healthy within {settings.healthy_seconds:g} s") from None
+        raise DriverError(
+            f"the new container was not healthy within {settings.healthy_seconds:g} s"
+        ) from None
     await asyncio.sleep(settings.stable_seconds)
-    await is_well()
+    await is_healthy()
 
 
-async def _same_image(source: Engine, target: Engine, container: DockerContainer) -> None:
-    """Refuse where the image is missing, or where its name stands for something else."""
+async def _require_same_image(source: Engine, target: Engine, container: DockerContainer) -> None:
+    """Raise `DriverError` if the target lacks the image, or has another one of that name."""
     name = str(container.config.get("Image", ""))
     path = f"/images/{quote(name, safe='')}/json"
     try:
         there = await target.get(path, _Image)
-    except EngineError as refused:
-        raise DriverError(f"the image {name} is not on the other host: pull it there first") from refused
+    except EngineError as error:
+        raise DriverError(f"the image {name} is not on the other host: pull it there first") from error
     here = await source.get(f"/images/{quote(container.image, safe='')}/json", _Image)
-    # An image that was never pulled has no digest to be known by.
+    # An image that was never pulled has no digest.
     if here.repo_digests and there.repo_digests and not {*here.repo_digests} & {*there.repo_digests}:
-        raise DriverError(f"the image {name} is another one on the other host: pull the same there first")
+        raise DriverError(f"the image {name} differs on the other host: pull the same one there first")

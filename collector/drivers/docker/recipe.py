@@ -1,4 +1,4 @@
-"""The order to make a container elsewhere that is like one that runs here. Pure."""
+"""The request that creates a copy of a container on another host. Pure."""
 
 from collector.drivers.docker.client import Json
 from collector.drivers.docker.models import DockerContainer
@@ -9,12 +9,12 @@ _NO_ADDRESS = ("bridge", "host", "none", "default")
 
 
 def recipe(container: DockerContainer, limits: Json | None = None) -> Json:
-    """What `POST /containers/create` takes; `limits` are those it asked for at first, if it was cut since."""
+    """Return the body of `POST /containers/create`; `limits` are those from before a cut."""
     config = dict(container.config)
     if config.get("Hostname") == container.id[:_SHORT_ID]:
-        config.pop("Hostname")  # not chosen, but made from the id, as the new one will be
+        config.pop("Hostname")  # derived from the id
     host = {key: value for key, value in container.host_config.items() if key not in _OF_THIS_HOST}
-    made: Json = {**config, "HostConfig": {**host, **(limits or {})}}
+    body: Json = {**config, "HostConfig": {**host, **(limits or {})}}
     networks: Json = container.network_settings.get("Networks") or {}
     named = {
         name: {"Aliases": _own(settings.get("Aliases") or [], container.id)}
@@ -22,8 +22,8 @@ def recipe(container: DockerContainer, limits: Json | None = None) -> Json:
         if name not in _NO_ADDRESS
     }
     if named:
-        made["NetworkingConfig"] = {"EndpointsConfig": named}
-    return made
+        body["NetworkingConfig"] = {"EndpointsConfig": named}
+    return body
 
 
 def _own(aliases: list[str], container_id: str) -> list[str]:

@@ -35,12 +35,14 @@ class Kubernetes:
             case Kill() if action.target is not None:
                 return await self._evict(action.task, action.node)
             case Kill():
-                raise DriverError(f"{action.title} cannot wait: Kubernetes would make it anew at once")
+                raise DriverError(f"{action.title} cannot wait: Kubernetes would restart it at once")
             case Start():
-                raise DriverError(f"{action.title} is started by Kubernetes itself, as soon as it fits")
+                raise DriverError(
+                    f"{action.title} cannot be started: Kubernetes starts it itself as soon as it fits"
+                )
             case Cut():
                 raise DriverError(
-                    f"{action.title} is not cut: Kubernetes keeps the limits of its pods itself"
+                    f"{action.title} cannot be limited: Kubernetes manages the limits of its pods"
                 )
             case PowerOn():
                 return await self._switch.on(action.node)
@@ -54,9 +56,7 @@ class Kubernetes:
             case PowerOff() if done.before:
                 await self._switch.on(action.node)
             case Move() | Kill() if done.containers:
-                raise DriverError(
-                    "an eviction cannot be undone: Kubernetes chose the new place, and keeps it"
-                )
+                raise DriverError("an eviction cannot be undone: Kubernetes chose the new node")
 
     async def release(self) -> tuple[str, ...]:
         return await self._switch.release(await self._server.nodes())
@@ -68,44 +68,44 @@ class Kubernetes:
             return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
         peers = [each for each in pods if each.lives and each.workload == pod.workload]
         if (stays := service_view(pod.workload, peers).stays) is not None:
-            raise DriverError(f"{pod.name} stays where it is: {stays}")
+            raise DriverError(f"{pod.name} cannot move: {stays}")
         await self._server.evict(pod)
-        anew = await self._replaced(pod, peers)
-        where = sorted({each.spec.node_name for each in anew})
+        new = await self._replaced(pod, peers)
+        where = sorted({each.spec.node_name for each in new})
         if source in where:
             raise DriverError(
-                f"{pod.name} was evicted from {source}, but Kubernetes started it there again: let its "
-                "scheduler ask the extender"
+                f"{pod.name} was evicted from {source}, but Kubernetes started it there again: "
+                "configure the extender in kube-scheduler"
             )
         return ActionResult(
-            what=f"evicted {pod.name} from {source}; Kubernetes started it anew on {', '.join(where)}",
-            containers=tuple(id_ for each in anew for id_ in each.containers),
+            what=f"evicted {pod.name} from {source}; Kubernetes started it on {', '.join(where)}",
+            containers=tuple(id_ for each in new for id_ in each.containers),
         )
 
     async def _replaced(self, pod: KubePod, peers: list[KubePod]) -> list[KubePod]:
-        """Wait until a pod is gone, and as many as before are ready; gives those that are new."""
-        known = {each.metadata.uid for each in peers}
-        anew: list[KubePod] = []
+        """Wait until a pod is gone and as many as before are ready; return the new ones."""
+        old = {each.metadata.uid for each in peers}
+        new: list[KubePod] = []
 
-        async def is_whole() -> bool:
+        async def is_replaced() -> bool:
             pods = await self._server.pods()
             ready = [each for each in pods if each.workload == pod.workload and each.is_ready]
-            anew[:] = [each for each in ready if each.metadata.uid not in known]
+            new[:] = [each for each in ready if each.metadata.uid not in old]
             gone = pod.metadata.uid not in {each.metadata.uid for each in pods}
-            return gone and bool(anew) and len(ready) >= len(peers)
+            return gone and bool(new) and len(ready) >= len(peers)
 
         try:
-            await until(is_whole, self._settings.healthy_seconds)
+            await until(is_replaced, self._settings.healthy_seconds)
         except TimeoutError:
             raise DriverError(
-                f"{pod.name} was evicted, but {pod.workload} was not whole again within "
-                f"{self._settings.healthy_seconds:g} s; Kubernetes goes on trying"
+                f"{pod.name} was evicted, but {pod.workload} was not ready again within "
+                f"{self._settings.healthy_seconds:g} s; Kubernetes keeps trying"
             ) from None
-        return anew
+        return new
 
 
 @asynccontextmanager
 async def open_kubernetes(settings: DriverConfig) -> AsyncIterator[Driver]:
-    """Kubernetes, by its API server."""
+    """Connect to the API server."""
     async with connect(settings) as server:
         yield Kubernetes(server, settings)

@@ -1,4 +1,4 @@
-"""What the API server says of nodes and pods, and what follows from it. Pure."""
+"""Responses of the API server about nodes and pods. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,20 +18,20 @@ _LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
 _CLOSING = frozenset({"NoSchedule", "NoExecute"})
 
 
-class _Words(msgspec.Struct, rename="camel", frozen=True):
-    """As the API server spells it; what is not told is empty."""
+class _Model(msgspec.Struct, rename="camel", frozen=True):
+    """Base of the models: camel case, with defaults for omitted fields."""
 
 
-class Owner(_Words, frozen=True):
-    """Who makes a pod anew."""
+class Owner(_Model, frozen=True):
+    """The controller that replaces a pod."""
 
     kind: str
     name: str
     controller: bool = False
 
 
-class Meta(_Words, frozen=True):
-    """What every object has."""
+class Meta(_Model, frozen=True):
+    """The metadata of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -42,28 +42,28 @@ class Meta(_Words, frozen=True):
     deletion_timestamp: str | None = None
 
 
-class Condition(_Words, frozen=True):
-    """A state of a node or pod, and whether it holds."""
+class Condition(_Model, frozen=True):
+    """A condition of a node or pod."""
 
     type: str
     status: str = "Unknown"
 
 
-class _Taint(_Words, frozen=True):
+class _Taint(_Model, frozen=True):
     key: str
     effect: str = ""
 
 
-class _NodeSpec(_Words, frozen=True):
+class _NodeSpec(_Model, frozen=True):
     unschedulable: bool = False
     taints: tuple[_Taint, ...] = ()
 
 
-class _NodeStatus(_Words, frozen=True):
+class _NodeStatus(_Model, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class KubeNode(_Words, frozen=True):
+class KubeNode(_Model, frozen=True):
     """A node."""
 
     metadata: Meta
@@ -80,7 +80,7 @@ class KubeNode(_Words, frozen=True):
 
     @property
     def accepts(self) -> bool:
-        """Whether just any pod may come: a taint keeps out those that do not tolerate it."""
+        """Whether it accepts any pod: it is neither cordoned nor tainted."""
         return not self.spec.unschedulable and not any(taint.effect in _CLOSING for taint in self.spec.taints)
 
     @property
@@ -88,34 +88,34 @@ class KubeNode(_Words, frozen=True):
         return _CONTROL_PLANE in self.metadata.labels
 
 
-class _Resources(_Words, frozen=True):
+class _Resources(_Model, frozen=True):
     requests: dict[str, str | int | float] = {}
     limits: dict[str, str | int | float] = {}
 
 
-class _Container(_Words, frozen=True):
+class _Container(_Model, frozen=True):
     image: str = ""
     resources: _Resources = _Resources()
 
 
-class _PodSpec(_Words, frozen=True):
+class _PodSpec(_Model, frozen=True):
     node_name: str = ""
     node_selector: dict[str, str] = {}
     volumes: tuple[dict[str, Any], ...] = ()
     containers: tuple[_Container, ...] = ()
 
 
-class _ContainerStatus(_Words, frozen=True):
+class _ContainerStatus(_Model, frozen=True):
     container_id: str = msgspec.field(name="containerID", default="")
 
 
-class _PodStatus(_Words, frozen=True):
+class _PodStatus(_Model, frozen=True):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
-class KubePod(_Words, frozen=True):
+class KubePod(_Model, frozen=True):
     """A pod."""
 
     metadata: Meta
@@ -132,7 +132,7 @@ class KubePod(_Words, frozen=True):
 
     @property
     def workload(self) -> str:
-        """What it is one of, `namespace/name`: of a Deployment its own name, not that of its ReplicaSet."""
+        """Its workload, `namespace/name`; the Deployment rather than its ReplicaSet."""
         if (owner := self.owner) is None:
             return self.name
         revision = self.metadata.labels.get("pod-template-hash")
@@ -145,7 +145,7 @@ class KubePod(_Words, frozen=True):
 
     @property
     def is_static(self) -> bool:
-        """The node's own agent keeps it; the API server shows an image of it."""
+        """Whether the kubelet manages it, and the API server only mirrors it."""
         return _MIRROR in self.metadata.annotations
 
     @property
@@ -158,25 +158,25 @@ class KubePod(_Words, frozen=True):
 
     @property
     def containers(self) -> tuple[str, ...]:
-        """Ids as the runtime knows them: without `containerd://`."""
-        told = (status.container_id.rpartition("://")[2] for status in self.status.container_statuses)
-        return tuple(container for container in told if container)
+        """The runtime's ids, without `containerd://`."""
+        ids = (status.container_id.rpartition("://")[2] for status in self.status.container_statuses)
+        return tuple(container for container in ids if container)
 
 
-class KubeNodeList(_Words, frozen=True):
+class KubeNodeList(_Model, frozen=True):
     """A list of nodes."""
 
     items: tuple[KubeNode, ...] = ()
 
 
-class KubePodList(_Words, frozen=True):
+class KubePodList(_Model, frozen=True):
     """A list of pods."""
 
     items: tuple[KubePod, ...] = ()
 
 
 def view_of(nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> OrchestratorState:
-    """All of it as every driver tells it."""
+    """Convert nodes and pods to the common state."""
     living = [pod for pod in pods if pod.lives]
     workloads: dict[str, list[KubePod]] = {}
     for pod in living:
@@ -208,7 +208,7 @@ def view_of(nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> OrchestratorS
 
 
 def service_view(name: str, pods: list[KubePod]) -> ServiceView:
-    """A workload, by its pods; they are alike."""
+    """Return a workload from its pods, which are alike."""
     pod = pods[0]
     containers = pod.spec.containers
     mode = Mode.GLOBAL if pod.is_daemon else Mode.ALONE if pod.owner is None else Mode.REPLICATED
@@ -226,12 +226,12 @@ def service_view(name: str, pods: list[KubePod]) -> ServiceView:
 
 
 def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
-    """Why a pod may not be moved, the weightiest first."""
-    leave = pod.metadata.labels.get(MOVE_LABEL)
-    if leave == NEVER:
+    """Return why a pod must not move, the strongest reason first."""
+    label = pod.metadata.labels.get(MOVE_LABEL)
+    if label == NEVER:
         yield f"its label {MOVE_LABEL} is {NEVER}"
-    yield from _of_its_kind(pod)
-    if leave == ALLOWED:
+    yield from _immovable(pod)
+    if label == ALLOWED:
         return
     for volume in pod.spec.volumes:
         if any(kind in volume for kind in _LOCAL_VOLUMES):
@@ -240,27 +240,27 @@ def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
         yield f"it has one replica {NO_MOVE_LABEL}"
 
 
-def _of_its_kind(pod: KubePod) -> Iterator[str]:
-    """What no leave can change."""
+def _immovable(pod: KubePod) -> Iterator[str]:
+    """Return reasons that no label overrides."""
     if pod.is_daemon:
         yield "it runs on every node"
     if pod.is_static:
-        yield "its node keeps it, not the API server"
+        yield "it is a static pod of its node"
     if pod.owner is None:
-        yield "nobody would make it anew"
+        yield "no controller would replace it"
     elif pod.owner.kind == "Job":
-        yield "it is a job, which would begin anew"
+        yield "it is a job, which would start over"
     if _HOSTNAME in pod.spec.node_selector:
-        yield f"its own selector pins it to {pod.spec.node_selector[_HOSTNAME]}"
+        yield f"its node selector pins it to {pod.spec.node_selector[_HOSTNAME]}"
 
 
-def _amount(told: str | float) -> float:
-    return float(parse_quantity(str(told)))
+def _amount(text: str | float) -> float:
+    return float(parse_quantity(str(text)))
 
 
-def _sum(told: Iterable[Mapping[str, str | int | float]]) -> Quantities:
-    """What the containers of a pod come to; not known unless each says."""
-    listed = list(told)
+def _sum(resources: Iterable[Mapping[str, str | int | float]]) -> Quantities:
+    """Sum over the containers of a pod; unset unless every container has a value."""
+    listed = list(resources)
     cpus = [_amount(each["cpu"]) for each in listed if "cpu" in each]
     memory = [_amount(each["memory"]) for each in listed if "memory" in each]
     return Quantities(

@@ -1,4 +1,4 @@
-"""Nodes switched off and on: cordoned and emptied first; ready first, and only then open again."""
+"""Switching nodes: cordon and empty before off; wait until ready before uncordoning."""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,21 +13,21 @@ from collector.drivers.polling import until
 
 
 class KubernetesPower:
-    """Switches nodes by the operator's commands."""
+    """Switches nodes with the operator's commands."""
 
     def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
         self._settings = settings
 
     async def off(self, name: str) -> ActionResult:
-        """Cordon a node, evict what runs there within its budgets, and switch it off."""
+        """Cordon a node, evict its pods within their disruption budgets, and switch it off."""
         command = self._settings.power_off_command
         if not command:
             raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
         if not node.ready or _is_off(node):
             return ActionResult(what=f"{name} is off already", nothing_to_do=True)
-        _may_go(node, pods)
+        _require_switchable(node, pods)
         if not node.spec.unschedulable:
             await self._server.change_node(name, _cordon(cordoned=True))
         try:
@@ -41,7 +41,7 @@ class KubernetesPower:
         return ActionResult(what=f"emptied {name} and switched it off", before=SWITCHED)
 
     async def on(self, name: str) -> ActionResult:
-        """Switch a node on, and open it again unless someone else had cordoned it."""
+        """Switch a node on, and uncordon it unless someone else cordoned it."""
         node = await self._server.node(name)
         is_off = not node.ready or _is_off(node)
         if not is_off and not node.spec.unschedulable:
@@ -52,7 +52,7 @@ class KubernetesPower:
         return ActionResult(what=f"switched {name} on", before=SWITCHED)
 
     async def release(self, nodes: Iterable[KubeNode]) -> tuple[str, ...]:
-        """Open what was cordoned to be switched off, and never was."""
+        """Uncordon nodes that were cordoned but not switched off."""
         left = [node for node in nodes if DRAINED_LABEL in node.metadata.annotations and not _is_off(node)]
         for node in left:
             await self._open(node)
@@ -75,7 +75,7 @@ class KubernetesPower:
                 if pod.metadata.deletion_timestamp is None:
                     try:
                         await self._server.evict(pod)
-                    except DriverError as error:  # a budget may say otherwise when the last one is ready
+                    except DriverError as error:  # the budget may allow it once another pod is ready
                         why = f" ({pod.name}: {error})"
             return not left
 
@@ -100,7 +100,7 @@ class KubernetesPower:
             raise DriverError(f"{name} was switched on, but was not ready within {seconds:g} s") from None
 
 
-def _may_go(node: KubeNode, pods: Iterable[KubePod]) -> None:
+def _require_switchable(node: KubeNode, pods: Iterable[KubePod]) -> None:
     if node.is_manager:
         raise DriverError(f"{node.name} stays on: it belongs to the control plane")
     workloads: dict[str, list[KubePod]] = {}

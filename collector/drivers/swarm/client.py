@@ -1,4 +1,4 @@
-"""What is asked and ordered of a Swarm's managers."""
+"""Requests to the managers of a Swarm."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,17 +8,17 @@ from collector.drivers.interface import DriverError
 from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 
 _TRIES = 5
-"""Someone else may change the same thing at the same time, but not for ever."""
+"""Attempts at an update while others change the same object."""
 
 
 class Manager:
-    """A Swarm, as its managers are spoken to."""
+    """Client of the managers of a Swarm."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def look(self) -> SwarmState:
-        """Everything that is or ought to be running, at one moment as far as three questions allow."""
+    async def read_state(self) -> SwarmState:
+        """Return all nodes, services and tasks that run or should run."""
         nodes, services, tasks = await asyncio.gather(
             self._engine.get("/nodes", tuple[SwarmNode, ...]),
             self._engine.get("/services", tuple[SwarmService, ...]),
@@ -30,7 +30,7 @@ class Manager:
         return await self._engine.get(f"/services/{service_id}", SwarmService)
 
     async def tasks(self, service_id: str) -> tuple[SwarmTask, ...]:
-        """A service's tasks, the ended ones that Swarm remembers as well."""
+        """Return the tasks of a service, including ended ones that Swarm lists."""
         return await self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(service=service_id))
 
     async def node(self, node_id: str) -> SwarmNode:
@@ -40,20 +40,20 @@ class Manager:
         return await self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(node=node_id))
 
     async def change_service(self, service_id: str, change: Callable[[Json], Json]) -> None:
-        """Give a service the spec that `change` makes of its latest; nothing is sent if that is the same."""
+        """Update the spec of a service with `change`, if that changes it."""
         for _ in range(_TRIES):
             service = await self.service(service_id)
             if await self._change(f"/services/{service_id}", service, change):
                 return
-        raise DriverError(f"someone else keeps changing the service {service_id}")
+        raise DriverError(f"service {service_id} keeps changing: its update failed {_TRIES} times")
 
     async def change_node(self, node_id: str, change: Callable[[Json], Json]) -> None:
-        """Likewise for a node."""
+        """Update the spec of a node with `change`, if that changes it."""
         for _ in range(_TRIES):
             node = await self.node(node_id)
             if await self._change(f"/nodes/{node_id}", node, change):
                 return
-        raise DriverError(f"someone else keeps changing the node {node_id}")
+        raise DriverError(f"node {node_id} keeps changing: its update failed {_TRIES} times")
 
     async def _change(self, path: str, now: SwarmService | SwarmNode, change: Callable[[Json], Json]) -> bool:
         wanted = change(now.spec)
@@ -61,8 +61,8 @@ class Manager:
             return True
         try:
             await self._engine.post(f"{path}/update", wanted, version=now.version.index)
-        except EngineError as refused:
-            if refused.is_conflict:
+        except EngineError as error:
+            if error.is_conflict:
                 return False
             raise
         return True

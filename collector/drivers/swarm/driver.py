@@ -16,7 +16,7 @@ from wire.errors import UserError
 
 
 class Swarm:
-    """Acts through a Swarm's managers; on single containers through the engines that are known."""
+    """Acts through the managers of a Swarm; on single containers through the configured engines."""
 
     name = "swarm"
     dry = False
@@ -25,24 +25,24 @@ class Swarm:
         self._manager = manager
         self._engines = engines
         self._mover = Mover(manager, settings)
-        self._switch = SwarmPower(manager, settings, engines.strangers)
+        self._switch = SwarmPower(manager, settings, engines.unmanaged)
 
     async def view(self) -> OrchestratorState:
-        return (await self._manager.look()).view()
+        return (await self._manager.read_state()).view()
 
     async def carry_out(self, action: Action) -> ActionResult:
         match action:
             case Move():
                 return await self._mover.move(action.task, action.node, action.target)
             case Kill(target=str(target)):
-                # A new task has what its service asks for, so that a move is all that there is to it.
+                # A new task has the limits of its service, so that a move is enough.
                 return await self._mover.move(action.task, action.node, target)
             case Kill():
-                raise DriverError(
-                    f"{action.title} cannot wait: Swarm would start it anew at once, wherever it fits"
-                )
+                raise DriverError(f"{action.title} cannot wait: Swarm would restart it at once")
             case Start():
-                raise DriverError(f"{action.title} is started by Swarm itself, as soon as it fits")
+                raise DriverError(
+                    f"{action.title} cannot be started: Swarm starts it itself as soon as it fits"
+                )
             case Cut():
                 return await cut(self._engines.of(action.node), action)
             case PowerOn():
@@ -62,11 +62,11 @@ class Swarm:
                 await self._switch.on(action.node)
 
     async def release(self) -> tuple[str, ...]:
-        cluster = await self._manager.look()
+        cluster = await self._manager.read_state()
         return (*await self._mover.release(cluster), *await self._switch.release(cluster))
 
     async def _move_back(self, done: ActionResult, source: str) -> None:
-        cluster = await self._manager.look()
+        cluster = await self._manager.read_state()
         for container in done.containers:
             if (task := cluster.task(container)) is not None:
                 await self._mover.move(container, cluster.node_of[task.node_id].name, source)
@@ -74,8 +74,10 @@ class Swarm:
 
 @asynccontextmanager
 async def open_swarm(settings: DriverConfig) -> AsyncIterator[Driver]:
-    """A Swarm, by its managers' addresses."""
+    """Connect to a Swarm through its managers."""
     if not settings.manager_addresses:
-        raise UserError("driver.name is swarm, but driver.managers names none: write a manager's address")
+        raise UserError(
+            "driver.name is swarm, but driver.managers is empty: set it to the address of a manager"
+        )
     async with connect(settings.manager_addresses, settings) as engine, open_engines(settings) as engines:
         yield Swarm(Manager(engine), engines, settings)

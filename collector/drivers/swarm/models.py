@@ -1,4 +1,4 @@
-"""What a manager says of nodes, services and tasks, and what follows from it. Pure."""
+"""Responses of a manager about nodes, services and tasks. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from wire.resources import Quantities
 _NANOCPUS = 1e9
 _NANOSECONDS = 1e9
 _STOP_NANOSECONDS = 10e9
-"""What Swarm takes where nothing is told."""
+"""Default of Swarm."""
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
 """The labels of a node that was drained by us, with what it was before, and of one that was then switched
@@ -25,7 +25,7 @@ off: nobody else's drained node is ever taken for ours."""
 
 
 class Version(msgspec.Struct, rename="pascal", frozen=True):
-    """Counts the changes of an object; an update must name the last one it knows."""
+    """The version of an object, which an update must name."""
 
     index: int = 0
 
@@ -124,18 +124,18 @@ class SwarmTask(msgspec.Struct, rename="pascal", frozen=True):
 
     @property
     def runs(self) -> bool:
-        """Runs, and is healthy if it says how to tell: until then Swarm calls it `starting`."""
+        """Whether it runs and is healthy; Swarm reports `starting` until then."""
         return self.status.state == "running"
 
     @property
     def has_no_place(self) -> bool:
-        """Fits on none of the nodes that it may go to: too little room, a port that is taken."""
+        """Whether it fits on no node: not enough room, or a port in use."""
         return self.status.state == "pending" and self.status.err.startswith("no suitable node")
 
 
 @dataclass(frozen=True)
 class SwarmState:
-    """A Swarm at one moment. The service of each task is here too, and so is its node, if it has one."""
+    """The state of a Swarm at one time. It contains the service and the node of every task."""
 
     nodes: tuple[SwarmNode, ...]
     services: tuple[SwarmService, ...]
@@ -145,13 +145,13 @@ class SwarmState:
     def of(
         cls, nodes: tuple[SwarmNode, ...], services: tuple[SwarmService, ...], tasks: tuple[SwarmTask, ...]
     ) -> "SwarmState":
-        """What three questions gave; what came or went between them is left out."""
-        known = {service.id for service in services}
-        places = {"", *(node.id for node in nodes)}
+        """Combine three responses; leave out tasks whose service or node is missing."""
+        service_ids = {service.id for service in services}
+        node_ids = {"", *(node.id for node in nodes)}
         return cls(
             nodes,
             services,
-            tuple(task for task in tasks if task.service_id in known and task.node_id in places),
+            tuple(task for task in tasks if task.service_id in service_ids and task.node_id in node_ids),
         )
 
     @cached_property
@@ -163,22 +163,22 @@ class SwarmState:
         return {node.id: node for node in self.nodes}
 
     def node(self, name: str) -> SwarmNode:
-        """The node of a name; names are the hosts', which Swarm does not keep apart."""
+        """Return the node of a host name, which need not be unique in a Swarm."""
         match [node for node in self.nodes if node.name == name]:
             case [node]:
                 return node
             case []:
-                raise DriverError(f"Swarm knows no node {name}")
+                raise DriverError(f"there is no node {name} in the Swarm")
             case _:
                 raise DriverError(
-                    f"Swarm knows several nodes called {name}: give each host a name of its own"
+                    f"several nodes of the Swarm are called {name}: give each host its own name"
                 )
 
     def task(self, container: str) -> SwarmTask | None:
         return next((task for task in self.tasks if task.wanted and task.container == container), None)
 
     def view(self) -> OrchestratorState:
-        """All of it as every driver tells it."""
+        """Convert it to the common state."""
         names = {node.id: node.name for node in self.nodes}
         return OrchestratorState(
             nodes=tuple(
@@ -206,7 +206,7 @@ class SwarmState:
 
 
 def service_view(service: SwarmService) -> ServiceView:
-    """A service as its user described it."""
+    """Return a service as its user specified it."""
     spec = as_written(service.spec)
     template: Json = spec.get("TaskTemplate") or {}
     container: Json = template.get("ContainerSpec") or {}
@@ -229,18 +229,18 @@ def service_view(service: SwarmService) -> ServiceView:
 def _reasons(
     spec: Json, labels: Mapping[str, str], mode: Mode, replicas: int, *, is_job: bool
 ) -> Iterator[str]:
-    """Why a service may not be moved, the weightiest first."""
-    leave = labels.get(MOVE_LABEL)
-    if leave == NEVER:
+    """Return why a service must not move, the strongest reason first."""
+    label = labels.get(MOVE_LABEL)
+    if label == NEVER:
         yield f"its label {MOVE_LABEL} is {NEVER}"
     if is_job:
-        yield "it is a job, which would begin anew"
+        yield "it is a job, which would start over"
     if mode is Mode.GLOBAL:
         yield "it runs on every node"
     for constraint in constraints_of(spec):
         if pin := _PIN.match(constraint):
-            yield f"its own constraint pins it to {pin['value']}"
-    if leave == ALLOWED:
+            yield f"its constraint pins it to {pin['value']}"
+    if label == ALLOWED:
         return
     for place in local_data(spec, writable_only=False):
         yield f"it uses {place}, which stays behind {NO_MOVE_LABEL}"
@@ -249,7 +249,7 @@ def _reasons(
 
 
 def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:
-    """What of a service's data lives on a node: bind mounts, and volumes of the engine's own driver."""
+    """Return the data of a service that is on one node: bind mounts and local volumes."""
     container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
     mounts: Iterable[Json] = container.get("Mounts") or ()
     for mount in mounts:
@@ -258,13 +258,13 @@ def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:
         driver = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name")
         match mount.get("Type", "volume"):
             case "bind":
-                yield f"the folder {mount.get('Source')}"
+                yield f"the directory {mount.get('Source')}"
             case "volume" if driver in {None, "", "local"}:
                 yield f"the local volume {mount.get('Source') or mount.get('Target')}"
 
 
 def stop_seconds(spec: Json) -> float:
-    """How long a task of a service is given to end."""
+    """Return how long a task of a service may take to stop."""
     container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
     return float(container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
 
@@ -277,6 +277,6 @@ def _mode(mode: Json) -> tuple[Mode, int, bool]:
     return Mode.REPLICATED, int((mode.get("Replicated") or {}).get("Replicas", 1)), False
 
 
-def _quantities(told: Mapping[str, Any]) -> Quantities:
-    cpus, memory = told.get("NanoCPUs"), told.get("MemoryBytes")
+def _quantities(resources: Mapping[str, Any]) -> Quantities:
+    cpus, memory = resources.get("NanoCPUs"), resources.get("MemoryBytes")
     return Quantities(cpus / _NANOCPUS if cpus else None, memory or None)

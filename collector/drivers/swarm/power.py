@@ -1,4 +1,4 @@
-"""Nodes switched off and on: drained first, and empty; ready first, and only then given tasks."""
+"""Switching nodes: drain and empty before off; wait until ready before accepting tasks again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,28 +17,29 @@ _DRAIN, _ACTIVE = "drain", "active"
 
 
 class SwarmPower:
-    """Switches nodes by the operator's commands."""
+    """Switches nodes with the operator's commands."""
 
     def __init__(
-        self, manager: Manager, settings: DriverConfig, strangers: Callable[[str], Awaitable[list[str]]]
+        self, manager: Manager, settings: DriverConfig, unmanaged: Callable[[str], Awaitable[list[str]]]
     ) -> None:
         self._manager = manager
         self._settings = settings
-        self._strangers = strangers
-        """The containers on a node that are not Swarm's, as far as anybody can tell."""
+        self._unmanaged = unmanaged
+        """Returns the containers on a node that Swarm does not manage."""
 
     async def off(self, name: str) -> ActionResult:
-        """Drain a node, see its tasks run elsewhere, and switch it off."""
+        """Drain a node, wait until its tasks run elsewhere, and switch it off."""
         command = self._settings.power_off_command
         if not command:
             raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
-        cluster = await self._manager.look()
+        cluster = await self._manager.read_state()
         node = cluster.node(name)
         if not node.ready or OFF_LABEL in node.labels:
             return ActionResult(what=f"{name} is off already", nothing_to_do=True)
-        _may_go(cluster, node)
-        if strangers := await self._strangers(name):
-            raise DriverError(f"{name} stays on: {', '.join(strangers)} run there, unknown to Swarm")
+        _require_switchable(cluster, node)
+        if unmanaged := await self._unmanaged(name):
+            others = ", ".join(unmanaged)
+            raise DriverError(f"{name} stays on: it runs containers that Swarm does not manage: {others}")
         services = {task.service_id for task in cluster.tasks if task.wanted and task.node_id == node.id}
         await self._manager.change_node(node.id, _drained)
         try:
@@ -52,8 +53,8 @@ class SwarmPower:
         return ActionResult(what=f"drained {name} and switched it off", before=SWITCHED)
 
     async def on(self, name: str) -> ActionResult:
-        """Switch a node on, and give it tasks again unless someone else had drained it."""
-        node = (await self._manager.look()).node(name)
+        """Switch a node on, and activate it unless someone else drained it."""
+        node = (await self._manager.read_state()).node(name)
         is_off = not node.ready or OFF_LABEL in node.labels
         if node.active and not is_off:
             return ActionResult(what=f"{name} is on already", nothing_to_do=True)
@@ -61,23 +62,23 @@ class SwarmPower:
             await self._boot(node)
         await self._manager.change_node(node.id, _reactivated)
         active = (await self._manager.node(node.id)).active
-        said = f"switched {name} on" + ("" if active else "; it is still drained, not by us")
-        return ActionResult(what=said, before=SWITCHED)
+        what = f"switched {name} on" + ("" if active else "; someone else has drained it")
+        return ActionResult(what=what, before=SWITCHED)
 
     async def release(self, cluster: SwarmState) -> tuple[str, ...]:
-        """Reactivate what was drained to be switched off, and never was."""
+        """Activate nodes that were drained but not switched off."""
         left = [
             node for node in cluster.nodes if DRAINED_LABEL in node.labels and OFF_LABEL not in node.labels
         ]
         for node in left:
             await self._manager.change_node(node.id, _reactivated)
-        return tuple(f"reactivated {node.name}, which was drained but not switched off" for node in left)
+        return tuple(f"activated {node.name}, which was drained but not switched off" for node in left)
 
     async def _empty(self, node: SwarmNode, services: set[str]) -> None:
-        """Wait until nothing runs there, and what did runs elsewhere."""
+        """Wait until the node is empty and its services run elsewhere."""
 
         async def is_empty() -> bool:
-            cluster, there = await asyncio.gather(self._manager.look(), self._manager.tasks_on(node.id))
+            cluster, there = await asyncio.gather(self._manager.read_state(), self._manager.tasks_on(node.id))
             kept = [task for task in cluster.tasks if task.service_id in services]
             return all(task.status.state in _ENDED for task in there) and all(task.runs for task in kept)
 
@@ -85,8 +86,8 @@ class SwarmPower:
             await until(is_empty, self._settings.drain_seconds)
         except TimeoutError:
             raise DriverError(
-                f"{node.name} stays on: after {self._settings.drain_seconds:g} s it was not empty, or what "
-                "ran there did not run elsewhere"
+                f"{node.name} stays on: after {self._settings.drain_seconds:g} s it was not empty, or its "
+                "services did not run elsewhere"
             ) from None
 
     async def _boot(self, node: SwarmNode) -> None:
@@ -106,11 +107,11 @@ class SwarmPower:
             ) from None
 
 
-def _may_go(cluster: SwarmState, node: SwarmNode) -> None:
+def _require_switchable(cluster: SwarmState, node: SwarmNode) -> None:
     if node.is_manager:
-        raise DriverError(f"{node.name} stays on: it is a manager, and Swarm needs most of them")
+        raise DriverError(f"{node.name} stays on: it is a manager of the Swarm")
     if not any(each.ready and each.active and each.id != node.id for each in cluster.nodes):
-        raise DriverError(f"{node.name} stays on: no other node takes tasks")
+        raise DriverError(f"{node.name} stays on: no other node accepts tasks")
     for task in cluster.tasks:
         if not task.wanted or task.node_id != node.id:
             continue
@@ -122,7 +123,7 @@ def _may_go(cluster: SwarmState, node: SwarmNode) -> None:
 def _drained(spec: Json) -> Json:
     before = spec.get("Availability", _ACTIVE)
     if before == _DRAIN:
-        return spec  # by somebody who will reactivate it, or by us
+        return spec  # by someone else, or by a collector
     return {**spec, "Availability": _DRAIN, "Labels": {**(spec.get("Labels") or {}), DRAINED_LABEL: before}}
 
 

@@ -1,8 +1,7 @@
-"""A service's spec with constraints of ours, and as its user wrote it. Pure.
+"""Service specs with temporary constraints, and as the user wrote them. Pure.
 
-A spec replaces the one before: what is left out is dropped. So it is never made from parts, only changed, and
-what we put into it for the time of a move stands in a label of the service beside what was there before:
-whoever finds it, another collector after this one was killed, can take it back.
+A spec replaces the previous one, and omitted fields are dropped. So a spec is only ever changed, and the
+changes for a move are in a label of the service, beside the original values: any collector can undo them.
 """
 
 import copy
@@ -17,39 +16,39 @@ from collector.drivers.docker.client import Json
 
 _NANOSECONDS = 1_000_000_000
 _SHORTEST_MONITOR = 1
-"""In nanoseconds; with 0 Swarm takes its default."""
+"""In nanoseconds; 0 means Swarm's default."""
 _UPDATE, _ROLLBACK = "UpdateConfig", "RollbackConfig"
 
 
 class Order(StrEnum):
-    """What comes first in an update."""
+    """The order of an update."""
 
     START = "start-first"
     STOP = "stop-first"
-    """For what must never run twice at once: two that write to one place."""
+    """For tasks that write to the same data and must not run twice."""
 
 
 class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     constraints: list[str]
-    """Ours."""
+    """The temporary constraints."""
     placed: bool
-    """Whether the user's spec says anything of placement."""
+    """Whether the user's spec has a placement."""
     update: Json | None
-    """The user's; None is for none given, as below."""
+    """The user's update configuration; None if there is none."""
     rollback: Json | None
     careful: Json
-    """What we put in place of `update`."""
+    """The temporary update configuration."""
     backwards: Json
-    """And of `rollback`."""
+    """The temporary rollback configuration."""
 
 
 def is_marked(spec: Json) -> bool:
-    """Whether a spec holds anything of ours."""
+    """Whether a spec has temporary changes."""
     return BEFORE_LABEL in (spec.get("Labels") or {})
 
 
 def as_written(spec: Json) -> Json:
-    """The spec as its user has it, also if it was changed since ours was added."""
+    """Return the user's spec, including changes since the temporary ones were added."""
     mark = _mark(spec)
     if mark is None:
         return spec
@@ -63,7 +62,7 @@ def as_written(spec: Json) -> Json:
         (_ROLLBACK, mark.rollback, mark.backwards),
     ):
         if plain.get(key) != ours:
-            continue  # the user's own, by now
+            continue  # changed by the user
         if before is None:
             del plain[key]
         else:
@@ -72,10 +71,9 @@ def as_written(spec: Json) -> Json:
 
 
 def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds: float) -> Json:
-    """The user's spec with constraints of ours instead of any that were there of ours, updated with care.
+    """Return the user's spec with temporary constraints and a careful update configuration.
 
-    Swarm itself goes back to the user's spec if a task fails while it is watched, even if nobody is there
-    any more to tell it to.
+    If a task fails during the update, Swarm rolls back by itself, even without a collector.
     """
     plain = as_written(spec)
     ours = [each for each in constraints if each not in constraints_of(plain)]
@@ -104,7 +102,7 @@ def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds:
 
 
 def constraints_of(spec: Json) -> list[str]:
-    """All constraints of a service, ours as well."""
+    """Return all constraints of a service, including temporary ones."""
     placement: Json = (spec.get("TaskTemplate") or {}).get("Placement") or {}
     return list(placement.get("Constraints") or [])
 
@@ -126,5 +124,5 @@ def _mark(spec: Json) -> _Mark | None:
     try:
         return msgspec.json.decode(text, type=_Mark)
     except msgspec.DecodeError:
-        # Someone wrote into the label: what was ours can no longer be told from what is theirs.
+        # Someone changed the label: temporary and user constraints cannot be distinguished any more.
         return _Mark(constraints=[], placed=True, update=None, rollback=None, careful={}, backwards={})

@@ -27,7 +27,7 @@ ID = "0123456789abcdef"
         ),
         (
             Kill(task=ID, node="a", target=None, reasons=WHY),
-            "would stop 0123456789ab on a until there is room for it",
+            "would stop 0123456789ab on a until there is room",
         ),
         (Start(task=ID, target="b", reasons=WHY), "would start 0123456789ab on b"),
         (PowerOff(node="a", reasons=WHY), "would switch a off"),

@@ -22,7 +22,7 @@ async def test_a_host_that_does_not_answer_is_not_ready() -> None:
 @pytest.mark.parametrize(
     ("action", "why"),
     [
-        (PowerOff(node="a", reasons=WHY), "plain hosts are not switched"),
+        (PowerOff(node="a", reasons=WHY), "the driver docker cannot drain hosts"),
         (Move(task="x", node="a", target="b", reasons=WHY), r"add it to \[driver\.engines\]"),
         (Kill(task="x", node="b", target=None, reasons=WHY), r"add it to \[driver\.engines\]"),
         (Kill(task="x", node="a", target=None, reasons=WHY), "no Docker engine answers"),
@@ -37,22 +37,22 @@ async def test_what_cannot_be_done_says_why(action: Action, why: str) -> None:
 
 
 async def test_without_any_host_it_does_not_open() -> None:
-    with pytest.raises(UserError, match=r"\[driver\.engines\] names no host"):
+    with pytest.raises(UserError, match=r"\[driver\.engines\] is empty"):
         async with open_driver(Settings(name="docker")):
             pass
 
 
 async def test_a_swarm_without_managers_does_not_open_and_leaves_to_swarm_what_is_its_own() -> None:
-    with pytest.raises(UserError, match=r"driver\.managers names none"):
+    with pytest.raises(UserError, match=r"driver\.managers is empty"):
         async with open_driver(Settings(name="swarm", managers=" , ")):
             pass
     async with open_driver(Settings(name="swarm", managers="unix:///nowhere/docker.sock")) as driver:
         for action, why in (
-            (Kill(task="x", node="a", target=None, reasons=WHY), "Swarm would start it anew at once"),
-            (Start(task="x", target="a", reasons=WHY), "is started by Swarm itself"),
+            (Kill(task="x", node="a", target=None, reasons=WHY), "Swarm would restart it at once"),
+            (Start(task="x", target="a", reasons=WHY), "cannot be started: Swarm starts it itself"),
             (
                 Cut(task="x", node="a", allocated=Quantities(1.0), reasons=WHY),
-                r"nobody said where the Docker engine of a listens: add it to \[driver\.engines\]",
+                r"the address of the Docker engine of a is unknown: add it to \[driver\.engines\]",
             ),
         ):
             with pytest.raises(DriverError, match=why):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.drivers.docker.limits import held_to, kept, put_back
+from collector.drivers.docker.limits import current_limits, limit_changes, restore_changes
 from collector.drivers.docker.models import limit_of
 from wire.resources import Quantities
 
@@ -38,13 +38,13 @@ def told(now: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 @given(host=hosts, cpu=cores, to=memory)
 def test_what_is_cut_is_held_to_it_and_can_be_put_back(host: dict[str, Any], cpu: float, to: int) -> None:
-    before = kept(host)
-    after = told(before, held_to(before, Quantities(cpu, to)))
+    before = current_limits(host)
+    after = told(before, limit_changes(before, Quantities(cpu, to)))
     limit = limit_of(after)
     assert limit.cpu_cores == pytest.approx(cpu, abs=0.01)
     assert limit.memory_bytes == to
-    assert held_to(after, Quantities(cpu, to)) == {}, "it is there already"
-    restored = limit_of(told(after, put_back(after, before, HOST)))
+    assert limit_changes(after, Quantities(cpu, to)) == {}, "it is there already"
+    restored = limit_of(told(after, restore_changes(after, before, HOST)))
     asked = limit_of(before)
     assert restored.cpu_cores == (
         None if asked.cpu_cores is None else pytest.approx(asked.cpu_cores, abs=0.01)
@@ -53,13 +53,13 @@ def test_what_is_cut_is_held_to_it_and_can_be_put_back(host: dict[str, Any], cpu
 
 
 def test_what_is_not_told_is_left_alone() -> None:
-    assert held_to(kept({"NanoCpus": 1}), Quantities(None, None, 5.0, 5.0)) == {}
-    assert held_to(kept({"NanoCpus": 10**9}), Quantities(None, 64 * MB)) == {
+    assert limit_changes(current_limits({"NanoCpus": 1}), Quantities(None, None, 5.0, 5.0)) == {}
+    assert limit_changes(current_limits({"NanoCpus": 10**9}), Quantities(None, 64 * MB)) == {
         "Memory": 64 * MB,
         "MemorySwap": -1,
     }
 
 
 def test_swap_stays_as_large_as_it_was() -> None:
-    now = kept({"Memory": 64 * MB, "MemorySwap": 96 * MB})
-    assert held_to(now, Quantities(None, 32 * MB)) == {"Memory": 32 * MB, "MemorySwap": 64 * MB}
+    now = current_limits({"Memory": 64 * MB, "MemorySwap": 96 * MB})
+    assert limit_changes(now, Quantities(None, 32 * MB)) == {"Memory": 32 * MB, "MemorySwap": 64 * MB}

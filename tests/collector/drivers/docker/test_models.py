@@ -30,16 +30,16 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerCon
     ("described", "stays"),
     [
         (container(LABELS), None),
-        (container(), "there is one of it and no label wattpack.move=allowed"),
+        (container(), "it has one replica and no label wattpack.move=allowed"),
         (container({"wattpack.move": "never"}), "its label wattpack.move is never"),
-        (container({**LABELS, "com.docker.swarm.service.id": "x"}), "a Swarm keeps it"),
+        (container({**LABELS, "com.docker.swarm.service.id": "x"}), "a Swarm manages it"),
         (
             container(LABELS, Mounts=[{"Type": "volume", "Name": "data"}]),
-            "its data is on this host, in data",
+            "it has data on this host, in data",
         ),
         (
             container(LABELS, Mounts=[{"Type": "bind", "Source": "/srv"}]),
-            "its data is on this host, in /srv",
+            "it has data on this host, in /srv",
         ),
         (container(LABELS, Mounts=[{"Type": "tmpfs"}]), None),
         (
@@ -48,7 +48,7 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerCon
         ),
         (
             container(LABELS, HostConfig={"AutoRemove": True}),
-            "it is to be removed when it ends, so that nothing would be left to go back to",
+            "it is removed when it stops, so that the move could not be undone",
         ),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_chosen_host_name_is_kept_and_no_network_is_made_up() -> None:
     ],
 )
 def test_when_a_container_is_well(state: dict[str, Any], well: bool | None) -> None:  # noqa: FBT001 - the expected
-    assert container(State=state).state.is_well is well
+    assert container(State=state).state.is_healthy is well
 
 
 @pytest.mark.parametrize(

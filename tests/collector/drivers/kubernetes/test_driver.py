@@ -32,7 +32,7 @@ async def test_an_evicted_pod_runs_elsewhere(tmp_path: Path) -> None:
     fake = cluster()
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
         done = await driver.carry_out(MOVE)
-        assert done.what == "evicted shop/web-a from a; Kubernetes started it anew on b"
+        assert done.what == "evicted shop/web-a from a; Kubernetes started it on b"
         assert done.containers == ("id-of-web-0",)
         [asked] = fake.evictions
         assert (asked["apiVersion"], asked["kind"], asked["metadata"]["name"]) == (
@@ -47,13 +47,15 @@ async def test_an_evicted_pod_runs_elsewhere(tmp_path: Path) -> None:
 
 async def test_a_disruption_budget_is_an_answer(tmp_path: Path) -> None:
     async with faking(cluster(budget=0), tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(DriverError, match=r"^a disruption budget says not now$"):
+        with pytest.raises(DriverError, match=r"^a disruption budget forbids it at present$"):
             await driver.carry_out(MOVE)
 
 
 async def test_a_pod_that_comes_straight_back_is_no_success(tmp_path: Path) -> None:
     async with faking(cluster(place="a"), tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(DriverError, match="started it there again: let its scheduler ask the extender"):
+        with pytest.raises(
+            DriverError, match="started it there again: configure the extender in kube-scheduler"
+        ):
             await driver.carry_out(MOVE)
 
 
@@ -62,7 +64,7 @@ async def test_a_pod_that_does_not_come_back_is_said(tmp_path: Path) -> None:
         faking(cluster(place=""), tmp_path, healthy_seconds=0.1) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(DriverError, match=r"shop/web was not whole again within 0\.1 s"):
+        with pytest.raises(DriverError, match=r"shop/web was not ready again within 0\.1 s"):
             await driver.carry_out(MOVE)
 
 
@@ -150,7 +152,7 @@ async def test_a_server_that_is_away_is_said(tmp_path: Path) -> None:
     async with faking(cluster(), tmp_path) as settings:
         pass
     async with open_driver(settings) as driver:
-        with pytest.raises(DriverError, match="Kubernetes' API server does not answer"):
+        with pytest.raises(DriverError, match="the API server does not answer"):
             await driver.view()
 
 

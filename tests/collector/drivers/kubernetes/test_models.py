@@ -37,13 +37,13 @@ SCRATCH = [{"name": "scratch", "emptyDir": {}}]
             None,
         ),
         (pod("web", "a", kind="DaemonSet"), ALLOWED, 2, "it runs on every node"),
-        (pod("web", "a", kind="Job"), ALLOWED, 2, "it is a job, which would begin anew"),
-        (pod("web", "a", kind=None), ALLOWED, 1, "nobody would make it anew"),
+        (pod("web", "a", kind="Job"), ALLOWED, 2, "it is a job, which would start over"),
+        (pod("web", "a", kind=None), ALLOWED, 1, "no controller would replace it"),
         (
             pod("web", "a", nodeSelector={"kubernetes.io/hostname": "a"}),
             ALLOWED,
             2,
-            "its own selector pins it to a",
+            "its node selector pins it to a",
         ),
     ],
 )

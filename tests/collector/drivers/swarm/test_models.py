@@ -5,7 +5,7 @@ import pytest
 
 from collector.drivers.interface import DriverError, Mode
 from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask, service_view
-from collector.drivers.swarm.moves import way_of
+from collector.drivers.swarm.moves import plan_path
 from collector.drivers.swarm.specs import Order, steered
 from wire.resources import Quantities
 
@@ -49,17 +49,17 @@ def mount(kind: str, source: str = "data", **more: Any) -> dict[str, Any]:
         ({"labels": NEVER}, "its label wattpack.move is never"),
         ({"Labels": NEVER}, "its label wattpack.move is never"),
         ({"mode": {"Global": {}}, "labels": ALLOWED}, "it runs on every node"),
-        ({"mode": {"ReplicatedJob": {}}, "labels": ALLOWED}, "it is a job, which would begin anew"),
-        ({"mode": {"GlobalJob": {}}}, "it is a job, which would begin anew"),
+        ({"mode": {"ReplicatedJob": {}}, "labels": ALLOWED}, "it is a job, which would start over"),
+        ({"mode": {"GlobalJob": {}}}, "it is a job, which would start over"),
         (
             {"constraints": ("node.role==worker", "node.hostname == a"), "labels": ALLOWED},
-            "its own constraint pins it to a",
+            "its constraint pins it to a",
         ),
         ({"constraints": ("node.hostname!=a", "node.labels.zone==x")}, None),
         ({"mode": {"Replicated": {"Replicas": 1}}}, f"it has one replica {LEAVE}"),
         ({"mode": {"Replicated": {"Replicas": 1}}, "labels": ALLOWED}, None),
         ({"mode": {"Replicated": {"Replicas": 1}}, "Labels": ALLOWED}, None),
-        (mount("bind", "/srv"), f"it uses the folder /srv, which stays behind {LEAVE}"),
+        (mount("bind", "/srv"), f"it uses the directory /srv, which stays behind {LEAVE}"),
         (mount("volume"), f"it uses the local volume data, which stays behind {LEAVE}"),
         ({**mount("volume"), "labels": ALLOWED}, None),
         (mount("volume", VolumeOptions={"DriverConfig": {"Name": "nfs"}}), None),
@@ -111,7 +111,7 @@ def cluster(*on: str, described: SwarmService | None = None, nodes: tuple[SwarmN
 
 def test_a_replica_has_nowhere_to_go_but_the_target_and_where_its_peers_are() -> None:
     seen = cluster("a", "b")
-    way = way_of(seen, seen.tasks[0], "c")
+    way = plan_path(seen, seen.tasks[0], "c")
     assert way.there == ("node.id!=id-a", "node.id!=id-d")
     assert way.back == ("node.id!=id-c",)
     assert (way.order, way.moved) == (Order.START, 1)
@@ -119,13 +119,13 @@ def test_a_replica_has_nowhere_to_go_but_the_target_and_where_its_peers_are() ->
 
 def test_what_is_all_on_one_node_goes_to_the_target_and_back_by_name() -> None:
     seen = cluster("a", "a")
-    way = way_of(seen, seen.tasks[0], "c")
+    way = plan_path(seen, seen.tasks[0], "c")
     assert (way.there, way.back, way.moved) == (("node.id==id-c",), ("node.id==id-a",), 2)
 
 
 def test_a_target_that_has_a_replica_already_keeps_it_when_the_other_goes_back() -> None:
     seen = cluster("a", "b")
-    way = way_of(seen, seen.tasks[0], "b")
+    way = plan_path(seen, seen.tasks[0], "b")
     assert way.there == ("node.id!=id-a", "node.id!=id-c", "node.id!=id-d")
     assert way.back == ()
 
@@ -134,7 +134,7 @@ def test_two_must_not_write_to_one_place_at_once() -> None:
     written = service(labels=ALLOWED, **mount("bind", "/srv"))
     read = service(labels=ALLOWED, **mount("bind", "/srv", ReadOnly=True))
     orders = [
-        way_of(seen, seen.tasks[0], "c").order
+        plan_path(seen, seen.tasks[0], "c").order
         for seen in (cluster("a", described=each) for each in (written, read))
     ]
     assert orders == [Order.STOP, Order.START]
@@ -146,20 +146,20 @@ def test_two_must_not_write_to_one_place_at_once() -> None:
         ((node("a"), node("c", availability="drain")), "the node is down, paused or drained"),
         ((node("a"), node("c", availability="pause")), "the node is down, paused or drained"),
         ((node("a"), node("c", state="down")), "the node is down, paused or drained"),
-        ((node("a"), node("b")), "Swarm knows no node c"),
-        ((node("a"), node("c"), node("c")), "Swarm knows several nodes called c"),
+        ((node("a"), node("b")), "there is no node c in the Swarm"),
+        ((node("a"), node("c"), node("c")), "several nodes of the Swarm are called c"),
     ],
 )
 def test_a_target_must_be_one_that_takes_tasks(nodes: tuple[SwarmNode, ...], why: str) -> None:
     seen = cluster("a", nodes=nodes)
     with pytest.raises(DriverError, match=why):
-        way_of(seen, seen.tasks[0], "c")
+        plan_path(seen, seen.tasks[0], "c")
 
 
 def test_what_is_being_updated_is_left_alone() -> None:
     seen = cluster("a", described=service(update="updating"))
     with pytest.raises(DriverError, match="is being updated"):
-        way_of(seen, seen.tasks[0], "c")
+        plan_path(seen, seen.tasks[0], "c")
 
 
 def test_tasks_that_have_no_container_or_end_are_not_told() -> None:

@@ -112,7 +112,7 @@ async def test_what_has_no_room_there_stays_without_waiting(tmp_path: Path) -> N
     fake = Fake([START, [*START, full], START])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         with pytest.raises(
-            DriverError, match=r"insufficient resources on 1 node\)\); it was put back, and runs$"
+            DriverError, match=r"insufficient resources on 1 node\)\); rolled back, and it runs$"
         ):
             await driver.carry_out(MOVE)
     _, back, lifted = fake.updates
@@ -125,12 +125,12 @@ async def test_a_move_that_cannot_be_finished_is_done_and_its_rest_is_lifted_lat
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         done = await driver.carry_out(MOVE)
         assert done.containers == ("c1",)
-        assert "still to be lifted" in done.what
+        assert "could not be removed yet" in done.what
         with pytest.raises(DriverError, match="does not have a leader"):
             await driver.release()
         assert BEFORE_LABEL in fake.spec["Labels"]
         fake.breaks_after = 1000
-        assert await driver.release() == ("lifted the constraints that a move left on web",)
+        assert await driver.release() == ("removed the constraints that a move left on web",)
         assert fake.spec == fake.written
         assert await driver.release() == ()
 
@@ -145,8 +145,8 @@ async def test_what_cannot_be_put_back_yet_says_so(tmp_path: Path) -> None:
     ):
         with pytest.raises(
             DriverError,
-            match=r"did not become healthy on b \(it is still starting, after 0\.3 s\); the constraints of "
-            "the move are still to be lifted",
+            match=r"did not become healthy on b \(it is still starting, after 0\.3 s\); its constraints "
+            "could not be removed yet",
         ):
             await driver.carry_out(MOVE)
 
