@@ -1,1 +1,1 @@
-"""Where a container should go, and why: question, ranking, reservations, explanation."""
+"""Placement: question, ranking, reservations, explanation."""

@@ -1,4 +1,4 @@
-"""What is answered to those who ask where, and what to move."""
+"""The answers to questions about placement and plans."""
 
 from enum import StrEnum
 from typing import Any
@@ -12,88 +12,88 @@ from wire.resources import Quantities, Resource
 
 
 class Basis(StrEnum):
-    """Where it is known from what a container needs."""
+    """The source of what a container needs."""
 
-    TOLD = "told"
-    """The question tells."""
+    REQUEST = "request"
+    """Given in the question."""
     SERVICE = "service"
-    """It was learnt of the service's other containers."""
+    """Measured on other containers of the service."""
     IMAGE = "image"
-    """It was learnt of another service that runs the same image."""
+    """Measured on another service with the same image."""
     GUESS = "guess"
-    """It is taken to use what it asks for."""
+    """Assumed to be its reservation."""
     NOTHING = "nothing"
-    """Nobody knows."""
+    """Unknown."""
 
 
 class Assumed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request is taken to need, and why."""
+    """What the container is assumed to need, and why."""
 
     basis: Basis
-    says: str
+    explanation: str
     demand: Quantities
-    """What it is reckoned to need: its envelope."""
+    """Its envelope."""
     mean: Quantities
-    """What it uses on average, where that is known."""
+    """Its mean use, if known."""
     reserve: Quantities
-    """What it asks to be promised."""
+    """Its reservation."""
 
 
 class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that the request fits on."""
+    """A node where the container fits."""
 
     node: str
     score: float | None
-    """Null where it is beyond all numbers: then the node comes last."""
+    """Null if it is not finite: the node then comes last."""
     state: LivenessLabel
     report_age_seconds: float | None
     """Null for a node that is off."""
     predicted_ratio: Ratios
-    """What is used of it once the request is there too; a resource that is not known is left out."""
+    """Predicted use of each resource with the container; unknown resources are left out."""
     added_watts: float | None
-    """What it then draws more, by its own power curve, with its idle watts if it must be switched on."""
+    """Power that the container adds, by the node's power curve; with idle power if the node is off."""
     error_watts: float | None
-    """How far off that may be."""
+    """Error of `added_watts`."""
     watts_unknown: str | None
     """Why `added_watts` is null."""
     confidence: float | None
-    """How likely it is that every resource suffices, if what runs there strays independently; null if not
-    even the request's need is known."""
+    """Probability that every resource suffices, if the containers vary independently; null if the need
+    is unknown."""
     reasons: tuple[str, ...]
     needs: tuple[Action, ...]
-    """What must be done first."""
+    """Actions that must come first."""
     gets: Quantities | None
-    """What the request is promised there, where it has to be cut for that; null means what it asks for."""
+    """The reservation on this node if the container is cut there; null if it is not cut."""
 
 
 class RefusedNode(msgspec.Struct, frozen=True):
-    """A node that the request cannot go to."""
+    """A node where the container cannot run."""
 
     node: str
     why: str
 
 
 class RefusedFor(msgspec.Struct, frozen=True):
-    """How many nodes were refused for one reason."""
+    """Number of nodes refused for one reason."""
 
     why: str
     nodes: int
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that is kept: the node counts as that much fuller."""
+    """A reservation: it counts against the free capacity of the node."""
 
     id: str
     node: str
     service: str | None
     made_at: float
     expires_at: float
-    """It ends earlier when a container of the service appears on the node."""
+    """It ends earlier when an agent reports a new container of the service on the node."""
     demand: Quantities
 
 
 class ReservationList(msgspec.Struct, frozen=True):
-    """The places that are kept now, the oldest first."""
+    """The current reservations, the oldest first."""
 
     reservations: list[Reservation]
 
@@ -105,69 +105,69 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     score_is: str
     """What the scores measure; the higher the better."""
     at: float
-    """When the cluster was as it is taken here."""
+    """Time of the snapshot."""
     turn: int
-    """Placements that were decided before."""
+    """Number of earlier placements."""
     assumed: Assumed
     nodes: tuple[RankedNode, ...]
     fitting: int
-    """How many nodes it fits on; `nodes` has the best of them."""
+    """Number of nodes where it fits; `nodes` has the best of them."""
     refused: tuple[RefusedNode, ...]
-    """By name; the first few, or all if that was asked."""
+    """By name; the first few, or all if requested."""
     refused_for: tuple[RefusedFor, ...]
     reservation: Reservation | None
 
 
 class PlanHint(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do, in this order, and what was thought of and left."""
+    """A plan: actions in their order."""
 
     policy: str
     at: float
     actions: tuple[Action, ...]
     reasons: tuple[str, ...]
     left: tuple[str, ...]
-    """What was thought of and left, and why."""
+    """Why other actions are not part of the plan."""
     watts_before: float | None
-    """What all nodes draw; null where one that counts has told no power curve."""
+    """Estimated power of all nodes; null if a node that is on has no power curve."""
     watts_after: float | None
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """What would help against one bottleneck."""
+    """A move that relieves one bottleneck."""
 
     node: str
     resource: Resource
     used_ratio: float | None
     wake: PowerOn | None
-    """The node that must be switched on before the move; null if it is on."""
+    """Switches the target on before the move; null if it is on."""
     move: Move | None
     why_not: str | None
     """Why there is no move."""
 
 
 class Proposals(msgspec.Struct, frozen=True, kw_only=True):
-    """A migration for each open bottleneck, the worst first; each takes those before it into account."""
+    """A move for each open bottleneck, the worst first; each takes those before it into account."""
 
     at: float
     proposals: list[Proposal]
 
 
 class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy that can be asked."""
+    """A policy."""
 
     name: str
     summary: str
     places: bool
     """Whether it ranks nodes for a request."""
     plans: bool
-    """Whether it makes plans of what to move."""
+    """Whether it makes plans."""
     settings: dict[str, Any]
-    """What can be chosen, as a JSON schema."""
+    """Its settings, as a JSON schema."""
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
-    """Every policy there is."""
+    """All policies."""
 
     default: str
-    """What decides where a question does not say."""
+    """The policy of requests that do not name one."""
     policies: list[PolicyInfo]

@@ -1,4 +1,4 @@
-"""Plans: what a policy would move, cut, start or switch, and what each bottleneck asks for."""
+"""Plans of a policy, and proposals for each bottleneck."""
 
 from typing import Annotated, Any
 
@@ -17,18 +17,18 @@ from wire.resources import RESOURCES
 
 
 class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """By what to plan. Asking changes nothing."""
+    """A question for a plan. It changes nothing."""
 
     policy: Name | None = None
-    """If not told, what is configured."""
+    """Default: the configured policy."""
     settings: dict[str, Any] = {}
-    """Of the policy; those not told are as configured, or its defaults."""
+    """Settings of the policy. Default: as configured."""
     moves: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
-    """No more moves than these: the same as the setting of this name, for policies that have it."""
+    """Maximum number of moves; overrides the setting `moves`."""
 
 
 def plan(snapshot: Snapshot, chosen: PolicyChoice) -> PlanHint:
-    """What a policy would do now."""
+    """Return the plan of a policy."""
     made = chosen.rebalance(snapshot)
     return PlanHint(
         policy=chosen.policy.name,
@@ -42,9 +42,9 @@ def plan(snapshot: Snapshot, chosen: PolicyChoice) -> PlanHint:
 
 
 def proposals(snapshot: Snapshot) -> Proposals:
-    """A migration for each open bottleneck."""
+    """Return a move for each open bottleneck."""
     nodes = snapshot.nodes
-    # Each is there to be looked at by itself, so that their number is no matter.
+    # Each proposal stands alone, so that their number is not limited.
     settings = Stability(moves=int(nodes.bottleneck.sum()))
     found = []
     for each in propose(snapshot, settings):
@@ -63,7 +63,7 @@ def proposals(snapshot: Snapshot) -> Proposals:
 
 
 def policies() -> list[PolicyInfo]:
-    """Every policy, with what can be chosen of it."""
+    """Return all policies with their settings."""
     return [
         PolicyInfo(
             name=policy.name,

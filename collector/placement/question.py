@@ -1,4 +1,4 @@
-"""What is asked: a container that wants a place; and what of it is known, from where."""
+"""Questions about placement, and what the container is assumed to need."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -27,41 +27,41 @@ _KINDS = {"service": TaskKind.SERVICE, "job": TaskKind.JOB}
 
 
 class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A container that wants a place. Everything may be left out; the more is told, the better the answer."""
+    """A container to place. All fields are optional; the more are set, the better the answer."""
 
     service: Name | None = None
-    """What it is an instance of. What was learnt of a known service tells what it needs."""
+    """Its service. The measured need of a known service is used."""
     image: Name | None = None
-    """What it runs; a known service that runs the same tells what it needs."""
+    """Its image. The measured need of a known service with the same image is used."""
     demand: Quantities = _NOTHING
-    """What it will use, where somebody knows better."""
+    """What it needs. Overrides what is measured."""
     reserve: Quantities = _NOTHING
-    """What it asks to be promised."""
+    """Its reservation."""
     task_class: Annotated[int, Meta(ge=1, le=4)] | None = msgspec.field(default=None, name="class")
-    """1 (nothing may be taken from it) to 4; if not told, what its labels say."""
+    """1 (never cut) to 4. Default: by its labels."""
     kind: Literal["service", "job"] | None = None
     type: Resource | None = None
-    """Its dominant resource, where somebody knows better."""
+    """Its dominant resource. Overrides what is measured."""
     constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
-    """`label==value` or `label!=value`, of a node's labels; the label `node` is the node's name."""
+    """`label==value` or `label!=value`, on node labels; the label `node` is the node's name."""
     labels: dict[str, str] = {}
-    """Its own; `wattpack.class` and `wattpack.kind` count."""
+    """Its labels; `wattpack.class` and `wattpack.kind` are used."""
     avoid: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     """Services that it must not share a node with."""
     exclude: Annotated[frozenset[Name], Meta(max_length=10_000)] = frozenset()
-    """Nodes that are out of the question."""
+    """Nodes that it must not run on."""
     spread: bool = False
-    """Whether instances of its service are kept apart: over failure domains, or else over nodes."""
+    """Whether to spread its service over failure domains, or over nodes that have none."""
     policy: Name | None = None
-    """By what to decide; if not told, by what is configured."""
+    """Default: the configured policy."""
     settings: dict[str, Any] = {}
-    """Of the policy; those not told are as configured, or its defaults."""
+    """Settings of the policy. Default: as configured."""
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 10
-    """No more nodes than these are answered, the best."""
+    """Maximum number of nodes in the answer."""
     refused: Literal["some", "all"] = "some"
-    """Whether every refused node is named, or the first few."""
+    """Whether to list all refused nodes, or the first few."""
     reserve_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
-    """The best node is kept for it for so long, or until it is seen there: others see the node fuller."""
+    """Time that the best node is reserved for it, or until an agent reports it there."""
 
 
 def resolve_policy(
@@ -83,23 +83,23 @@ def resolve_policy(
 
 
 def parse_constraint(text: str) -> Constraint:
-    """`label==value` or `label!=value`."""
+    """Parse `label==value` or `label!=value`."""
     for operator in Operator:
         label, found, value = text.partition(operator)
         if found and label.strip() and value.strip():
             return Constraint(label.strip(), operator, value.strip())
-    raise UserError(f"{text!r} is no constraint: write label==value or label!=value")
+    raise UserError(f"invalid constraint {text!r}: write label==value or label!=value")
 
 
 def understood(
     question: PlacementQuestion, snapshot: Snapshot, default_class: int
 ) -> tuple[Request, Assumed]:
-    """A request for the policies, and what of it is assumed."""
+    """Return the request for a policy, and what it assumes."""
     traits = task_traits(question.labels, default_class)
     try:
         constraints = tuple(parse_constraint(each) for each in question.constraints)
-    except UserError as complaint:
-        raise ApiError(HTTPStatus.BAD_REQUEST, str(complaint), "$.constraints") from complaint
+    except UserError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.constraints") from error
     need = make_out(
         snapshot,
         services=(question.service,) if question.service else (),
@@ -126,7 +126,7 @@ def understood(
 
 
 class ExpectedNeed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container will need, as far as that can be made out."""
+    """What a container is expected to need."""
 
     assumed: Assumed
     known: bool
@@ -142,9 +142,9 @@ def make_out(
     demand: Quantities,
     reserve: Quantities,
 ) -> ExpectedNeed:
-    """What a container will need: what is told counts before what was learnt, and that before a guess.
+    """Return what a container needs: as given, or else as measured, or else a guess.
 
-    `services` are the names that it may be known by, the best first.
+    `services` are the names that its service may have, the best first.
     """
     known = snapshot.services.profiled
     named = [row for name in services if (row := snapshot.services.index.get(name)) is not None]
@@ -153,18 +153,18 @@ def make_out(
     if row is None and image is not None:
         row, basis = snapshot.services.by_image.get(image), Basis.IMAGE
     if reserve == _NOTHING and named:
-        reserve = _promised(snapshot, named[0])
-    told = demand != _NOTHING
+        reserve = _largest_reservation(snapshot, named[0])
+    given = demand != _NOTHING
     if row is None:
-        return _unlearnt(demand, reserve, told=told)
+        return _unmeasured(demand, reserve, given=given)
     table = snapshot.services
     name, lead = table.names[row], int(table.dominant[row])
     envelope, mean = (_or(demand, each[row]) for each in (table.envelope, table.mean))
-    learnt = f"what was learnt of {'' if basis is Basis.SERVICE else 'the image, by '}the service {name}"
+    measured = f"measured on {'' if basis is Basis.SERVICE else 'the same image, '}service {name}"
     return ExpectedNeed(
         assumed=Assumed(
-            basis=Basis.TOLD if told else basis,
-            says=f"what the question tells, and of the rest {learnt}" if told else learnt,
+            basis=Basis.REQUEST if given else basis,
+            explanation=f"given in the request, the rest {measured}" if given else measured,
             demand=envelope,
             mean=mean,
             reserve=reserve,
@@ -175,30 +175,38 @@ def make_out(
     )
 
 
-def _unlearnt(demand: Quantities, reserve: Quantities, *, told: bool) -> ExpectedNeed:
-    if told:
+def _unmeasured(demand: Quantities, reserve: Quantities, *, given: bool) -> ExpectedNeed:
+    if given:
         assumed = Assumed(
-            basis=Basis.TOLD, says="what the question tells", demand=demand, mean=demand, reserve=reserve
+            basis=Basis.REQUEST,
+            explanation="given in the request",
+            demand=demand,
+            mean=demand,
+            reserve=reserve,
         )
         return ExpectedNeed(assumed=assumed, known=True)
     if reserve != _NOTHING:
-        says = "a guess: nothing was learnt of it yet, so it may use all that it asks for"
+        explanation = "a guess: the service is not measured yet, so its reservation is used"
         return ExpectedNeed(
-            assumed=Assumed(basis=Basis.GUESS, says=says, demand=reserve, mean=_NOTHING, reserve=reserve),
+            assumed=Assumed(
+                basis=Basis.GUESS, explanation=explanation, demand=reserve, mean=_NOTHING, reserve=reserve
+            ),
             known=False,
         )
-    says = (
-        "nothing: nothing was learnt of it yet and the question does not tell, so it is placed as if it "
-        "needed nothing; tell its demand, or what it reserves"
+    explanation = (
+        "unknown: the service is not measured yet and the request has no demand, so that it counts as 0; "
+        "set demand or reserve"
     )
     return ExpectedNeed(
-        assumed=Assumed(basis=Basis.NOTHING, says=says, demand=_NOTHING, mean=_NOTHING, reserve=_NOTHING),
+        assumed=Assumed(
+            basis=Basis.NOTHING, explanation=explanation, demand=_NOTHING, mean=_NOTHING, reserve=_NOTHING
+        ),
         known=False,
     )
 
 
-def _promised(snapshot: Snapshot, service: int) -> Quantities:
-    """What the service's containers were promised at first: the most that any of them was."""
+def _largest_reservation(snapshot: Snapshot, service: int) -> Quantities:
+    """Return the largest reservation of the service's containers."""
     requested = snapshot.tasks.requested[snapshot.tasks.service == service]
     if not requested.size:
         return _NOTHING
@@ -206,10 +214,10 @@ def _promised(snapshot: Snapshot, service: int) -> Quantities:
     return quantities(np.where(most < 0, np.nan, most))
 
 
-def _or(told: Quantities, learnt: Floats) -> Quantities:
-    """What is told, and what was learnt where nothing is."""
-    given = [told.of(resource) for resource in RESOURCES]
-    return quantities([learnt[at] if each is None else each for at, each in enumerate(given)])
+def _or(given: Quantities, measured: Floats) -> Quantities:
+    """Return the given amounts, and the measured ones where none is given."""
+    amounts = [given.of(resource) for resource in RESOURCES]
+    return quantities([measured[at] if each is None else each for at, each in enumerate(amounts)])
 
 
 def _four(row: Floats) -> Four:

@@ -1,4 +1,4 @@
-"""Ranks nodes for a request by a policy, and says all that a person needs to believe it."""
+"""Ranks nodes for a request by a policy, with predictions and reasons."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import numpy as np
 
 from collector.common.liveness import Liveness
 from collector.common.ratios import ratios_of
+from collector.common.text import counted
 from collector.placement.answers import (
     Assumed,
     Basis,
@@ -25,8 +26,8 @@ from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
 
 _SOME = 10
-"""Refused nodes that are named without being asked for."""
-_NO_CURVE = "it has told no power curve yet"
+"""Number of refused nodes that are listed by default."""
+_NO_CURVE = "the node has not reported a power curve yet"
 
 
 def rank(
@@ -36,7 +37,7 @@ def rank(
     settings: PolicySettings,
     left: frozenset[str] = frozenset(),
 ) -> Ranking:
-    """The policy's ranking; nodes that were just `left` are refused, and what is not known comes last."""
+    """Rank nodes by a policy; nodes that were just `left` are refused, doubtful ones come last."""
     assert policy.place is not None
     asked = replace(request, exclude=request.exclude | left) if left else request
     ranking = policy.place(snapshot, asked, settings)
@@ -54,18 +55,17 @@ def rank(
 
 
 def doubtful(snapshot: Snapshot) -> Flags:
-    """The nodes that are on, and of which nobody can say how busy they are now."""
+    """Return the nodes that are on and whose present use is unknown."""
 
     def find() -> Flags:
         nodes = snapshot.nodes
-        untold: Flags = np.isnan(nodes.used[:, 0]) | np.isnan(nodes.used[:, 1])
-        return nodes.on & (np.not_equal(nodes.liveness, Liveness.UP) | untold)
+        unknown: Flags = np.isnan(nodes.used[:, 0]) | np.isnan(nodes.used[:, 1])
+        return nodes.on & (np.not_equal(nodes.liveness, Liveness.UP) | unknown)
 
-    # Something sent to a node does not tell what else it uses.
     return snapshot.cached("doubtful", find)
 
 
-def hint(  # noqa: PLR0913 - what was asked, and what came of it
+def hint(  # noqa: PLR0913 - question and result
     snapshot: Snapshot,
     request: Request,
     ranking: Ranking,
@@ -76,10 +76,10 @@ def hint(  # noqa: PLR0913 - what was asked, and what came of it
     name_all_refused: bool = False,
     reservation: Reservation | None = None,
 ) -> PlacementHint:
-    """A ranking in words and numbers."""
-    turned_away = np.flatnonzero(ranking.refused != Rejection.NOT)
-    counts = np.bincount(ranking.refused[turned_away], minlength=1)
-    named = turned_away if name_all_refused else turned_away[:_SOME]
+    """Convert a ranking to an answer."""
+    rejected = np.flatnonzero(ranking.refused != Rejection.NOT)
+    counts = np.bincount(ranking.refused[rejected], minlength=1)
+    named = rejected if name_all_refused else rejected[:_SOME]
     names = snapshot.nodes.names
     return PlacementHint(
         policy=policy,
@@ -102,7 +102,7 @@ def hint(  # noqa: PLR0913 - what was asked, and what came of it
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Prediction:
-    """What becomes of some nodes with a request; a row each."""
+    """Predicted use and power of some nodes with a request; a row each."""
 
     used_ratio: Floats
     added_watts: Floats
@@ -111,7 +111,7 @@ class Prediction:
 
 
 def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
-    """What nodes would use and draw with a request, and how likely they have enough for it."""
+    """Predict use and power of nodes with a request, and the probability that they suffice."""
     nodes = snapshot.nodes
     capacity, on = nodes.capacity[rows], nodes.on[rows]
     demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
@@ -119,7 +119,7 @@ def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
     load = np.where(on[:, None], np.fmax(nodes.used[rows], nodes.mean[rows]), 0.0)
     after = share(load + more, capacity)
     draws = np.where(on, nodes.power.watts(share(load, capacity), rows), 0.0)
-    # A need that is guessed may be off by as much as it is.
+    # The error of a guessed need is taken to be the need itself.
     strays = np.array(request.variance) if request.known else square(more)
     deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + strays, 0.0))
     return Prediction(
@@ -130,12 +130,12 @@ def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
 
 
 def _suffices(left: Floats, deviation: Floats) -> Floats:
-    """How likely nothing strays by more than is left of it, of all resources together."""
+    """Return the probability that no resource exceeds what is left of it."""
     likely = np.ones(len(left))
     for row, (lefts, deviations) in enumerate(zip(left.tolist(), deviation.tolist(), strict=True)):
         for free, strays in zip(lefts, deviations, strict=True):
             if isnan(free):
-                continue  # Nobody knows what there is of it.
+                continue  # The capacity is unknown.
             likely[row] *= 0.5 * (1 + erf(free / strays / sqrt(2))) if strays > 0 else float(free >= 0)
     return likely
 
@@ -174,11 +174,11 @@ def _ranked(
 
 
 def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool) -> Iterator[str]:
-    """What a node's rank, or its numbers, are due to besides the policy."""
+    """Return what influences a node's rank and figures besides the policy."""
     if sent:
-        yield f"counted with {sent} that {'was' if sent == 1 else 'were'} sent there and not seen yet"
+        yield f"includes {counted(sent, 'pending placement')}"
     if in_doubt and snapshot.nodes.liveness[row] != Liveness.UP:
-        ago = f"{snapshot.nodes.report_age_seconds[row]:.0f} s"
-        yield f"it comes after all that are heard of: its last word is {ago} old"
+        age = f"{snapshot.nodes.report_age_seconds[row]:.0f} s"
+        yield f"ranked last: its last report is {age} old"
     elif in_doubt:
-        yield "it comes after all that tell their use: it has not said how busy it is"
+        yield "ranked last: it has not reported its use"

@@ -1,8 +1,7 @@
-"""What was decided lately and is not seen yet: placements on their way, and places that were just left.
+"""Pending placements, and nodes that services just left.
 
-A placement counts from the moment it was hinted until a container of its service that was not there before
-shows up on its node, until it is released, or until its time is over. Containers are told apart by their ids,
-so that no clock of a node has a say.
+A placement counts until an agent reports a new container of its service on its node, until it is released, or
+until it expires. Containers are distinguished by id, independent of the clocks of nodes.
 """
 
 import secrets
@@ -21,41 +20,40 @@ from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags, Snapshot
 from wire.errors import UserError
 
-MOST = 10_000
-"""Placements that are remembered: more are not decided in the time that metrics take."""
+MAX_PLACEMENTS = 10_000
 _ID_BYTES = 9
 _NONE: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPlacement:
-    """Something that was sent to a node, and counts there until it is seen."""
+    """A placement that counts on a node until an agent reports it."""
 
     id: str
     made_at: float
     expires_at: float
     sent: PendingTask
     there_before: frozenset[str]
-    """Containers of its service that its node had already."""
+    """Containers of its service on the node before."""
 
 
 @dataclass(slots=True)
 class Reservations:
-    """Recent decisions of one collector. Not for several threads."""
+    """Recent placements of one collector. Not thread-safe."""
 
     turn: int = 0
-    """Placements that were decided so far."""
+    """Number of placements so far."""
     _placements: dict[str, PendingPlacement] = field(default_factory=dict)
     _claimed: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Containers that a placement ended with, while others of the same service and node still wait."""
+    """Containers that ended a placement, while others of the same service and node are pending."""
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
     _soonest_end: float = inf
     _base: Snapshot | None = None
     _folded: Snapshot | None = None
-    """`_base` with all placements but those that are `_new`; None where one has ended since."""
+    """`_base` with all placements except `_new`; None if one has ended since."""
     _new: list[PendingTask] = field(default_factory=list)
 
-    # --- Placements on their way --------------------------------------------------------------------
+    # --- Pending placements --------------------------------------------------------------------
 
     def place(  # noqa: PLR0913 - what, where, and for how long
         self,
@@ -67,11 +65,11 @@ class Reservations:
         seconds: float,
         name: str | None = None,
     ) -> PendingPlacement:
-        """Count a request on a node from now on. Of the same `name` only the last counts."""
+        """Count a request on a node. It replaces an earlier one of the same `name`."""
         name = name or secrets.token_urlsafe(_ID_BYTES)
-        if len(self._placements) >= MOST and name not in self._placements:
+        if len(self._placements) >= MAX_PLACEMENTS and name not in self._placements:
             raise UserError(
-                f"{MOST} placements are on their way already: release some, or reserve for less time"
+                f"{MAX_PLACEMENTS} placements are pending: release some, or reserve for a shorter time"
             )
         there = _containers(snapshot, [(node, request.service)]) if request.service else {}
         placement = PendingPlacement(
@@ -89,19 +87,19 @@ class Reservations:
         return placement
 
     def release(self, name: str) -> PendingPlacement | None:
-        """Count a placement no longer; None if there is none of this name."""
+        """End a placement; return None if there is none of this name."""
         found = self._placements.pop(name, None)
         if found is not None:
             self._folded = None
         return found
 
     def placements(self, now: float) -> list[PendingPlacement]:
-        """Those that count now, the oldest first."""
+        """Return the pending placements, the oldest first."""
         self._expire(now)
         return list(self._placements.values())
 
     def fold(self, snapshot: Snapshot, now: float) -> Snapshot:
-        """A snapshot with the placements that it does not show yet."""
+        """Return a snapshot with the pending placements."""
         self._expire(now)
         if self._base is not snapshot:
             self._settle(snapshot)
@@ -110,7 +108,7 @@ class Reservations:
             all_of_them = [each.sent for each in self._placements.values()]
             self._folded = with_pending(snapshot, all_of_them, self.turn)
         elif self._new:
-            # The usual case is one more on the same picture, however many there are.
+            # The usual case is one more placement on the same snapshot.
             self._folded = with_pending(self._folded, self._new, self.turn)
         self._new = []
         return self._folded
@@ -124,7 +122,7 @@ class Reservations:
         self._soonest_end = min((each.expires_at for each in self._placements.values()), default=inf)
 
     def _settle(self, snapshot: Snapshot) -> None:
-        """End the placements whose containers are there, the oldest with the first."""
+        """End the placements whose containers are reported, the oldest first."""
         waited_for = [
             (each.sent.node, each.sent.service) for each in self._placements.values() if each.sent.service
         ]
@@ -138,21 +136,21 @@ class Reservations:
         for key in self._claimed.keys() - still:
             del self._claimed[key]
 
-    # --- Places that were just left -------------------------------------------------------------------
+    # --- Nodes that were just left -------------------------------------------------------------------
 
     def leave(self, service: str, node: str, *, until: float) -> None:
-        """Send nothing of a service back to a node before a time: it was moved away from there."""
+        """Keep a service from returning to a node until a time."""
         self._left[service, node] = max(until, self._left.get((service, node), until))
 
     def left_by(self, services: Iterable[str], now: float) -> frozenset[str]:
-        """The nodes that some services must not be sent back to yet."""
+        """Return the nodes that some services must not return to yet."""
         self._left = {key: until for key, until in self._left.items() if until > now}
         named = set(services)
         return frozenset(node for service, node in self._left if service in named)
 
 
 def sent(request: Request, node: str) -> PendingTask:
-    """What a request comes to on a node, until it is measured there."""
+    """Return what a request adds to a node until it is measured there."""
     demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
     return PendingTask(
         node=node,
@@ -171,7 +169,7 @@ def _row(amounts: Floats) -> tuple[float, float, float, float]:
 
 
 def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str], set[str]]:
-    """The ids of the containers that nodes have of services, for some pairs of both."""
+    """Return the containers of some pairs of node and service."""
     nodes, services, tasks = snapshot.nodes, snapshot.services, snapshot.tasks
     rows = {
         (nodes.index[node], services.index[service]): (node, service)
@@ -181,7 +179,7 @@ def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dic
     found: dict[tuple[str, str], set[str]] = {pair: set() for pair in rows.values()}
     if not rows:
         return found
-    # Of all tasks, those on one of the nodes; of these, those of one of the services; few are left then.
+    # Filtering by node first leaves few tasks to filter by service.
     there = np.flatnonzero(_among(len(nodes.names), [node for node, _ in rows])[tasks.node])
     there = there[_among(len(services.names), [service for _, service in rows])[tasks.service[there]]]
     where = zip(tasks.node[there].tolist(), tasks.service[there].tolist(), strict=True)
@@ -192,7 +190,7 @@ def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dic
 
 
 def _among(count: int, rows: list[int]) -> Flags:
-    """Which rows are named, with a last place for what is nowhere, and so is not."""
+    """Return flags of these rows, and a last one, unset, for `NOWHERE`."""
     flags = np.zeros(count + 1, dtype=np.bool_)
     flags[rows] = True
     return flags

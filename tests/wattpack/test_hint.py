@@ -44,9 +44,7 @@ async def test_a_person_is_told_where_and_why(collector: Client, capsys: pytest.
     await collector.send(heard("calm", 1.0), heard("dark", 2.0, curve=False), heard("full", 7.9))
     asked = ("hint", "new", "--cpu", "1", "--memory", "1GB", "--policy", "draps", "--keep", "60")
     lines = (await printed(collector, capsys, *asked)).splitlines()
-    assert lines[0].startswith(
-        "By draps. Taken to need 1 cores, 953.7 MiB of memory: what the question tells"
-    )
+    assert lines[0].startswith("By draps. Taken to need 1 cores, 953.7 MiB of memory: given in the request")
     calm = next(number for number, line in enumerate(lines) if line.startswith("calm"))
     assert "25%" in lines[calm]
     assert " W ±" in lines[calm]

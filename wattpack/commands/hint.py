@@ -128,7 +128,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def shown(hint: PlacementHint) -> Iterator[str]:
     """A hint for a person."""
-    yield f"By {hint.policy}. Taken to need {_amounts(hint.assumed.demand)}: {hint.assumed.says}."
+    yield f"By {hint.policy}. Taken to need {_amounts(hint.assumed.demand)}: {hint.assumed.explanation}."
     yield ""
     if hint.nodes:
         header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDS", "SUFFICES")

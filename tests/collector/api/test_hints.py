@@ -93,7 +93,7 @@ async def test_placement_ranks_nodes_with_figures_and_reasons(asker: Asker) -> N
         {"node": "full", "why": "not enough free CPU"},
     ]
     assert answer["refused_for"] == [{"why": "not enough free CPU", "nodes": 2}]
-    assert (answer["assumed"]["basis"], answer["fitting"]) == ("told", 1)
+    assert (answer["assumed"]["basis"], answer["fitting"]) == ("request", 1)
 
 
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
@@ -107,7 +107,7 @@ async def test_unknown_watts_are_null_with_a_reason(asker: Asker) -> None:
     answer = await asker.hint(policy="spread", reserve=NEED)
     dark, told = answer["nodes"]
     assert (dark["added_watts"], dark["error_watts"]) == (None, None)
-    assert "no power curve" in dark["watts_unknown"]
+    assert "not reported a power curve" in dark["watts_unknown"]
     assert told["added_watts"] > 0
 
 
@@ -128,7 +128,7 @@ async def test_stale_or_unknown_nodes_never_rank_first(asker: Asker, policy: str
     late |= {each["node"]: each["why"] for each in answer["refused"]}
     assert late.keys() == {"a-silent", "b-untold"}
     if policy != "consolidate" and "a-silent" in names(answer):
-        assert "its last word is 20 s old" in late["a-silent"]
+        assert "ranked last: its last report is 20 s old" in late["a-silent"]
 
 
 async def test_placement_uses_the_learned_envelope(asker: Asker) -> None:
@@ -150,9 +150,9 @@ async def test_placement_uses_the_learned_envelope(asker: Asker) -> None:
     assert "of memory available, the service's dominant resource" in answer["nodes"][0]["reasons"][0]
     answer = await asker.hint(service="shop-2", image="example/web:1")
     assert answer["assumed"]["basis"] == "image"
-    assert "by the service shop" in answer["assumed"]["says"]
+    assert "the same image, service shop" in answer["assumed"]["explanation"]
     answer = await asker.hint(service="shop", demand={"cpu_cores": 0.5})
-    assert answer["assumed"]["basis"] == "told"
+    assert answer["assumed"]["basis"] == "request"
     assert answer["assumed"]["demand"] == msgspec.to_builtins(facts.envelope) | {"cpu_cores": 0.5}
 
 
@@ -196,7 +196,7 @@ async def test_reservation_counts_until_its_container_starts(asker: Asker) -> No
     assert [each["node"] for each in kept["reservations"]] == chosen
     assert kept["reservations"][0]["expires_at"] == START + 60
     answer = await asker.hint(demand=NEED, policy="draps")
-    assert "counted with 2 that were sent there and not seen yet" in answer["nodes"][0]["reasons"]
+    assert "includes 2 pending placements" in answer["nodes"][0]["reasons"]
     asker.clock.now += 10.0
     come = (container("one", service="new"), container("two", service="new"))
     await asker.send(heard("a", sequence=2, containers=come), said("b", sequence=2, at=asker.clock.now))

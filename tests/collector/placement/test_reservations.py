@@ -90,7 +90,7 @@ def test_of_the_same_name_only_the_last_counts() -> None:
 
 
 def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledgers, "MOST", 2)
+    monkeypatch.setattr(ledgers, "MAX_PLACEMENTS", 2)
     ledger, base = Reservations(), cluster()
     ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
     ledger.place(base, WEB, "a", now=0.0, seconds=10.0)

@@ -53,9 +53,7 @@ async def test_a_disruption_budget_is_an_answer(tmp_path: Path) -> None:
 
 async def test_a_pod_that_comes_straight_back_is_no_success(tmp_path: Path) -> None:
     async with faking(cluster(place="a"), tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(
-            DriverError, match="started it there again: configure the extender in kube-scheduler"
-        ):
+        with pytest.raises(DriverError, match="started it there again: configure the extender"):
             await driver.carry_out(MOVE)
 
 
