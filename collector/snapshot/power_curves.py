@@ -77,11 +77,6 @@ class PowerCurves:
         """Where each curve begins in `_flat`."""
         return np.arange(self.idle_watts.size, dtype=np.intp) * GRID.size
 
-    @property
-    def has_curve(self) -> NDArray[np.bool_]:
-        """Which nodes have a curve."""
-        return ~np.isnan(self.idle_watts)
-
     def watts(self, ratios: Floats, rows: Rows | None = None) -> Floats:
         """Power of nodes that use these ratios of their capacities; NaN without a curve.
 

@@ -77,10 +77,10 @@ def state(**changes: Any) -> NodeState:
     return msgspec.structs.replace(whole, **changes)
 
 
-def said(
+def partial_report(
     node: str = "alpha", *, boot: str = "first", sequence: int = 1, at: float = START, **parts: Any
 ) -> Report:
-    """A report of some parts; a beacon without any."""
+    """A report with these parts; a beacon without any."""
     return Report(node=node, boot=boot, sequence=sequence, at=at, **parts)
 
 
@@ -93,8 +93,8 @@ def report(
     containers: Iterable[ContainerState] = (),
     **changes: Any,
 ) -> Report:
-    """A heartbeat with all that belongs to it."""
-    return said(
+    """A full heartbeat."""
+    return partial_report(
         node,
         boot=boot,
         sequence=sequence,
@@ -105,17 +105,17 @@ def report(
     )
 
 
-def take_in(registry: Registry, report: Report, received_at: float) -> None:
-    """What becomes of a report that is new."""
+def apply_report(registry: Registry, report: Report, received_at: float) -> None:
+    """Apply a new report to a registry, as the ingestion does."""
     registry.apply(report, received_at)
     if report.heartbeat is not None:
-        word = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
-        list(registry.add_usage(word, report.heartbeat.usage))
+        key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+        list(registry.add_usage(key, report.heartbeat.usage))
 
 
 @dataclass
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that tests set."""
 
     now: float = START
 

@@ -21,8 +21,8 @@ from tests.collector.builders import (
     Clock,
     collecting,
     container,
+    partial_report,
     report,
-    said,
     settings,
 )
 from wire.address import parse_address
@@ -38,11 +38,13 @@ async def test_a_restarted_collector_is_useful_at_once(tmp_path: Path) -> None:
     async with collecting(config, clock) as collector:
         usage = ContainerUsage("id-of-web", cpu=Sketch({3: 5}, zeros=2))
         await collector.send(
-            said(sequence=1, heartbeat=msgspec.structs.replace(HEARTBEAT, usage=(usage,))),
-            said(sequence=2, at=START + 1, alerts=(Alert(Resource.CPU, START, "busy"),)),
+            partial_report(sequence=1, heartbeat=msgspec.structs.replace(HEARTBEAT, usage=(usage,))),
+            partial_report(sequence=2, at=START + 1, alerts=(Alert(Resource.CPU, START, "busy"),)),
             report(sequence=3, at=START + 2, containers=[container("web"), container("db")]),
-            said(sequence=4, at=START + 3, gone=("id-of-db",), events=(Event(EventKind.JOINED, START),)),
-            said(sequence=6, at=START + 5, containers=(container("new"),)),
+            partial_report(
+                sequence=4, at=START + 3, gone=("id-of-db",), events=(Event(EventKind.JOINED, START),)
+            ),
+            partial_report(sequence=6, at=START + 5, containers=(container("new"),)),
         )
         await collector.send(report("beta", power=None))
         before = await everything(collector)
@@ -50,7 +52,7 @@ async def test_a_restarted_collector_is_useful_at_once(tmp_path: Path) -> None:
     async with collecting(config, clock) as collector:
         assert await everything(collector) == before
         assert "sequence_gaps_total 0.0" in await metrics(collector)
-        receipt = await collector.send(said(sequence=4), said(sequence=5, at=START + 4))
+        receipt = await collector.send(partial_report(sequence=4), partial_report(sequence=5, at=START + 4))
         assert (receipt.accepted, receipt.duplicates) == (1, 1)
 
 

@@ -8,8 +8,8 @@ from collector.analysis.analysis import LatestAnalysis, ServiceProfile, analyse
 from collector.analysis.running import RunningServices
 from collector.analysis.usage import NOT_MEASURED, SLOTS, ObservedContainer, UsageRing, UsageWeights, count
 from collector.config import AnalysisConfig
+from tests.collector.report_strategies import patient
 from tests.collector.snapshot.builders import assemble
-from tests.collector.speaking import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
@@ -29,7 +29,7 @@ def service(*watched: ObservedContainer) -> ServiceProfile:
 
 @patient
 @given(told, st.sampled_from([1.0, 5.0, 60.0]))
-def test_a_service_of_one_container_is_what_that_one_is(
+def test_a_service_of_one_container_has_the_statistics_of_that_container(
     words: list[tuple[int, dict[int, int]]], sample_seconds: float
 ) -> None:
     rings: dict[str, UsageRing] = {}

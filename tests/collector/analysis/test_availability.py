@@ -6,7 +6,7 @@ from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 
-def test_what_is_left_of_each_node_and_who_has_least() -> None:
+def test_availability_is_free_capacity_sorted_by_score() -> None:
     capacity = Quantities(8.0, 16_000, 1e6, None)
     need = Quantities(2.0, 4_000, 5e5, 1e3)
     found = availability(

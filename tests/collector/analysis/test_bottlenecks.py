@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from collector.analysis.bottlenecks import BottleneckKind, BottleneckTracker, Finding, Patience, findings
 from collector.common.liveness import Liveness
+from tests.collector.report_strategies import patient
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
-from tests.collector.speaking import patient
 from wire.resources import Quantities, Resource
 
 CAPACITY = Quantities(4.0, 8_000_000)
@@ -46,7 +46,7 @@ def task(  # noqa: PLR0913 - one for each thing that a finding looks at
     )
 
 
-def test_a_node_that_went_quiet_with_containers_on_it_is_told_of() -> None:
+def test_a_node_without_reports_that_runs_containers_is_a_finding() -> None:
     nodes = [
         node("down", liveness=Liveness.DOWN),
         node("empty", liveness=Liveness.DOWN),
@@ -147,20 +147,20 @@ def test_it_is_opened_when_it_held_for_a_while_updated_and_closed_when_it_was_go
     assert watch.listed() == (closed,)
 
 
-def test_a_quiet_node_is_told_of_at_once_and_a_weak_sign_opens_nothing() -> None:
+def test_a_quiet_node_opens_at_once_and_a_weak_finding_opens_nothing() -> None:
     watch = BottleneckTracker(patience=PATIENCE)
     assert len(watch.update([sign(BottleneckKind.QUIET)], 0.0)) == 1
     for at in range(20):
         assert not watch.update([sign(BottleneckKind.QUIET), sign(opens=False)], STEP * at)
 
 
-def test_a_sign_that_comes_and_goes_before_its_time_is_never_told() -> None:
+def test_a_short_finding_opens_nothing() -> None:
     watch = BottleneckTracker(patience=PATIENCE)
     for at in range(100):
         assert not watch.update([sign()] if at % 5 else [], STEP * at)
 
 
-def test_what_was_open_before_a_restart_goes_on_under_its_name() -> None:
+def test_an_open_bottleneck_keeps_its_id_after_a_restart() -> None:
     first = BottleneckTracker(patience=PATIENCE)
     (opened,) = first.update([sign(BottleneckKind.QUIET)], 0.0)
     again = BottleneckTracker(first.listed(), now=5000.0, patience=PATIENCE)
@@ -179,7 +179,7 @@ signs = st.lists(
 
 @patient
 @given(signs)
-def test_whatever_is_seen_nothing_flaps(story: list[list[tuple[BottleneckKind, str, bool]]]) -> None:
+def test_bottlenecks_do_not_flap(story: list[list[tuple[BottleneckKind, str, bool]]]) -> None:
     watch = BottleneckTracker(patience=PATIENCE)
     last_change: dict[tuple[BottleneckKind, str], float] = {}
     last_sign: dict[tuple[BottleneckKind, str], float] = {}

@@ -10,7 +10,7 @@ HOUR = 3600.0
 NAN = float("nan")
 
 
-def test_the_largest_share_of_what_all_nodes_have_is_dominant() -> None:
+def test_the_resource_with_the_largest_share_of_the_cluster_is_dominant() -> None:
     capacity = np.array([[4.0, 8e9, NAN, 1e9], [8.0, 16e9, NAN, NAN]])
     # Half a core of twelve is more than a gigabyte of twenty-four; nobody knows what disk there is.
     shares = shares_of([2.0, 1e9, 5e8, NAN], whole_of(capacity))
@@ -49,14 +49,14 @@ def test_a_change_is_remembered_with_its_time_and_a_tie_is_no_change() -> None:
     assert found.history[-1] == Dominance(RESOURCES[99 % 4], 99.0)
 
 
-def test_where_nothing_is_used_nothing_dominates_and_what_did_before_still_does() -> None:
+def test_without_use_there_is_no_new_dominant_resource_and_the_old_one_stays() -> None:
     assert dominant((NAN, 0.0, NAN, 0.0), HOUR, at=1.0) is None
     before = dominant((0.0, 0.0, 0.5, 0.0), HOUR, at=1.0)
     assert dominant((0.0, NAN, 0.0, 0.0), HOUR, at=2.0, before=before) is before
 
 
 @given(st.lists(st.tuples(*(st.one_of(st.just(NAN), st.floats(0, 10)) for _ in RESOURCES)), max_size=20))
-def test_what_dominates_is_never_far_behind(times: list[tuple[float, ...]]) -> None:
+def test_the_dominant_resource_is_close_to_the_leader(times: list[tuple[float, ...]]) -> None:
     found = None
     for at, shares in enumerate(times):
         found = dominant(shares, HOUR, at=float(at), before=found)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from collector.analysis.envelopes import PLAIN_NEED, EnvelopeRule, Statistic, statistics, totals
 from collector.analysis.histograms import Floats, pack, sketches, stack, with_usage
-from tests.collector.speaking import patient
+from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import RELATIVE_ERROR, Sketch
 
@@ -31,7 +31,7 @@ def found(usage: list[ContainerUsage], need: EnvelopeRule = PLAIN_NEED) -> Float
 
 @patient
 @given(st.lists(loads, min_size=1, max_size=5))
-def test_percentiles_are_numpys_within_a_bin_whoever_stands_beside(containers: list[list[float]]) -> None:
+def test_percentiles_equal_those_of_numpy_within_a_bin_for_every_row(containers: list[list[float]]) -> None:
     table = found([ContainerUsage("c", cpu=sketch(each), network=sketch(each)) for each in containers])
     for row, each in enumerate(containers):
         for statistic, percent in PERCENTILES.items():
@@ -53,7 +53,7 @@ def test_variance_is_that_of_the_samples_as_far_as_bins_can_tell(each: list[floa
 
 @patient
 @given(loads, st.floats(0.5, 0.99))
-def test_a_burst_is_the_mean_of_what_lies_above_the_percentile(each: list[float], share: float) -> None:
+def test_the_envelope_of_bursts_is_the_mean_above_the_percentile(each: list[float], share: float) -> None:
     need = EnvelopeRule(percentile=(share,) * 4, bursts=(True,) * 4)
     burst = found([ContainerUsage("c", disk=sketch(each))], need)[0, 2, Statistic.ENVELOPE]
     above = np.clip(np.arange(1, len(each) + 1) - share * len(each), 0.0, 1.0)
@@ -61,7 +61,7 @@ def test_a_burst_is_the_mean_of_what_lies_above_the_percentile(each: list[float]
     assert burst == pytest.approx(truth, rel=ONE_BIN, abs=1e-5 * max(each))
 
 
-def test_each_resource_is_told_by_its_own_percentile() -> None:
+def test_each_resource_has_its_own_percentile() -> None:
     each = sketch([float(number) for number in range(1, 101)])
     envelope = found([ContainerUsage("c", each, each, each, each)])[0, :, Statistic.ENVELOPE]
     # Nine tenths, ninety-nine of a hundred, the mean of the last ten, the mean of the last three.
@@ -80,7 +80,7 @@ def test_the_recommender_of_kubernetes_finds_the_same_percentiles() -> None:
         assert envelope[Statistic.ENVELOPE] == pytest.approx(end - 1, rel=RELATIVE_ERROR)
 
 
-def test_of_nobody_and_of_nothing_nothing_is_known() -> None:
+def test_statistics_of_no_rows_and_of_no_samples_are_empty() -> None:
     assert found([]).shape == (0, 4, len(Statistic))
     assert np.isnan(found([ContainerUsage("c")])).all()
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from collector.analysis.groups import Group, Grouping, group, shapes
 from collector.analysis.histograms import Floats
 from collector.snapshot.tables import NOWHERE
-from tests.collector.speaking import patient
+from tests.collector.report_strategies import patient
 from wire.resources import RESOURCES, Resource
 
 GIGABYTE = 1e9
@@ -37,7 +37,7 @@ def names(found: Grouping) -> list[str]:
     return [by_number[number] for number in found.of.tolist()]
 
 
-def test_each_class_is_named_by_what_its_containers_need_most() -> None:
+def test_each_group_is_named_after_its_dominant_resource() -> None:
     found = grouped(cluster(*FOUR_SORTS))
     assert names(found) == [resource for resource in RESOURCES for _ in range(20)]
     assert {each.name: each.size for each in found.groups} == dict.fromkeys(RESOURCES, 20)
@@ -88,7 +88,7 @@ def test_fewer_sorts_than_classes_make_fewer_classes() -> None:
     assert len(grouped(np.zeros((5, 4))).groups) == 1
 
 
-def test_only_what_was_learnt_makes_classes_and_what_is_not_known_has_none() -> None:
+def test_groups_come_from_learnt_envelopes_and_unknown_containers_have_none() -> None:
     envelopes = cluster(*FOUR_SORTS)
     learnt = np.ones(80, bool)
     guessed = np.zeros(80, bool)

@@ -7,7 +7,7 @@ from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # 
 
 from collector.analysis.histograms import Floats
 from collector.analysis.kmeans import continue_from, fit, nearest, silhouette
-from tests.collector.speaking import patient
+from tests.collector.report_strategies import patient
 
 
 def scattered(count: int, seed: int) -> Floats:
@@ -37,7 +37,7 @@ def test_every_point_is_with_its_nearest_centre_and_every_centre_in_the_middle(
     assert (found.centres == again.centres).all()
 
 
-def test_a_centre_that_nobody_is_near_begins_anew() -> None:
+def test_a_centre_without_points_restarts() -> None:
     points = np.array([[0.0, 0, 0, 0], [0.0, 0, 0, 0.1], [1.0, 0, 0, 0]])
     found = continue_from(points, np.array([[0.5, 0, 0, 0], [9.0, 9, 9, 9]]))
     assert found.of[0] == found.of[1] != found.of[2]
@@ -45,7 +45,7 @@ def test_a_centre_that_nobody_is_near_begins_anew() -> None:
 
 @patient
 @given(st.integers(2, 6), st.integers(8, 60), st.integers(0, 1000))
-def test_how_far_clusters_are_apart_is_told_as_by_scikit_learn(count: int, size: int, seed: int) -> None:
+def test_the_silhouette_equals_that_of_scikit_learn(count: int, size: int, seed: int) -> None:
     points = scattered(size, seed)
     of = fit(points, count, starts=1).of
     assert silhouette(points, of) == pytest.approx(silhouette_score(points, of))

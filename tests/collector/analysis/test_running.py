@@ -14,7 +14,7 @@ from collector.analysis.usage import (
     UsageWeights,
     count,
 )
-from tests.collector.speaking import patient
+from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
@@ -55,7 +55,7 @@ words = st.lists(st.tuples(st.sampled_from(["alpha", "beta", "gamma"]), containe
 
 @patient
 @given(st.lists(words, max_size=4))
-def test_what_is_kept_between_passes_comes_to_what_a_first_pass_over_everything_finds(
+def test_incremental_passes_give_the_result_of_a_full_pass(
     passes: list[list[tuple[str, list[tuple[str, dict[int, int], int]]]]],
 ) -> None:
     kept = RunningServices(RECKONING)
@@ -70,7 +70,7 @@ def test_what_is_kept_between_passes_comes_to_what_a_first_pass_over_everything_
         same(kept.pool(NOW), afresh.pool(NOW))
 
 
-def test_only_services_that_something_was_heard_of_are_reckoned_anew() -> None:
+def test_only_services_with_changes_are_pooled_again() -> None:
     running = RunningServices(RECKONING)
     alpha = [watched("alpha", "web", {1: 5}), watched("alpha", "db", {2: 5})]
     running.put("alpha", alpha)

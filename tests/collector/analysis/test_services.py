@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from collector.analysis.envelopes import PLAIN_NEED, Statistic
 from collector.analysis.histograms import pack, with_usage
 from collector.analysis.services import ContainerSlot, pool
-from tests.collector.speaking import patient
+from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import RELATIVE_ERROR, Sketch
 
@@ -27,7 +27,7 @@ def packed(samples: list[float]) -> bytes:
 
 @patient
 @given(containers)
-def test_a_service_is_what_all_its_containers_samples_say_by_the_time_they_stand_for(
+def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
     told: list[tuple[int, list[float], float, float]],
 ) -> None:
     told.sort(key=lambda each: each[0])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from collector.analysis.envelopes import EnvelopeRule, Statistic
 from collector.analysis.histograms import MOST_COUNTED, sketches
 from collector.analysis.usage import SLOT_SECONDS, SLOTS, UsageRing, UsageWeights, count, settle, slot_of
-from tests.collector.speaking import patient
+from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities
 from wire.sketch import RELATIVE_ERROR, Sketch
@@ -111,18 +111,18 @@ def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
     )
 
 
-def test_what_is_not_measured_has_no_p90_and_an_empty_histogram_neither() -> None:
+def test_unmeasured_resources_and_empty_histograms_have_no_p90() -> None:
     ring = ring_of((1, ContainerUsage("web", cpu=sketch(0.0, 0.0), memory=Sketch(), disk=Sketch({7: 0}))))
     assert (ring.p90, ring.samples) == (Quantities(cpu_cores=0.0), 2)
     assert UsageRing().p90 == Quantities()
 
 
-def test_a_heartbeat_without_any_sample_leaves_nothing_known() -> None:
+def test_a_heartbeat_without_samples_leaves_statistics_empty() -> None:
     ring = ring_of((1, ContainerUsage("web")))
     assert (ring.p90, ring.samples) == (Quantities(), 0)
 
 
-def test_numbers_beyond_reason_stay_within_what_can_be_stored_and_sent() -> None:
+def test_absurd_numbers_stay_within_what_can_be_stored_and_sent() -> None:
     absurd = ContainerUsage("web", memory=Sketch({4000: 2**63 - 1}, 2**63 - 1))
     ring = ring_of(*[(1, absurd)] * 3)
     assert sketches(ring.slots[1])[1] == Sketch({4000: MOST_COUNTED}, MOST_COUNTED)
@@ -156,5 +156,5 @@ def test_many_at_once_are_the_same_as_one_by_one(told: list[tuple[str, list[floa
         (1e300, 1000),
     ],
 )
-def test_usage_belongs_to_when_it_was_sampled_unless_that_cannot_be_believed(at: float, slot: int) -> None:
+def test_usage_belongs_to_the_slot_of_its_time_stamp_if_that_is_plausible(at: float, slot: int) -> None:
     assert slot_of(at, NOW) == slot

@@ -11,8 +11,8 @@ from tests.collector.builders import (
     Client,
     Clock,
     collecting,
+    partial_report,
     report,
-    said,
     settings,
     state,
 )
@@ -29,7 +29,7 @@ def telling(
     """A heartbeat with a power curve, of a node that uses a quarter of its CPU and memory."""
     known = {"used": QUARTER, "capacity": Quantities(CORES, MEMORY_BYTES, None, 125_000_000.0)} | changes
     heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=curve)
-    return said(node, sequence=sequence, state=state(**known), heartbeat=heartbeat)
+    return partial_report(node, sequence=sequence, state=state(**known), heartbeat=heartbeat)
 
 
 async def what_if(collector: Client, envelope: Quantities, node: str | None = None) -> tuple[int, Any]:
@@ -57,7 +57,7 @@ async def test_power_curve_spans_cpu_load_from_none_to_full(collector: Client) -
 
 
 async def test_power_curve_without_a_node_state(collector: Client) -> None:
-    await collector.send(said(heartbeat=msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)))
+    await collector.send(partial_report(heartbeat=msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)))
     status, answer = await collector.ask("/v1/power-curve?node=alpha")
     assert (status, answer["sampled_at"], answer["points"][0]["watts"]) == (200, None, 20.0)
 
@@ -70,7 +70,7 @@ async def test_last_heartbeat_replaces_the_curve(collector: Client) -> None:
 
 
 async def test_power_curve_of_unknown_node_or_without_curve_is_an_error(collector: Client) -> None:
-    await collector.send(report("mute"), said("hardly-heard"))
+    await collector.send(report("mute"), partial_report("hardly-heard"))
     for node, expected in (("nobody", 404), ("mute", 409), ("hardly-heard", 409)):
         status, refusal = await collector.ask(f"/v1/power-curve?node={node}")
         assert (status, refusal["field"]) == (expected, "node")
@@ -123,7 +123,7 @@ async def test_what_if_on_all_nodes_is_sorted_by_added_watts(collector: Client) 
         telling("large", capacity=Quantities(64.0, MEMORY_BYTES)),
         telling("mute", curve=None),
         telling("fresh", used=Quantities()),
-        said("hardly-heard"),
+        partial_report("hardly-heard"),
     )
     _, answer = await what_if(collector, Quantities(cpu_cores=1.0))
     added = [(each["node"], each["added_watts"]) for each in answer["estimates"]]
@@ -179,7 +179,7 @@ async def test_what_if_accepts_json_without_parameters(collector: Client) -> Non
 async def test_curves_survive_a_restart(tmp_path: Path) -> None:
     config, clock = settings(tmp_path / "history.db"), Clock()
     async with collecting(config, clock) as collector:
-        await collector.send(telling(), said(sequence=2, at=START + 3, state=state(used=QUARTER)))
+        await collector.send(telling(), partial_report(sequence=2, at=START + 3, state=state(used=QUARTER)))
         before = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
     async with collecting(config, clock) as collector:
         after = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")

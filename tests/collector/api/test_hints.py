@@ -18,7 +18,7 @@ from tests.collector.builders import (
     Client,
     Clock,
     container,
-    said,
+    partial_report,
     settings,
     state,
 )
@@ -33,7 +33,7 @@ def heard(node: str, cores: float = 2.0, *, curve: bool = True, **parts: Any) ->
     """A node that uses this many of its eight cores."""
     heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE if curve else None)
     told = {"state": state(used=Quantities(cores, 4_000_000_000, 0.0, 0.0), capacity=HAS), **parts}
-    return said(node, heartbeat=heartbeat, **told)
+    return partial_report(node, heartbeat=heartbeat, **told)
 
 
 class Asker(Client):
@@ -115,11 +115,11 @@ async def test_unknown_watts_are_null_with_a_reason(asker: Asker) -> None:
 async def test_stale_or_unknown_nodes_never_rank_first(asker: Asker, policy: str) -> None:
     await asker.send(
         heard("a-silent", 0.1),
-        said("b-untold", heartbeat=HEARTBEAT, state=state(used=Quantities(), capacity=HAS)),
+        partial_report("b-untold", heartbeat=HEARTBEAT, state=state(used=Quantities(), capacity=HAS)),
     )
     asker.clock.now += 20.0
     await asker.send(
-        said("b-untold", sequence=2, at=asker.clock.now),
+        partial_report("b-untold", sequence=2, at=asker.clock.now),
         heard("c-heard", 3.0),
     )
     answer = await asker.hint(policy=policy, demand=NEED, reserve=NEED)
@@ -199,7 +199,9 @@ async def test_reservation_counts_until_its_container_starts(asker: Asker) -> No
     assert "includes 2 pending placements" in answer["nodes"][0]["reasons"]
     asker.clock.now += 10.0
     come = (container("one", service="new"), container("two", service="new"))
-    await asker.send(heard("a", sequence=2, containers=come), said("b", sequence=2, at=asker.clock.now))
+    await asker.send(
+        heard("a", sequence=2, containers=come), partial_report("b", sequence=2, at=asker.clock.now)
+    )
     await asker.hint(demand=NEED)
     _, kept = await asker.ask("/v1/hints/reservations")
     assert [each["node"] for each in kept["reservations"]] == ["b", "b"]

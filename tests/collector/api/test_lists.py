@@ -7,7 +7,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.collector.builders import HEARTBEAT, START, Client, container, report, said
+from tests.collector.builders import HEARTBEAT, START, Client, container, partial_report, report
 from wire.messages import ContainerUsage, Event, EventKind, NodePower, PowerSource
 from wire.sketch import Sketch
 
@@ -136,7 +136,7 @@ async def test_envelopes_have_percentiles(collector: Client) -> None:
     usage = ContainerUsage("id-of-web", cpu=Sketch({3: 5}, zeros=2))
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(usage,))
     await collector.send(
-        said(state=report().state, containers=(container(), container("db")), heartbeat=heartbeat)
+        partial_report(state=report().state, containers=(container(), container("db")), heartbeat=heartbeat)
     )
     _, answer = await collector.ask("/v1/envelopes?node=alpha")
     db, web = answer["envelopes"]
@@ -152,7 +152,7 @@ async def test_events_are_paged_from_the_latest(collector: Client) -> None:
     events = tuple(
         Event(EventKind.STARTED, START - number, container=f"c{number}") for number in (0, 1, 1, 2)
     )
-    await collector.send(report(), said(sequence=2, events=events))
+    await collector.send(report(), partial_report(sequence=2, events=events))
     told: list[Any] = []
     cursor: str | None = ""
     while cursor is not None:
@@ -184,7 +184,9 @@ async def test_stream_sends_changes_and_resumes(collector: Client) -> None:
     async with collector.http.get(url) as stream:
         assert stream.content_type == "text/event-stream"
         assert await stream.content.readline() == b": connected\n"
-        await collector.send(report("alpha"), said(sequence=2, events=(Event(EventKind.JOINED, START),)))
+        await collector.send(
+            report("alpha"), partial_report(sequence=2, events=(Event(EventKind.JOINED, START),))
+        )
         first = await _message(stream.content)
     assert (first["event"], b'"joined"' in first["data"].encode()) == ("event", True)
     # The state of the node follows within a second.

@@ -2,7 +2,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collector.api.metrics import COLLECTOR_METRICS
 from collector.core.parts import INGEST_DURATION
-from tests.collector.builders import Client, container, report, said
+from tests.collector.builders import Client, container, partial_report, report
 from wire.messages import Alert
 from wire.resources import Resource
 
@@ -18,8 +18,8 @@ async def test_metrics_count_reports_and_nodes(collector: Client) -> None:
     await collector.send(report())
     await collector.post(b"nonsense")
     collector.clock.now += 10
-    await collector.send(said("beta", sequence=3, alerts=(Alert(Resource.CPU, 1.0, "busy"),)))
-    await collector.send(said("beta", sequence=2), said("beta", sequence=4))
+    await collector.send(partial_report("beta", sequence=3, alerts=(Alert(Resource.CPU, 1.0, "busy"),)))
+    await collector.send(partial_report("beta", sequence=2), partial_report("beta", sequence=4))
     collector.clock.now += 10
     text = await scraped(collector)
     for line in (

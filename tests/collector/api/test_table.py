@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 
 from collector.api.table import ROUTES
 from collector.web.reference import api_markdown
-from tests.collector.builders import CURVE, HEARTBEAT, START, Client, container, report, said, state
+from tests.collector.builders import CURVE, HEARTBEAT, START, Client, container, partial_report, report, state
 from wire.messages import (
     Alert,
     ContainerPower,
@@ -156,9 +156,9 @@ async def test_reported_values_hold_until_the_next_report(collector: Client) -> 
     await collector.send(report(containers=[container("still"), container("moves")]))
     moved = container("moves", used=Quantities(memory_bytes=150_000_000), cpu_seconds_total=60.0)
     await collector.send(
-        said(sequence=2, at=START + 100, containers=(moved,)),
-        said(sequence=3, at=START + 130, state=state(used=Quantities(cpu_cores=3.0))),
-        said(sequence=4, at=START + 200),
+        partial_report(sequence=2, at=START + 100, containers=(moved,)),
+        partial_report(sequence=3, at=START + 130, state=state(used=Quantities(cpu_cores=3.0))),
+        partial_report(sequence=4, at=START + 200),
     )
     (node,) = await collector.nodes("?window_seconds=100")
     moves, still = await collector.containers("?window_seconds=200")
@@ -189,7 +189,9 @@ async def test_container_has_labels_counters_and_p90(collector: Client) -> None:
         HEARTBEAT, usage=(ContainerUsage(one.id, cpu=sketch),), top={Resource.CPU: (one.id,)}
     )
     await collector.send(
-        said(state=state(learned_capacities=(Resource.DISK,)), containers=(one,), heartbeat=heartbeat)
+        partial_report(
+            state=state(learned_capacities=(Resource.DISK,)), containers=(one,), heartbeat=heartbeat
+        )
     )
     (shown,) = await collector.containers()
     assert (shown["labels"], shown["restarts"], shown["oom_kills_total"]) == ({"tier": "front"}, 3, 2)
@@ -203,7 +205,7 @@ async def test_container_has_labels_counters_and_p90(collector: Client) -> None:
 async def test_open_alerts_come_first(collector: Client) -> None:
     over = Alert(Resource.DISK, START - 30, "disk at 95 %", closed_at=START - 9)
     lasting = Alert(Resource.CPU, START - 60, "CPU at 97 %", ratio=0.97, container="id-of-web", name="web")
-    await collector.send(report(), said(sequence=2, alerts=(over, lasting)))
+    await collector.send(report(), partial_report(sequence=2, alerts=(over, lasting)))
     everything = await collector.alerts()
     assert [(each["resource"], each["state"]) for each in everything] == [("cpu", "open"), ("disk", "closed")]
     assert everything[0] | {"id": "one"} == {
@@ -238,7 +240,8 @@ async def test_latest_events_come_first(collector: Client) -> None:
         cpu_seconds_total=1.5,
     )
     await collector.send(
-        said(events=(joined, died)), said("beta", events=(Event(EventKind.JOINED, START + 1),))
+        partial_report(events=(joined, died)),
+        partial_report("beta", events=(Event(EventKind.JOINED, START + 1),)),
     )
     everything = await collector.events()
     assert [(each["node"], each["kind"]) for each in everything] == [
@@ -295,19 +298,19 @@ async def test_health_and_readiness(collector: Client) -> None:
 async def test_openapi_is_valid_and_routes_conform(collector: Client) -> None:
     telling = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)
     await collector.send(
-        said(state=state(), containers=(container(),), heartbeat=telling),
-        said(
+        partial_report(state=state(), containers=(container(),), heartbeat=telling),
+        partial_report(
             sequence=2, events=(Event(EventKind.JOINED, START),), alerts=(Alert(Resource.CPU, START, "busy"),)
         ),
         report("bare", power=None),
-        said("hardly-heard"),
+        partial_report("hardly-heard"),
     )
     _, document = await collector.ask("/openapi.json")
     validate(document)
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert described == {(route.method, route.path) for route in ROUTES}
     bodies = {
-        "/v1/reports": encode([said(sequence=3)]),
+        "/v1/reports": encode([partial_report(sequence=3)]),
         "/v1/what-if": encode({"envelope": Quantities(cpu_cores=1.0)}),
         "/v1/hints/placement": encode({"demand": Quantities(cpu_cores=1.0)}),
         "/v1/hints/rebalance": b"{}",

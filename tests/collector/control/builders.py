@@ -28,7 +28,7 @@ from collector.policies.actions import Action, Move
 from collector.policies.draps import DRAPS
 from collector.policies.interface import Stability
 from collector.policies.resolve import PolicyChoice
-from tests.collector.builders import HEARTBEAT, START, Clock, container, said, state, take_in
+from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, partial_report, state
 from wire.messages import Alert
 from wire.resources import Quantities, Resource
 
@@ -147,8 +147,8 @@ class Stage:
 
     def say(self, node: str, **parts: Any) -> None:
         self._sequence[node] += 1
-        report = said(node, sequence=self._sequence[node], at=self.clock.now, **parts)
-        take_in(self.core.registry, report, self.clock.now)
+        report = partial_report(node, sequence=self._sequence[node], at=self.clock.now, **parts)
+        apply_report(self.core.registry, report, self.clock.now)
 
     def begin(self) -> None:
         """Alpha runs both and is short of CPU; the others are idle."""

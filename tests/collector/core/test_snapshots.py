@@ -26,13 +26,13 @@ async def seen_at(sight: SnapshotCache, board: SlowBoard, now: float) -> float:
     return found.at
 
 
-async def test_a_fresh_picture_is_not_taken_again() -> None:
+async def test_a_fresh_snapshot_is_not_built_again() -> None:
     sight, board = SnapshotCache(), SlowBoard()
     assert [await seen_at(sight, board, now) for now in (0.0, 0.5, 0.9)] == [0.0] * 3
     assert board.looks == 1
 
 
-async def test_while_a_picture_is_taken_the_last_one_will_do_for_a_while() -> None:
+async def test_the_last_snapshot_is_used_while_the_next_one_is_built() -> None:
     sight, board = SnapshotCache(), SlowBoard()
     assert await seen_at(sight, board, 0.0) == 0.0
     board.may_look.clear()
@@ -43,13 +43,13 @@ async def test_while_a_picture_is_taken_the_last_one_will_do_for_a_while() -> No
     assert board.looks == 3
 
 
-async def test_a_picture_that_went_back_in_time_is_not_believed() -> None:
+async def test_a_snapshot_from_the_future_is_not_used() -> None:
     sight, board = SnapshotCache(), SlowBoard()
     assert await seen_at(sight, board, 100.0) == 100.0
     assert await seen_at(sight, board, 50.0) == 50.0
 
 
-async def test_what_was_asked_last_is_tried_on_every_new_picture_before_it_is_shown() -> None:
+async def test_the_last_question_warms_up_every_new_snapshot() -> None:
     sight, board = SnapshotCache(), SlowBoard()
     tried: list[float] = []
     sight.warm_up = lambda snapshot: tried.append(snapshot.at)

@@ -36,7 +36,7 @@ def fill(disk: Path) -> Path:
             return ballast
 
 
-async def test_a_full_disk_is_said_at_the_start(small_disk: Path) -> None:
+async def test_a_full_disk_is_reported_at_the_start(small_disk: Path) -> None:
     fill(small_disk)
     with pytest.raises(UserError, match="no space left on device"):
         async with running(settings(small_disk / "history.db")):

@@ -46,7 +46,7 @@ def agent(engine: Engine) -> Iterator[str]:
         yield next(found[1] for found in lines if found)
 
 
-async def test_a_collector_knows_nodes_that_only_prometheus_talks_to_and_outlives_its_restart(
+async def test_nodes_are_pulled_from_a_real_prometheus_across_its_restart(
     engine: Engine, tmp_path: Path
 ) -> None:
     engine.run("burner", "sh", "-c", "while :; do :; done", cpus=0.2)

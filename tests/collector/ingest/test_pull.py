@@ -21,7 +21,16 @@ from collector.ingest.pull import Puller
 from collector.ingest.push import store_reports
 from collector.live.registry import Registry
 from collector.reports.alerts import AlertState
-from tests.collector.builders import HEARTBEAT, START, Clock, container, report, said, settings, state
+from tests.collector.builders import (
+    HEARTBEAT,
+    START,
+    Clock,
+    container,
+    partial_report,
+    report,
+    settings,
+    state,
+)
 from tests.collector.ingest.tiny import TinyStore
 from tests.collector.listed import list_alerts, list_containers
 from wire.messages import ContainerUsage
@@ -72,7 +81,7 @@ def scrape(
     store.put(at, cores, __name__=USAGE_METRICS[Resource.CPU], **who)
 
 
-async def test_a_node_that_is_scraped_is_known_as_one_that_reports(reading: Reading) -> None:
+async def test_a_scraped_node_equals_one_that_reports(reading: Reading) -> None:
     scrape(reading.store, START, cores=0.7)
     await reading.look(START + 5)
     [node] = list_nodes(reading.core.registry, START + 5)
@@ -82,7 +91,7 @@ async def test_a_node_that_is_scraped_is_known_as_one_that_reports(reading: Read
     assert (web.name, web.service, web.used.cpu_cores) == ("web", "shop", 0.7)
 
 
-async def test_every_sample_is_counted_once_however_looks_and_scrapes_fall(reading: Reading) -> None:
+async def test_every_sample_counts_once_whatever_the_timing_of_pulls_and_scrapes(reading: Reading) -> None:
     for number in range(240):
         scrape(reading.store, START + number * 15, cores=0.1 if number % 10 else 0.9)
         if number % 3 == 0:
@@ -95,7 +104,7 @@ async def test_every_sample_is_counted_once_however_looks_and_scrapes_fall(readi
     assert node.sample_seconds == pytest.approx(15)
 
 
-async def test_what_was_missed_while_the_store_was_away_is_read_later(reading: Reading) -> None:
+async def test_samples_of_an_outage_are_read_later(reading: Reading) -> None:
     for number in range(480):
         scrape(reading.store, START + number * 15)
     await reading.look(START + MINUTE)
@@ -109,7 +118,7 @@ async def test_what_was_missed_while_the_store_was_away_is_read_later(reading: R
     assert reading.store.widest_seconds <= 1800, "an answer must not be too large"
 
 
-async def test_one_that_starts_reads_the_past_and_one_that_starts_again_only_what_is_new(
+async def test_a_first_start_reads_the_past_and_a_restart_only_new_samples(
     reading: Reading,
 ) -> None:
     for number in range(480):
@@ -158,7 +167,7 @@ async def test_a_node_that_is_scraped_no_longer_falls_silent(reading: Reading) -
     assert reading.core.registry.window_ends(START + 240) == []
 
 
-async def test_who_reports_here_is_not_read(reading: Reading) -> None:
+async def test_a_node_that_reports_here_is_not_pulled(reading: Reading) -> None:
     await store_reports(reading.core, [report(containers=[container("own")])])
     scrape(reading.store, START)
     await reading.look(START + 1)
@@ -178,12 +187,12 @@ async def test_alerts_open_and_close_with_the_agents_metric(reading: Reading) ->
     assert (alert.state, alert.closed_at) == (AlertState.CLOSED, START + 30)
 
 
-async def test_what_another_collector_wrote_is_known_with_every_sample_it_was_told(reading: Reading) -> None:
+async def test_samples_that_another_collector_wrote_are_all_read(reading: Reading) -> None:
     scribe = SampleWriter()
     sketches = [Sketch({number: 3, number + 9: 1}, zeros=2) for number in range(-90, -70)]
     for number, sketch in enumerate(sketches):
         usage = (ContainerUsage("id-of-web", cpu=sketch),)
-        spoken = said(
+        spoken = partial_report(
             sequence=number + 1,
             at=START + number * 300,
             state=state(),
@@ -194,7 +203,7 @@ async def test_what_another_collector_wrote_is_known_with_every_sample_it_was_to
         await reading.look(START + number * 300 + 100)
     # What is there may take a while to be seen, so it is counted once it must be.
     assert [each.p90_samples for each in reading.containers()] == [sum(each.count for each in sketches[:-1])]
-    reading.store.write(scribe, said(sequence=99, at=START + 20 * 300))
+    reading.store.write(scribe, partial_report(sequence=99, at=START + 20 * 300))
     await reading.look(START + 20 * 300)
     [web] = reading.containers()
     assert web.used == container("web").used

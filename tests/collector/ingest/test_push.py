@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from collector.common.errors import ApiError
 from collector.ingest.push import parse_reports
-from tests.collector.builders import HEARTBEAT, START, Client, collecting, container, report, said
+from tests.collector.builders import HEARTBEAT, START, Client, collecting, container, partial_report, report
 from tests.collector.builders import settings as collector_settings
 from wire.messages import MAX_BATCH, Alert, ContainerUsage, Event, EventKind, encode
 from wire.resources import Resource
@@ -94,7 +94,9 @@ def changed(**changes: Any) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_what_is_wrong_is_named_and_nothing_is_kept(collector: Client, body: bytes, field: str) -> None:
+async def test_an_invalid_field_is_named_and_nothing_is_stored(
+    collector: Client, body: bytes, field: str
+) -> None:
     status, answer = await collector.post(body)
     assert (status, answer["status"], answer["field"]) == (400, 400, field)
     assert answer["detail"]
@@ -157,7 +159,9 @@ async def test_histograms_beyond_reason_are_no_reason_to_break(collector: Client
     usage = ContainerUsage("id-of-web", cpu=absurd, memory=absurd, disk=absurd, network=absurd)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(usage, usage))
     for sequence in (1, 2):
-        await collector.send(said(sequence=sequence, containers=(container(),), heartbeat=heartbeat))
+        await collector.send(
+            partial_report(sequence=sequence, containers=(container(),), heartbeat=heartbeat)
+        )
     (one,) = await collector.containers()
     assert one["p90"]["memory_bytes"] == 2**63 - 1
 

@@ -21,7 +21,7 @@ from collector.history.sqlite.history import open_sqlite
 from collector.jobs.analysis import AnalysisJob, analysing
 from collector.live.registry import Registry
 from collector.snapshot.tables import NOWHERE
-from tests.collector.builders import HEARTBEAT, START, Clock, container, report, settings, take_in
+from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, report, settings
 from wire.messages import ContainerUsage, Report
 from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import Sketch
@@ -75,15 +75,17 @@ def heartbeat(
     return msgspec.structs.replace(whole, heartbeat=said)
 
 
-async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path: Path) -> None:
+async def test_a_pass_profiles_services_and_finds_their_dominant_resources(tmp_path: Path) -> None:
     async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
         loads = {
             "web-1": ("web", HUNGRY),
             "web-2": ("web", HUNGRY),
             "db": ("db", Quantities(0.1, 4_000_000_000, 1000.0, 1000.0)),
         }
-        take_in(core.registry, heartbeat("alpha", 1, START, loads, samples=300), START)
-        take_in(core.registry, heartbeat("beta", 1, START, {"web-3": ("web", HUNGRY)}, samples=10), START)
+        apply_report(core.registry, heartbeat("alpha", 1, START, loads, samples=300), START)
+        apply_report(
+            core.registry, heartbeat("beta", 1, START, {"web-3": ("web", HUNGRY)}, samples=10), START
+        )
         found = await job.analyse()
         assert core.analysis.latest is found
         web, db = found.services["web"], found.services["db"]
@@ -106,10 +108,14 @@ async def test_a_pass_tells_what_services_need_and_what_dominates_them(tmp_path:
         assert NOWHERE not in groups.values()
 
 
-async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_too(tmp_path: Path) -> None:
+async def test_a_new_container_starts_with_the_profile_of_its_service_even_after_a_restart(
+    tmp_path: Path,
+) -> None:
     path, clock = tmp_path / "history.db", Clock()
     async with analysis_job(path, clock) as (core, job):
-        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START)
+        apply_report(
+            core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START
+        )
         before = (await job.analyse()).services["web"]
     clock.now += 3600
     async with analysis_job(path, clock) as (core, job):
@@ -121,7 +127,7 @@ async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_t
         assert remembered.dominant.explanation == before.dominant.explanation
         np.testing.assert_array_equal(remembered.statistics, before.statistics)
         idle = Quantities(0.0, 1_000_000)
-        take_in(core.registry, heartbeat("beta", 1, clock.now, {"web-9": ("web", idle)}), clock.now)
+        apply_report(core.registry, heartbeat("beta", 1, clock.now, {"web-9": ("web", idle)}), clock.now)
         found = await job.analyse()
         assert found.services["web"].profiled
         snapshot = core.registry.tables.snapshot(clock.now + MINUTE)
@@ -129,20 +135,22 @@ async def test_a_new_container_of_a_known_service_starts_known_after_a_restart_t
         assert snapshot.tasks.samples[0] == 0
 
 
-async def test_a_service_that_was_hardly_watched_is_not_known_and_a_stranger_is_forgotten(
+async def test_a_briefly_observed_service_is_not_profiled_and_expires(
     tmp_path: Path,
 ) -> None:
     clock = Clock()
     async with analysis_job(tmp_path / "history.db", clock) as (core, job):
         loads = {"web-1": ("web", HUNGRY), "new": ("new", HUNGRY)}
-        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": loads["web-1"]}, samples=300), START)
-        take_in(core.registry, heartbeat("beta", 1, START, {"new": loads["new"]}, samples=10), START)
+        apply_report(
+            core.registry, heartbeat("alpha", 1, START, {"web-1": loads["web-1"]}, samples=300), START
+        )
+        apply_report(core.registry, heartbeat("beta", 1, START, {"new": loads["new"]}, samples=10), START)
         assert {each.name: each.profiled for each in (await job.analyse()).services.values()} == {
             "web": True,
             "new": False,
         }
         for node in ("alpha", "beta"):
-            take_in(core.registry, heartbeat(node, 2, START + 1, {}), START + 1)
+            apply_report(core.registry, heartbeat(node, 2, START + 1, {}), START + 1)
         clock.now += MINUTE
         assert set((await job.analyse()).services) == {"web"}
         clock.now += 31 * 86_400
@@ -150,7 +158,7 @@ async def test_a_service_that_was_hardly_watched_is_not_known_and_a_stranger_is_
         assert not await core.history.get_values("service")
 
 
-async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_at_all(
+async def test_a_pass_collects_changed_nodes_and_now_and_then_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -170,7 +178,7 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
             return sorted(looked)
 
         def hear(node: str, sequence: int, loads: Mapping[str, tuple[str, Quantities]], samples: int) -> None:
-            take_in(core.registry, heartbeat(node, sequence, clock.now, loads, samples), clock.now)
+            apply_report(core.registry, heartbeat(node, sequence, clock.now, loads, samples), clock.now)
 
         hear("alpha", 1, {"web-1": ("web", HUNGRY)}, 10)
         hear("beta", 1, {"web-2": ("web", HUNGRY)}, 10)
@@ -190,13 +198,17 @@ async def test_a_pass_looks_again_only_at_nodes_that_were_heard_of_and_in_time_a
         assert await looks() == ["alpha", "beta"]
 
 
-async def test_after_a_pass_that_failed_everything_is_looked_at_anew(
+async def test_a_failed_pass_is_followed_by_a_full_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
-        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=10), START)
+        apply_report(
+            core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=10), START
+        )
         await job.analyse()
-        take_in(core.registry, heartbeat("beta", 1, START, {"web-2": ("web", HUNGRY)}, samples=10), START)
+        apply_report(
+            core.registry, heartbeat("beta", 1, START, {"web-2": ("web", HUNGRY)}, samples=10), START
+        )
         with monkeypatch.context() as patched:
             patched.setattr(RunningServices, "pool", _no_room)
             with pytest.raises(MemoryError):
@@ -208,27 +220,27 @@ def _no_room(_running: RunningServices, _at: float) -> Mapping[str, PooledUsage]
     raise MemoryError
 
 
-async def test_a_node_that_goes_quiet_is_told_of_over_a_restart_and_until_it_is_back(tmp_path: Path) -> None:
+async def test_a_quiet_node_stays_a_bottleneck_across_a_restart_until_it_reports(tmp_path: Path) -> None:
     path, clock = tmp_path / "history.db", Clock()
     first = heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)})
     async with analysis_job(path, clock) as (core, job):
-        take_in(core.registry, first, START)
+        apply_report(core.registry, first, START)
         assert not await job.detect()
         clock.now += 10 * MINUTE
         (opened,) = await job.detect()
         assert (opened.kind, opened.subject) == (BottleneckKind.QUIET, "alpha")
         assert core.analysis.bottlenecks == (opened,)
     async with analysis_job(path, clock) as (core, job):
-        take_in(core.registry, first, START)
+        apply_report(core.registry, first, START)
         assert core.analysis.bottlenecks == (opened,)
         assert not await job.detect()
         assert [each.id for each in core.analysis.bottlenecks] == [opened.id]
         back = heartbeat("alpha", 2, clock.now, {"web-1": ("web", HUNGRY)})
-        take_in(core.registry, back, clock.now)
+        apply_report(core.registry, back, clock.now)
         closed: tuple[Bottleneck, ...] = ()
         while not closed:
             clock.now += MINUTE
-            take_in(core.registry, msgspec.structs.replace(back, sequence=int(clock.now)), clock.now)
+            apply_report(core.registry, msgspec.structs.replace(back, sequence=int(clock.now)), clock.now)
             closed = await job.detect()
         assert (closed[0].id, closed[0].is_open) == (opened.id, False)
 
@@ -238,7 +250,9 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
 ) -> None:
     clock = Clock()
     async with analysis_job(tmp_path / "history.db", clock) as (core, job):
-        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START)
+        apply_report(
+            core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, samples=300), START
+        )
 
         async def full(_kind: str, _entries: Mapping[str, bytes | None]) -> None:
             raise HistoryUnavailable("the disk is full")
@@ -253,7 +267,7 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
         assert set(await core.history.get_values("service")) == {"web"}
 
 
-async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
+async def test_the_analysis_runs_periodically_and_retries_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = settings(tmp_path / "history.db")
@@ -274,7 +288,7 @@ async def test_it_thinks_by_itself_and_what_fails_once_is_tried_again(
     monkeypatch.setattr("collector.jobs.analysis.repeat", partial(repeat, sleep=at_once))
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
-        take_in(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}), START)
+        apply_report(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}), START)
         async with analysing(core):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(10):

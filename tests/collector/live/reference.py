@@ -1,4 +1,4 @@
-"""What a snapshot should be: made from everything that the registry knows, without the board."""
+"""The reference for snapshots: built from the registry, without the live tables."""
 
 from collections import Counter
 from dataclasses import fields
@@ -15,32 +15,32 @@ from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import RESOURCES, Quantities
 
 
-def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
-    """The snapshot of a registry that was told of neither envelopes nor promises."""
+def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
+    """The snapshot of a registry without envelopes and allocations."""
     claims = Counter(name for entry in registry._entries.values() for name in entry.run.containers)
     nodes, tasks = [], []
     for name, entry in registry._entries.items():
-        picture = entry.run
+        run = entry.run
         traits = node_traits(name, config.nodes, {})
-        short = {said.alert.resource for said, is_open in entry.alerts.listed(picture.boot) if is_open}
+        short = {each.alert.resource for each, is_open in entry.alerts.listed(run.boot) if is_open}
         cpu, memory, disk, network = (resource in short for resource in RESOURCES)
         nodes.append(
             NodeFacts(
                 name=name,
-                capacity=Quantities() if picture.state is None else picture.state.value.capacity,
-                used=Quantities() if picture.state is None else picture.state.value.used,
+                capacity=Quantities() if run.state is None else run.state.value.capacity,
+                used=Quantities() if run.state is None else run.state.value.used,
                 liveness=registry._liveness(entry, now),
                 accepts=traits.accepts,
                 report_age_seconds=now - entry.last_report_at,
                 generation=traits.generation,
                 bottleneck=(cpu, memory, disk, network),
                 domain=traits.labels.get(config.placement.domain_label),
-                curve=None if picture.heartbeat is None else picture.heartbeat.value.power_curve,
+                curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
                 labels=traits.labels,
             )
         )
-        for container, said in picture.containers.items():
-            state = said.value
+        for container, reported in run.containers.items():
+            state = reported.value
             task_class, kind, movable = task_traits(state.labels, config.placement.default_class)
             tasks.append(
                 TaskFacts(
@@ -58,11 +58,11 @@ def afresh(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
     return assemble(nodes, tasks, at=now)
 
 
-NOT_KNOWN_AFRESH = frozenset({"history", "failures", "age_seconds", "settled_seconds"})
-"""What depends on when things were heard of, not only on what was."""
+TIME_DEPENDENT = frozenset({"history", "failures", "age_seconds", "settled_seconds"})
+"""Columns that depend on the times of reports."""
 
 
-def assert_same(one: Snapshot, other: Snapshot, but: frozenset[str] = NOT_KNOWN_AFRESH) -> None:
+def assert_same(one: Snapshot, other: Snapshot, but: frozenset[str] = TIME_DEPENDENT) -> None:
     """Every column of every table is equal."""
     assert (one.at, one.domain_names) == (other.at, other.domain_names)
     for table in ("nodes", "tasks", "services"):

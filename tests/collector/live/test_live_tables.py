@@ -16,9 +16,9 @@ from collector.live.registry import Registry
 from collector.live.updates import Allocation, NodeStatus
 from collector.snapshot.columns import Four, ServiceFacts
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, TaskKind
-from tests.collector.builders import CURVE, HEARTBEAT, START, container, report, said, state
-from tests.collector.live.reference import afresh, assert_same
-from tests.collector.speaking import clusters, deliveries, patient
+from tests.collector.builders import CURVE, HEARTBEAT, START, container, partial_report, report, state
+from tests.collector.live.reference import assert_same, reference_snapshot
+from tests.collector.report_strategies import clusters, deliveries, patient
 from wire.messages import Alert, Event, EventKind, Report
 from wire.resources import Quantities, Resource
 
@@ -30,13 +30,13 @@ EAGER = CollectorConfig(
 )
 
 
-def put_envelope(known: Registry, node: str, container: str, envelope: Four, samples: int) -> None:
+def put_envelope(registry: Registry, node: str, container: str, envelope: Four, samples: int) -> None:
     """One container's need, which was its mean as well."""
     row = np.array([envelope])
-    known.tables.put_envelopes(node, [container], row, row, np.full((1, 4), 0.5), [samples])
+    registry.tables.put_envelopes(node, [container], row, row, np.full((1, 4), 0.5), [samples])
 
 
-def registry(config: CollectorConfig = EAGER) -> Registry:
+def make_registry(config: CollectorConfig = EAGER) -> Registry:
     return Registry(config)
 
 
@@ -49,69 +49,69 @@ def row_of(snapshot: Snapshot, container: str) -> int:
 
 @patient
 @given(clusters(), st.data())
-def test_after_any_reports_in_any_order_the_columns_are_those_made_afresh(
-    spoken: list[Report], data: st.DataObject
+def test_columns_after_any_reports_equal_those_built_from_the_registry(
+    reports: list[Report], data: st.DataObject
 ) -> None:
-    known, now = registry(), START
-    seen: set[tuple[str, str, int]] = set()
-    lost = data.draw(st.sets(st.integers(0, len(spoken) - 1), max_size=3))
-    left = [each for number, each in enumerate(spoken) if number not in lost]
+    registry, now = make_registry(), START
+    applied: set[tuple[str, str, int]] = set()
+    lost = data.draw(st.sets(st.integers(0, len(reports) - 1), max_size=3))
+    left = [each for number, each in enumerate(reports) if number not in lost]
     for request in data.draw(deliveries(left)):
         now += data.draw(st.sampled_from([0.0, 3.0, 40.0]))
         for each in request:
-            if (key := (each.node, each.boot, each.sequence)) not in seen:
-                seen.add(key)
-                known.apply(each, now)
-        assert_same(known.tables.snapshot(now), afresh(known, EAGER, now))
+            if (key := (each.node, each.boot, each.sequence)) not in applied:
+                applied.add(key)
+                registry.apply(each, now)
+        assert_same(registry.tables.snapshot(now), reference_snapshot(registry, EAGER, now))
     now += data.draw(st.sampled_from([0.0, 60.0, 4000.0]))
-    known.drop_old(now)
-    assert_same(known.tables.snapshot(now), afresh(known, EAGER, now))
+    registry.drop_old(now)
+    assert_same(registry.tables.snapshot(now), reference_snapshot(registry, EAGER, now))
 
 
-def test_rows_of_those_that_left_are_used_again_and_nothing_of_them_is_left() -> None:
-    known = registry()
-    known.apply(report(containers=[container("old", labels={"wattpack.class": "4"})]), START)
-    put_envelope(known, "alpha", "id-of-old", (1.0,) * 4, samples=99)
-    known.tables.put_groups({("alpha", "id-of-old"): 3})
-    known.tables.put_allocations(
+def test_rows_are_reused_and_blank() -> None:
+    registry = make_registry()
+    registry.apply(report(containers=[container("old", labels={"wattpack.class": "4"})]), START)
+    put_envelope(registry, "alpha", "id-of-old", (1.0,) * 4, samples=99)
+    registry.tables.put_groups({("alpha", "id-of-old"): 3})
+    registry.tables.put_allocations(
         [Allocation(node="alpha", container="id-of-old", requested=(9.0,) * 4, allocated=(9.0,) * 4)]
     )
-    size = known.tables._tasks.table.size
+    size = registry.tables._tasks.table.size
     for number in range(3 * size):
         gone = (f"id-of-{number - 1}",) if number else ("id-of-old",)
         new = container(str(number), service=None)
-        known.apply(said(sequence=number + 2, containers=(new,), gone=gone), START + number)
-    assert known.tables._tasks.table.size == size
-    assert_same(known.tables.snapshot(START + 300), afresh(known, EAGER, START + 300))
+        registry.apply(partial_report(sequence=number + 2, containers=(new,), gone=gone), START + number)
+    assert registry.tables._tasks.table.size == size
+    assert_same(registry.tables.snapshot(START + 300), reference_snapshot(registry, EAGER, START + 300))
 
 
-def test_a_container_that_two_nodes_claim_is_told_apart_while_they_do() -> None:
-    known = registry()
-    known.apply(report("alpha", containers=[container()]), START)
-    assert known.tables.snapshot(START).tasks.ids == ("id-of-web",)
-    known.apply(report("beta", containers=[container()]), START)
-    assert known.tables.snapshot(START).tasks.ids == ("alpha/id-of-web", "beta/id-of-web")
-    known.apply(said("alpha", sequence=2, gone=("id-of-web",)), START)
-    taken = known.tables.snapshot(START)
+def test_a_container_that_two_nodes_report_is_named_by_node_and_id() -> None:
+    registry = make_registry()
+    registry.apply(report("alpha", containers=[container()]), START)
+    assert registry.tables.snapshot(START).tasks.ids == ("id-of-web",)
+    registry.apply(report("beta", containers=[container()]), START)
+    assert registry.tables.snapshot(START).tasks.ids == ("alpha/id-of-web", "beta/id-of-web")
+    registry.apply(partial_report("alpha", sequence=2, gone=("id-of-web",)), START)
+    taken = registry.tables.snapshot(START)
     assert (taken.tasks.ids, taken.tasks.node.tolist()) == (("id-of-web",), [1])
 
 
-def test_containers_are_found_by_what_they_are_wherever_they_run() -> None:
-    known = registry()
+def test_containers_are_found_by_service_name_and_group() -> None:
+    registry = make_registry()
     web, other = container("web", service="shop"), container("db", service="data")
-    known.apply(report("alpha", containers=[web, other]), START)
-    known.apply(report("beta", containers=[web, container("lone", service=None)]), START)
-    find = known.tables.find
+    registry.apply(report("alpha", containers=[web, other]), START)
+    registry.apply(report("beta", containers=[web, container("lone", service=None)]), START)
+    find = registry.tables.find
     assert find(services=["shop"]) == {"alpha": ["id-of-web"], "beta": ["id-of-web"]}
     assert find(services=["data", "none"]) == {"alpha": ["id-of-db"]}
     assert find(services=[]) == find(services=["none"]) == find(name="none") == {}
     assert find(name="lone") == {"beta": ["id-of-lone"]}
-    known.tables.put_groups({("beta", "id-of-web"): 2})
+    registry.tables.put_groups({("beta", "id-of-web"): 2})
     assert find(services=["shop"], group=2) == {"beta": ["id-of-web"]}
-    known.apply(said("beta", sequence=2, gone=("id-of-web",)), START)
+    registry.apply(partial_report("beta", sequence=2, gone=("id-of-web",)), START)
     assert find(name="web") == {"alpha": ["id-of-web"]}
     assert find(group=2) == {}
-    known.tables.remove("alpha")
+    registry.tables.remove("alpha")
     assert find(services=["shop", "data"]) == {}
 
 
@@ -124,39 +124,41 @@ def copied(snapshot: Snapshot) -> list[np.ndarray]:
     return [column.copy() for column in columns if isinstance(column, np.ndarray)]
 
 
-def test_a_snapshot_does_not_change_while_writers_go_on() -> None:
-    known = registry()
+def test_a_snapshot_does_not_change_when_tables_do() -> None:
+    registry = make_registry()
     for node in ("alpha", "beta"):
-        known.apply(report(node, containers=[container("a"), container("b")]), START)
-    taken = known.tables.snapshot(START)
+        registry.apply(report(node, containers=[container("a"), container("b")]), START)
+    taken = registry.tables.snapshot(START)
     before = copied(taken)
     busy = state(used=Quantities(4.0, 1, 1.0, 1.0))
-    known.apply(said(sequence=2, state=busy, gone=("id-of-a",), containers=(container("c"),)), START + 1)
-    put_envelope(known, "beta", "id-of-a", (7.0,) * 4, samples=7)
-    known.tables.put_services([ServiceFacts(name="shop", profiled=True)])
-    known.tables.put_status(NodeStatus(node="beta", on=False))
-    known.tables.remove("alpha")
-    known.tables.snapshot(START + 1)
+    registry.apply(
+        partial_report(sequence=2, state=busy, gone=("id-of-a",), containers=(container("c"),)), START + 1
+    )
+    put_envelope(registry, "beta", "id-of-a", (7.0,) * 4, samples=7)
+    registry.tables.put_services([ServiceFacts(name="shop", profiled=True)])
+    registry.tables.put_status(NodeStatus(node="beta", on=False))
+    registry.tables.remove("alpha")
+    registry.tables.snapshot(START + 1)
     for column, earlier in zip(copied(taken), before, strict=True):
         np.testing.assert_array_equal(column, earlier)
 
 
 def test_a_snapshot_made_in_a_thread_never_shows_half_a_report() -> None:
     """Each report gives all containers of the node the same use: no snapshot may see two different ones."""
-    known, stop = registry(), threading.Event()
+    registry, stop = make_registry(), threading.Event()
     names = [f"c{number}" for number in range(30)]
 
     def told(sequence: int) -> Report:
         used = Quantities(cpu_cores=float(sequence))
         each = tuple(container(name, used=used) for name in names[: 10 + sequence % 20])
-        return said(sequence=sequence, containers=each, state=state(used=used), heartbeat=HEARTBEAT)
+        return partial_report(sequence=sequence, containers=each, state=state(used=used), heartbeat=HEARTBEAT)
 
-    known.apply(told(1), START)
+    registry.apply(told(1), START)
     torn: list[object] = []
 
     def look() -> None:
         while not stop.is_set():
-            taken = known.tables.snapshot(START)
+            taken = registry.tables.snapshot(START)
             uses = {*taken.tasks.used[:, 0].tolist(), *taken.nodes.used[:, 0].tolist()}
             if len(uses) != 1 or taken.tasks.ids != tuple(sorted(taken.tasks.ids)):
                 torn.append(uses)
@@ -164,56 +166,58 @@ def test_a_snapshot_made_in_a_thread_never_shows_half_a_report() -> None:
     reader = threading.Thread(target=look)
     reader.start()
     for sequence in range(2, 400):
-        known.apply(told(sequence), START)
+        registry.apply(told(sequence), START)
     stop.set()
     reader.join()
     assert torn == []
 
 
 def test_a_snapshot_is_kept_for_as_long_as_it_is_set() -> None:
-    known = registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=2.0)))
-    first = known.tables.snapshot(START)
-    known.apply(report(), START + 1)
-    assert known.tables.snapshot(START + 1.9) is first
-    assert known.tables.snapshot(START + 2).nodes.names == ("alpha",)
-    assert known.tables.snapshot(START - 60).at == START - 60, "a clock that was set back is believed"
+    registry = make_registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=2.0)))
+    first = registry.tables.snapshot(START)
+    registry.apply(report(), START + 1)
+    assert registry.tables.snapshot(START + 1.9) is first
+    assert registry.tables.snapshot(START + 2).nodes.names == ("alpha",)
+    assert registry.tables.snapshot(START - 60).at == START - 60, "a clock that was set back is believed"
 
 
 # --- What others put on the board ------------------------------------------------------------
 
 
-def test_what_was_learnt_of_a_container_stays_with_it_over_runs_and_goes_with_it() -> None:
-    known = registry()
-    known.apply(report(containers=[container("a"), container("b")]), START)
-    put_envelope(known, "alpha", "id-of-a", (2.0, 5e7, NAN, 9.0), samples=12)
-    put_envelope(known, "alpha", "id-of-z", (2.0,) * 4, samples=12)
-    known.tables.put_groups({("alpha", "id-of-b"): 2, ("alpha", "id-of-z"): 1})
-    known.apply(report(boot="second", at=START + 9, containers=[container("a"), container("b")]), START + 9)
-    tasks = known.tables.snapshot(START + 9).tasks
+def test_envelopes_outlive_agent_runs_and_end_with_their_container() -> None:
+    registry = make_registry()
+    registry.apply(report(containers=[container("a"), container("b")]), START)
+    put_envelope(registry, "alpha", "id-of-a", (2.0, 5e7, NAN, 9.0), samples=12)
+    put_envelope(registry, "alpha", "id-of-z", (2.0,) * 4, samples=12)
+    registry.tables.put_groups({("alpha", "id-of-b"): 2, ("alpha", "id-of-z"): 1})
+    registry.apply(
+        report(boot="second", at=START + 9, containers=[container("a"), container("b")]), START + 9
+    )
+    tasks = registry.tables.snapshot(START + 9).tasks
     assert tasks.envelope[0].tolist() == [2.0, 5e7, 1000.0, 9.0], "what is not learnt is what is used"
     assert (tasks.samples.tolist(), tasks.group.tolist()) == ([12, 0], [NOWHERE, 2])
-    known.apply(said(boot="second", sequence=2, gone=("id-of-a",)), START + 9)
-    known.apply(said(boot="second", sequence=3, containers=(container("a"),)), START + 9)
-    assert known.tables.snapshot(START + 9).tasks.samples.tolist() == [0, 0]
+    registry.apply(partial_report(boot="second", sequence=2, gone=("id-of-a",)), START + 9)
+    registry.apply(partial_report(boot="second", sequence=3, containers=(container("a"),)), START + 9)
+    assert registry.tables.snapshot(START + 9).tasks.samples.tolist() == [0, 0]
 
 
-def test_services_are_those_that_run_and_those_that_are_known() -> None:
-    known = registry()
-    known.tables.put_services([ServiceFacts(name="asleep", profiled=True, image="x:1")])
-    known.apply(report(containers=[container("a", service="shop"), container("b", service=None)]), START)
-    taken = known.tables.snapshot(START)
+def test_the_services_are_the_running_and_the_profiled_ones() -> None:
+    registry = make_registry()
+    registry.tables.put_services([ServiceFacts(name="asleep", profiled=True, image="x:1")])
+    registry.apply(report(containers=[container("a", service="shop"), container("b", service=None)]), START)
+    taken = registry.tables.snapshot(START)
     assert taken.services.names == ("asleep", "shop")
     assert taken.services.profiled.tolist() == [True, False]
     assert taken.tasks.service.tolist() == [1, NOWHERE]
-    known.apply(said(sequence=2, containers=(container("a", service="bank"),)), START)
-    taken = known.tables.snapshot(START)
+    registry.apply(partial_report(sequence=2, containers=(container("a", service="bank"),)), START)
+    taken = registry.tables.snapshot(START)
     assert (taken.services.names, taken.tasks.service.tolist()) == (("asleep", "bank"), [1, NOWHERE])
 
 
-def test_what_an_orchestrator_promised_counts_more_than_limits() -> None:
-    known = registry()
-    known.apply(report(containers=[container("a"), container("b")]), START)
-    known.apply(report("beta"), START)
+def test_allocations_of_an_orchestrator_override_limits() -> None:
+    registry = make_registry()
+    registry.apply(report(containers=[container("a"), container("b")]), START)
+    registry.apply(report("beta"), START)
     promise = Allocation(
         node="alpha",
         container="id-of-a",
@@ -221,47 +225,47 @@ def test_what_an_orchestrator_promised_counts_more_than_limits() -> None:
         allocated=(1.5, 3e8, NAN, NAN),
         came_from="beta",
     )
-    known.tables.put_allocations([promise])
+    registry.tables.put_allocations([promise])
     raised = container("a", limit=Quantities(8.0, 800_000_000))
-    known.apply(said(sequence=2, containers=(raised,)), START)
-    taken = known.tables.snapshot(START)
+    registry.apply(partial_report(sequence=2, containers=(raised,)), START)
+    taken = registry.tables.snapshot(START)
     assert taken.tasks.requested[:, 0].tolist() == [2.0, 1.0]
     assert taken.tasks.allocated[:, 0].tolist() == [1.5, 1.0]
     assert taken.nodes.allocated[0, :2].tolist() == [2.5, 4e8]
     assert taken.nodes.overbooking[0] == pytest.approx(2.5 / 4)
     assert taken.tasks.came_from.tolist() == [1, NOWHERE]
     assert taken.tasks.kind.tolist() == [TaskKind.SERVICE, TaskKind.SERVICE]
-    known.tables.put_allocations([replace(promise, everywhere=True)])
-    assert known.tables.snapshot(START).tasks.kind.tolist() == [TaskKind.DAEMON, TaskKind.SERVICE]
-    known.tables.remove("beta")
-    known.apply(report("gamma"), START)
-    assert known.tables.snapshot(START).tasks.came_from.tolist() == [NOWHERE, NOWHERE]
+    registry.tables.put_allocations([replace(promise, everywhere=True)])
+    assert registry.tables.snapshot(START).tasks.kind.tolist() == [TaskKind.DAEMON, TaskKind.SERVICE]
+    registry.tables.remove("beta")
+    registry.apply(report("gamma"), START)
+    assert registry.tables.snapshot(START).tasks.came_from.tolist() == [NOWHERE, NOWHERE]
 
 
-def test_a_limit_that_leaves_a_container_the_whole_node_promises_it_nothing() -> None:
-    known = registry()
+def test_a_limit_of_the_whole_node_promises_nothing() -> None:
+    registry = make_registry()
     whole = container("a", limit=Quantities(4.0, 1 << 40))
-    known.apply(report(containers=[whole, container("b")], capacity=Quantities(4.0, 1 << 34)), START)
-    taken = known.tables.snapshot(START)
+    registry.apply(report(containers=[whole, container("b")], capacity=Quantities(4.0, 1 << 34)), START)
+    taken = registry.tables.snapshot(START)
     assert np.isnan(taken.tasks.requested[0]).all()
     assert np.isnan(taken.tasks.allocated[0]).all()
     assert taken.nodes.allocated[0].tolist()[:2] == taken.tasks.allocated[1].tolist()[:2]
     # The node grew, and what it says is said anew: now the same limit is one.
     grown = report(sequence=2, containers=[whole, container("b")], capacity=Quantities(8.0, 1 << 34))
-    known.apply(grown, START + 10)
-    assert known.tables.snapshot(START + 10).tasks.allocated[0, 0] == 4.0
+    registry.apply(grown, START + 10)
+    assert registry.tables.snapshot(START + 10).tasks.allocated[0, 0] == 4.0
 
 
-def test_settings_and_orchestrators_say_what_a_node_is_for() -> None:
-    known = registry()
+def test_settings_override_the_labels_from_an_orchestrator() -> None:
+    registry = make_registry()
     for name in ("alpha", "beta", "gamma"):
-        known.apply(report(name), START)
+        registry.apply(report(name), START)
     young = (("wattpack.generation", "young"), ("zone", "z"))
-    known.tables.put_status(NodeStatus(node="alpha", labels=young))
-    known.tables.put_status(NodeStatus(node="gamma", labels=young, on=False, accepts=False))
-    known.tables.put_status(NodeStatus(node="later", labels=young))
-    known.apply(report("later"), START)
-    nodes = known.tables.snapshot(START)
+    registry.tables.put_status(NodeStatus(node="alpha", labels=young))
+    registry.tables.put_status(NodeStatus(node="gamma", labels=young, on=False, accepts=False))
+    registry.tables.put_status(NodeStatus(node="later", labels=young))
+    registry.apply(report("later"), START)
+    nodes = registry.tables.snapshot(START)
     assert nodes.domain_names == ("a", "z")
     assert nodes.nodes.domain.tolist() == [0, NOWHERE, 1, 1]
     assert nodes.nodes.generation.tolist() == [
@@ -277,44 +281,50 @@ def test_settings_and_orchestrators_say_what_a_node_is_for() -> None:
 # --- Nodes -----------------------------------------------------------------------------------
 
 
-def test_deaths_of_late_fade() -> None:
-    known = registry()
+def test_failures_decay() -> None:
+    registry = make_registry()
     died = [Event(EventKind.DIED, START), Event(EventKind.OUT_OF_MEMORY, START)]
     harmless = [Event(EventKind.STOPPED, START), Event(EventKind.STARTED, START)]
-    known.apply(said(events=(*died, *died, *harmless)), START)
-    counted = [int(known.tables.snapshot(START + hours * 3600).nodes.failures[0]) for hours in (0, 1, 2, 9)]
+    registry.apply(partial_report(events=(*died, *died, *harmless)), START)
+    counted = [
+        int(registry.tables.snapshot(START + hours * 3600).nodes.failures[0]) for hours in (0, 1, 2, 9)
+    ]
     assert counted == [4, 2, 1, 0]
-    known.apply(said(sequence=2, events=tuple(died)), START + 3600)
-    assert known.tables.snapshot(START + 3600).nodes.failures[0] == 4
+    registry.apply(partial_report(sequence=2, events=tuple(died)), START + 3600)
+    assert registry.tables.snapshot(START + 3600).nodes.failures[0] == 4
 
 
 def test_an_open_alert_is_a_bottleneck_until_it_closes_or_its_run_ends() -> None:
-    known = registry()
+    registry = make_registry()
     alert = Alert(Resource.MEMORY, START, "full")
-    known.apply(said(alerts=(alert,)), START)
-    assert known.tables.snapshot(START).nodes.bottleneck[0].tolist() == [False, True, False, False]
-    known.apply(said(sequence=2, alerts=(msgspec.structs.replace(alert, closed_at=START),)), START)
-    assert not known.tables.snapshot(START).nodes.bottleneck.any()
-    known.apply(said(sequence=3, alerts=(Alert(Resource.CPU, START + 1, "busy"),)), START)
-    known.apply(report(boot="second", at=START + 5), START + 5)
-    assert not known.tables.snapshot(START + 5).nodes.bottleneck.any()
+    registry.apply(partial_report(alerts=(alert,)), START)
+    assert registry.tables.snapshot(START).nodes.bottleneck[0].tolist() == [False, True, False, False]
+    registry.apply(
+        partial_report(sequence=2, alerts=(msgspec.structs.replace(alert, closed_at=START),)), START
+    )
+    assert not registry.tables.snapshot(START).nodes.bottleneck.any()
+    registry.apply(partial_report(sequence=3, alerts=(Alert(Resource.CPU, START + 1, "busy"),)), START)
+    registry.apply(report(boot="second", at=START + 5), START + 5)
+    assert not registry.tables.snapshot(START + 5).nodes.bottleneck.any()
 
 
-def test_a_power_curve_is_as_last_told() -> None:
-    known = registry()
+def test_the_last_reported_power_curve_counts() -> None:
+    registry = make_registry()
     heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)
-    known.apply(said(state=state(used=Quantities(2.0)), heartbeat=heartbeat), START)
-    assert known.tables.snapshot(START).nodes.watts[0] == pytest.approx(50.0)
-    known.apply(report(boot="second", at=START + 3), START + 3)
-    assert not known.tables.snapshot(START + 3).nodes.power.has_curve[0]
+    registry.apply(partial_report(state=state(used=Quantities(2.0)), heartbeat=heartbeat), START)
+    assert registry.tables.snapshot(START).nodes.watts[0] == pytest.approx(50.0)
+    registry.apply(report(boot="second", at=START + 3), START + 3)
+    assert np.isnan(registry.tables.snapshot(START + 3).nodes.power.idle_watts[0])
 
 
 def test_liveness_goes_by_the_node_s_own_beacons() -> None:
-    known = registry()
+    registry = make_registry()
     seldom = msgspec.structs.replace(HEARTBEAT, beacon_seconds=60.0)
-    known.apply(said("seldom", heartbeat=seldom), START)
-    known.apply(said("often", heartbeat=HEARTBEAT), START)
-    alive = [known.tables.snapshot(START + after).nodes.liveness.tolist() for after in (10, 11, 21, 121, 241)]
+    registry.apply(partial_report("seldom", heartbeat=seldom), START)
+    registry.apply(partial_report("often", heartbeat=HEARTBEAT), START)
+    alive = [
+        registry.tables.snapshot(START + after).nodes.liveness.tolist() for after in (10, 11, 21, 121, 241)
+    ]
     assert alive == [
         [Liveness.UP, Liveness.UP],
         [Liveness.SUSPECT, Liveness.UP],
@@ -327,24 +337,28 @@ def test_liveness_goes_by_the_node_s_own_beacons() -> None:
 # --- Tasks -----------------------------------------------------------------------------------
 
 
-def test_labels_say_what_may_be_done_with_a_container() -> None:
-    known = registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0, default_class=2)))
+def test_labels_set_class_kind_and_movable() -> None:
+    registry = make_registry(
+        CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0, default_class=2))
+    )
     labels = {"wattpack.class": "4", "wattpack.kind": "job", "wattpack.move": "never"}
-    known.apply(report(containers=[container("a", labels=labels), container("b")]), START)
-    tasks = known.tables.snapshot(START).tasks
+    registry.apply(report(containers=[container("a", labels=labels), container("b")]), START)
+    tasks = registry.tables.snapshot(START).tasks
     assert tasks.task_class.tolist() == [4, 2]
     assert tasks.kind.tolist() == [TaskKind.JOB, TaskKind.SERVICE]
     assert tasks.movable.tolist() == [False, True]
-    known.apply(said(sequence=2, containers=(container("a"),)), START)
-    assert known.tables.snapshot(START).tasks.task_class.tolist() == [2, 2]
+    registry.apply(partial_report(sequence=2, containers=(container("a"),)), START)
+    assert registry.tables.snapshot(START).tasks.task_class.tolist() == [2, 2]
 
 
-def test_age_is_since_its_start_and_settled_since_it_was_first_seen_there() -> None:
-    known = registry()
+def test_age_counts_from_the_start_and_settled_from_the_first_report() -> None:
+    registry = make_registry()
     started = container("a", started_at=START - 100)
-    known.apply(report(containers=[started, container("b", started_at=None)]), START)
-    known.apply(said(sequence=2, containers=(container("a", started_at=START + 50),)), START + 50)
-    tasks = known.tables.snapshot(START + 60).tasks
+    registry.apply(report(containers=[started, container("b", started_at=None)]), START)
+    registry.apply(
+        partial_report(sequence=2, containers=(container("a", started_at=START + 50),)), START + 50
+    )
+    tasks = registry.tables.snapshot(START + 60).tasks
     assert tasks.age_seconds.tolist() == [10.0, 60.0]
     assert tasks.settled_seconds.tolist() == [60.0, 60.0]
 
@@ -352,28 +366,31 @@ def test_age_is_since_its_start_and_settled_since_it_was_first_seen_there() -> N
 # --- Strangers -------------------------------------------------------------------------------
 
 
-def test_absurd_numbers_harm_nobody() -> None:
-    known = registry()
+def test_absurd_numbers_affect_only_their_node() -> None:
+    registry = make_registry()
     huge = Quantities(1.7e308, 2**63 - 1, math.inf, 1e308)
     wild = [container(name, used=huge, limit=huge) for name in "abc"]
-    known.apply(report(containers=wild, used=huge, capacity=Quantities(5e-324, 1, math.inf, 0.0)), START)
-    known.apply(report("beta", containers=[container("d")]), START)
-    known.apply(report(sequence=2, containers=wild, used=Quantities(), capacity=huge), START + 400)
-    taken = known.tables.snapshot(START + 800)
+    registry.apply(report(containers=wild, used=huge, capacity=Quantities(5e-324, 1, math.inf, 0.0)), START)
+    registry.apply(report("beta", containers=[container("d")]), START)
+    registry.apply(report(sequence=2, containers=wild, used=Quantities(), capacity=huge), START + 400)
+    taken = registry.tables.snapshot(START + 800)
     assert taken.nodes.index == {"alpha": 0, "beta": 1}
-    assert known.tables.nodes_by_region() == ["beta", "alpha"]
-    placement = list_nodes(known, START)[0].placement
+    assert registry.tables.nodes_by_region() == ["beta", "alpha"]
+    placement = list_nodes(registry, START)[0].placement
     assert placement.allocated.memory_bytes == 2**63 - 1
-    json.loads(msgspec.json.encode(list_nodes(known, START)))
+    json.loads(msgspec.json.encode(list_nodes(registry, START)))
 
 
-def test_the_record_of_a_node_is_what_the_snapshot_says() -> None:
-    known = registry()
-    known.tables.put_status(NodeStatus(node="beta", labels=(("disk", "ssd"),), on=False))
+def test_the_record_of_a_node_equals_its_row_in_the_snapshot() -> None:
+    registry = make_registry()
+    registry.tables.put_status(NodeStatus(node="beta", labels=(("disk", "ssd"),), on=False))
     some = [container("a", labels={"wattpack.class": "3"}), container("b", labels={"wattpack.class": "2"})]
-    known.apply(report("alpha", containers=some, used=Quantities(3.0, 0)), START)
-    known.apply(said("beta", events=(Event(EventKind.DIED, START),)), START)
-    taken, listed = known.tables.snapshot(START).nodes, [node.placement for node in list_nodes(known, START)]
+    registry.apply(report("alpha", containers=some, used=Quantities(3.0, 0)), START)
+    registry.apply(partial_report("beta", events=(Event(EventKind.DIED, START),)), START)
+    taken, listed = (
+        registry.tables.snapshot(START).nodes,
+        [node.placement for node in list_nodes(registry, START)],
+    )
     assert [each.region for each in listed] == [Region(code).name for code in taken.region] == ["DEE", "LEE"]
     assert [each.task_class or 0 for each in listed] == taken.strictest_class.tolist() == [2, 0]
     assert [each.overbooking_ratio for each in listed] == taken.overbooking.tolist() == [0.5, 0.0]

@@ -11,8 +11,8 @@ from collector.live.registry import Registry
 from collector.policies.energy4cloud.policy import ENERGY4CLOUD
 from collector.policies.interface import Request
 from collector.snapshot.tables import Region, Snapshot
-from tests.collector.builders import START, container, report, said, state
-from tests.collector.speaking import clusters, deliveries, patient
+from tests.collector.builders import START, container, partial_report, report, state
+from tests.collector.report_strategies import clusters, deliveries, patient
 from wire.messages import ContainerState, Report
 from wire.resources import Quantities
 
@@ -55,9 +55,9 @@ def assert_in_order(tables: LiveTables, now: float) -> None:
 
 @patient
 @given(clusters(), st.data())
-def test_nodes_are_in_order_after_any_reports(spoken: list[Report], data: st.DataObject) -> None:
+def test_nodes_are_in_order_after_any_reports(reports: list[Report], data: st.DataObject) -> None:
     registry, now = Registry(EAGER), START
-    for request in data.draw(deliveries(spoken)):
+    for request in data.draw(deliveries(reports)):
         for each in request:
             registry.apply(each, now)
         now += data.draw(st.sampled_from([1.0, 4000.0]))
@@ -84,9 +84,9 @@ def test_full_nodes_come_first_except_in_the_degraded_region() -> None:
     assert registry.tables.nodes_by_region([Region.LEE]) == ["strict", "b", "a", "empty"]
     assert registry.tables.nodes_by_region([Region.DEE]) == ["d", "c"]
     assert registry.tables.nodes_by_region([Region.EED]) == ["e", "f"]
-    registry.apply(said("strict", sequence=2, gone=("id-of-x",)), START)
+    registry.apply(partial_report("strict", sequence=2, gone=("id-of-x",)), START)
     assert registry.tables.nodes_by_region([Region.LEE]) == ["b", "a", "strict", "empty"]
-    registry.apply(said("a", sequence=2, state=state(**busy(0.0, 6 * GIB))), START)
+    registry.apply(partial_report("a", sequence=2, state=state(**busy(0.0, 6 * GIB))), START)
     assert registry.tables.nodes_by_region([Region.DEE]) == ["d", "a", "c"]
 
 

@@ -23,14 +23,14 @@ def test_a_class_that_there_is_not_is_the_default(bad: str) -> None:
     )
 
 
-def test_of_rules_that_fit_the_last_that_says_something_counts() -> None:
+def test_the_last_matching_rule_wins() -> None:
     traits = node_traits("web-1", RULES, {"zone": "told", "cpu": "arm"})
     assert traits.labels == {"zone": "b", "disk": "ssd", "cpu": "arm"}
     assert (traits.generation, traits.accepts) == (Generation.YOUNG, False)
     assert node_traits("db", RULES, {}).labels == {}
 
 
-def test_a_node_s_own_labels_speak_where_no_rule_does() -> None:
+def test_the_labels_of_a_node_count_where_no_rule_matches() -> None:
     told = {"wattpack.generation": "nursery", "wattpack.accept": "never"}
     traits = node_traits("db", RULES, told)
     assert (traits.generation, traits.accepts) == (Generation.NURSERY, False)

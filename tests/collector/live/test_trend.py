@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from collector.config import CollectorConfig, PlacementConfig
 from collector.live.registry import Registry
 from collector.live.trend import SLOT_SECONDS, SLOTS, Trend
-from tests.collector.builders import HEARTBEAT, said, state
+from tests.collector.builders import HEARTBEAT, partial_report, state
 from wire.resources import Quantities
 
 BEGIN = 1000 * SLOT_SECONDS
@@ -53,7 +53,7 @@ def test_each_slot_is_the_mean_weighted_by_time(steps: list[tuple[float, float]]
     np.testing.assert_allclose(told(trend), expected[-SLOTS:], rtol=1e-6, atol=1e-9)
 
 
-def test_what_a_node_said_is_not_held_beyond_its_last_word() -> None:
+def test_a_state_does_not_hold_beyond_its_validity() -> None:
     trend = Trend()
     trend.advance(BEGIN, np.full(2, BEGIN))
     for row in (0, 1):
@@ -64,7 +64,7 @@ def test_what_a_node_said_is_not_held_beyond_its_last_word() -> None:
     assert told(trend, 1) == [0.7, 0.9, 0.9]
 
 
-def test_after_a_long_sleep_only_the_last_slots_are_told() -> None:
+def test_after_a_long_pause_only_the_last_slots_are_kept() -> None:
     trend = Trend()
     trend.advance(BEGIN, np.full(1, math.inf))
     trend.put(0, cpu(0.25), BEGIN)
@@ -82,14 +82,14 @@ def test_a_row_that_was_another_s_starts_empty() -> None:
     assert told(trend) == []
 
 
-def test_the_snapshot_tells_each_node_s_last_hours_the_newest_last() -> None:
+def test_the_snapshot_has_the_history_of_each_node_oldest_first() -> None:
     known = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
     capacity, seldom = Quantities(4.0, 100), msgspec.structs.replace(HEARTBEAT, beacon_seconds=SLOT_SECONDS)
     for number in range(4):
         for name, cores in (("beta", 1.0), ("alpha", float(number))):
             moved = state(used=Quantities(cores, 50), capacity=capacity)
             at = BEGIN + number * SLOT_SECONDS
-            known.apply(said(name, sequence=number + 1, at=at, state=moved, heartbeat=seldom), at)
+            known.apply(partial_report(name, sequence=number + 1, at=at, state=moved, heartbeat=seldom), at)
     history = known.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + 1).nodes.history
     assert history.shape == (2, SLOTS, 4)
     assert history[0, -3:, 0].tolist() == [0.0, 0.25, 0.5]

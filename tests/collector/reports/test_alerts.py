@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from collector.reports.alerts import KEPT, NodeAlerts, ReportedAlert
 from tests.collector.builders import START
-from tests.collector.speaking import Run, patient, runs
+from tests.collector.report_strategies import Run, patient, runs
 from wire.messages import Alert, Report
 from wire.resources import Resource
 
@@ -50,7 +50,7 @@ def test_one_whose_end_was_lost_ends_with_the_heartbeat_that_does_not_tell_of_it
     assert list(alerts.open_resources("first", complete_until=4)) == []
 
 
-def test_a_new_run_knows_nothing_of_the_alerts_of_the_one_before() -> None:
+def test_a_new_run_closes_the_alerts_of_the_one_before() -> None:
     alerts = NodeAlerts()
     alerts.add(word(1, START))
     assert open_ones(alerts) == [START]

@@ -9,7 +9,7 @@ from collector.snapshot.codec import pack, unpack
 from tests.collector.control.builders import FakeDriver, actor_of, staged, view
 
 
-async def test_a_policy_decides_the_same_from_what_was_kept(tmp_path: Path) -> None:
+async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         stage.begin()
         snapshot = await (await actor_of(stage, FakeDriver(view_now=view()))).situation.snapshot()

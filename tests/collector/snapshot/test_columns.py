@@ -29,7 +29,7 @@ def test_rows_are_in_the_order_of_names_however_they_come() -> None:
     assert snapshot.instances(0).tolist() == [0, 0, 0]
 
 
-def test_a_task_on_no_node_or_an_unknown_one_waits() -> None:
+def test_a_task_without_a_node_or_on_an_unknown_one_waits() -> None:
     tasks = [TaskFacts(id="1", node=None), TaskFacts(id="2", node="gone"), TaskFacts(id="3", node="a")]
     snapshot = assemble([NodeFacts(name="a", capacity=Quantities())], tasks)
     assert snapshot.waiting.tolist() == [0, 1]
@@ -38,7 +38,7 @@ def test_a_task_on_no_node_or_an_unknown_one_waits() -> None:
     assert snapshot.nodes.tasks.tolist() == [1]
 
 
-def test_what_is_not_told_is_unknown_not_nothing() -> None:
+def test_missing_quantities_are_unknown_not_zero() -> None:
     row = assemble([NodeFacts(name="a", capacity=Quantities(4.0))]).nodes
     assert row.capacity[0, 0] == 4.0
     assert np.isnan(row.capacity[0, 1:]).all()
@@ -46,7 +46,7 @@ def test_what_is_not_told_is_unknown_not_nothing() -> None:
     assert four(Quantities(1.0), missing=0.0) == (1.0, 0.0, 0.0, 0.0)
 
 
-def test_the_envelope_is_the_best_that_is_known() -> None:
+def test_the_envelope_is_the_best_guess_available() -> None:
     facts = TaskFacts(
         id="1",
         node=None,
@@ -61,11 +61,11 @@ def test_the_envelope_is_the_best_that_is_known() -> None:
     assert isnan(tasks.allocated[0, 3])
 
 
-def test_the_first_that_is_known_counts() -> None:
+def test_best_guess_takes_the_first_known_value() -> None:
     assert best_guess(np.array([1.0, NAN, NAN]), np.array([2.0, 2.0, NAN])).tolist() == [1.0, 2.0, 0.0]
 
 
-def test_a_node_is_charged_with_what_its_tasks_come_to() -> None:
+def test_a_node_has_the_sums_of_its_tasks() -> None:
     tasks = [
         TaskFacts(
             id="1", node="a", requested=Quantities(1.0, 10), variance=(1.0, 2.0, 0.0, 0.0), task_class=3
@@ -104,11 +104,11 @@ def test_a_cluster_without_anything_is_a_cluster() -> None:
 
 
 @pytest.mark.parametrize("liveness", Liveness)
-def test_codes_stay_what_they_were(liveness: Liveness) -> None:
+def test_liveness_and_domain_are_stored_as_codes(liveness: Liveness) -> None:
     snapshot = assemble([NodeFacts(name="a", capacity=Quantities(), liveness=liveness, domain="east")])
     assert snapshot.nodes.liveness[0] == liveness
     assert snapshot.domain_names[snapshot.nodes.domain[0]] == "east"
 
 
-def test_what_no_machine_has_can_still_be_squared() -> None:
+def test_squares_of_absurd_amounts_are_finite() -> None:
     assert square(np.array([1e300, 2.0])).tolist() == [pytest.approx(1e300), 4.0]

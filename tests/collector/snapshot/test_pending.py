@@ -34,7 +34,7 @@ def sent(node: str = "b", service: str | None = "web", task_class: int = 2) -> P
     )
 
 
-def test_what_was_sent_counts_in_every_sum_of_its_node() -> None:
+def test_pending_tasks_count_in_every_sum_of_their_node() -> None:
     before = cluster()
     after = with_pending(before, [sent(), sent("a", task_class=2)], turn=2)
     for column in ("used", "allocated", "envelope_sum", "mean"):
@@ -48,7 +48,7 @@ def test_what_was_sent_counts_in_every_sum_of_its_node() -> None:
     assert before.nodes.strictest_class.tolist() == [3, 0]
 
 
-def test_it_counts_as_an_instance_of_its_service_even_if_that_is_new() -> None:
+def test_a_pending_task_is_an_instance_of_its_service_even_if_that_is_new() -> None:
     after = with_pending(cluster(), [sent(), sent("b", "new"), sent("a", None)], turn=3)
     instances = {name: after.instances(row).tolist() for name, row in after.services.index.items()}
     assert instances == {"web": [1, 1], "new": [0, 1]}
@@ -57,13 +57,13 @@ def test_it_counts_as_an_instance_of_its_service_even_if_that_is_new() -> None:
     assert after.tasks_on(1).tolist() == []
 
 
-def test_what_was_sent_to_a_node_that_is_gone_counts_nowhere() -> None:
+def test_pending_tasks_of_a_missing_node_do_not_count() -> None:
     before = cluster()
     assert with_pending(before, [sent("gone")], turn=before.turn) is before
     assert with_pending(before, [sent("gone")], turn=1).nodes.tasks.tolist() == [1, 0]
 
 
-def test_what_was_made_of_names_tasks_and_labels_is_not_made_again() -> None:
+def test_cached_values_are_reused_with_pending_tasks() -> None:
     before = cluster()
     before.nodes.labelled("disk", "a")
     made = before.cached("something", object)

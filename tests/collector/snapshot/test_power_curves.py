@@ -42,9 +42,9 @@ def test_between_its_points_a_curve_is_straight(cpu: float) -> None:
     assert PowerCurves.of([CURVE]).watts(np.array([[cpu, 0.0, 0.0, 0.0]])) == pytest.approx([expected])
 
 
-def test_without_a_curve_nothing_is_known() -> None:
+def test_without_a_curve_the_power_is_unknown() -> None:
     curves = PowerCurves.of([None, CURVE])
-    assert curves.has_curve.tolist() == [False, True]
+    assert np.isnan(curves.idle_watts).tolist() == [True, False]
     watts = curves.watts(np.zeros((2, 4)))
     assert np.isnan(watts[0])
     assert watts[1] == 20.0

@@ -28,7 +28,7 @@ def one(used: Quantities, **facts: bool) -> Snapshot:
     )
 
 
-def test_ratios_are_of_the_capacity_where_that_is_known_and_not_nothing() -> None:
+def test_ratios_need_a_capacity_that_is_known_and_above_zero() -> None:
     ratios = one(Quantities(1.0, 25, 5.0, 5.0)).nodes.used_ratio[0]
     assert ratios[:2].tolist() == [0.25, 0.25]
     assert np.isnan(ratios[2:]).all()
@@ -58,7 +58,7 @@ def test_a_node_without_power_draws_nothing() -> None:
     assert one(Quantities(2.0), on=False).nodes.watts.tolist() == [0.0]
 
 
-def test_an_image_leads_to_a_known_service() -> None:
+def test_an_image_leads_to_a_profiled_service() -> None:
     services = [
         ServiceFacts(name="a", image="web:1", profiled=False),
         ServiceFacts(name="b", image="web:1", profiled=True),
@@ -67,7 +67,7 @@ def test_an_image_leads_to_a_known_service() -> None:
     assert assemble([], services=services).services.by_image == {"web:1": 1}
 
 
-def test_what_is_worked_out_once_is_kept_with_the_snapshot() -> None:
+def test_cached_values_belong_to_their_snapshot() -> None:
     snapshot, other = assemble([]), assemble([])
     made: list[int] = []
 

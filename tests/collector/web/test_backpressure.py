@@ -15,12 +15,12 @@ from collector.config import IngestConfig
 from collector.history.sqlite.history import SqliteHistory
 from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
-from tests.collector.builders import JSON, Client, collecting, said, settings
+from tests.collector.builders import JSON, Client, collecting, partial_report, settings
 from wire.messages import Report, encode
 
 
 def batch(node: str, count: int, first: int = 1) -> list[Report]:
-    return [said(node, sequence=first + number) for number in range(count)]
+    return [partial_report(node, sequence=first + number) for number in range(count)]
 
 
 def test_waiting_reports_are_limited_and_released() -> None:

@@ -14,7 +14,7 @@ from collector.ingest.push import parse_reports
 from collector.web.bodies import decompress
 from tests.collector.builders import Client, collecting, settings
 from tests.collector.ingest.test_push import BODY
-from tests.collector.speaking import clusters, patient
+from tests.collector.report_strategies import clusters, patient
 from wire.messages import Report, encode
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.web.scopes import Scope
-from tests.collector.builders import START, collecting, container, report, said, settings
+from tests.collector.builders import START, collecting, container, partial_report, report, settings
 from tests.collector.web.test_auth import add
 from wattpack.cli import main
 from wattpack.client.collector import number_text, percent_text, seconds_text
@@ -41,7 +41,7 @@ async def test_what_is_known_is_shown(
     async with collecting(settings(tmp_path / "history.db")) as collector:
         await collector.send(
             report(containers=[container(), container("db", power=None)]),
-            said(
+            partial_report(
                 sequence=2,
                 alerts=(Alert(Resource.CPU, START, "CPU at 97 %"),),
                 events=(Event(EventKind.JOINED, START),),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.collector.api.test_hints import Asker, asker, heard
-from tests.collector.builders import START, container, said, state
+from tests.collector.builders import START, container, partial_report, state
 from wire.resources import Quantities
 
 __all__ = ["asker"]
@@ -102,10 +102,10 @@ async def test_filter_without_nodes_is_empty(asker: Asker) -> None:
 
 async def test_scores_follow_the_policy_and_unknown_nodes_get_zero(asker: Asker) -> None:
     untold = state(used=Quantities(), capacity=Quantities(8.0, 16_000_000_000))
-    await asker.send(heard("a", 1.0), heard("b", 3.0), heard("c", 5.0), said("d", state=untold))
+    await asker.send(heard("a", 1.0), heard("b", 3.0), heard("c", 5.0), partial_report("d", state=untold))
     await asker.send(heard("silent", 0.0))
     asker.clock.now += 20.0
-    await asker.send(*(said(name, sequence=2, at=asker.clock.now) for name in "abcd"))
+    await asker.send(*(partial_report(name, sequence=2, at=asker.clock.now) for name in "abcd"))
     assert await points(asker, "silent", "b", "a", "c", "d", "stranger") == {
         "a": 10,
         "b": 5,
@@ -143,7 +143,7 @@ async def test_pod_does_not_return_to_the_node_it_was_evicted_from(asker: Asker)
     assert answer["NodeNames"] == ["b"]
     assert answer["FailedAndUnresolvableNodes"] == {"a": "the service was just moved away from the node"}
     asker.clock.now += 300
-    await asker.send(*(said(name, sequence=2, at=asker.clock.now) for name in "ab"))
+    await asker.send(*(partial_report(name, sequence=2, at=asker.clock.now) for name in "ab"))
     assert (await filtered(asker, body))["NodeNames"] == ["a", "b"]
 
 

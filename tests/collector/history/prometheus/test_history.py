@@ -19,7 +19,7 @@ from collector.history.prometheus import shipper as shipping
 from collector.history.prometheus.client import connect
 from collector.history.prometheus.history import PrometheusHistory, open_prometheus
 from collector.history.prometheus.reader import PULLED
-from tests.collector.builders import HEARTBEAT, START, collecting, container, report, said, settings
+from tests.collector.builders import HEARTBEAT, START, collecting, container, partial_report, report, settings
 from tests.collector.history.prometheus.fake import FakeStore, fake_store
 from tests.collector.history.prometheus.waiting import until
 from wire.errors import UserError
@@ -80,7 +80,10 @@ async def test_a_repeat_is_recognised_after_a_restart(store: FakeStore, tmp_path
     async with opened(tmp_path / "db", store.url) as it:
         await it.history.add([report()], START)
     async with opened(tmp_path / "db", store.url) as it:
-        assert await it.history.add([report(), said(sequence=2, at=START + 1)], START) == [False, True]
+        assert await it.history.add([report(), partial_report(sequence=2, at=START + 1)], START) == [
+            False,
+            True,
+        ]
 
 
 async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_back(
@@ -90,7 +93,9 @@ async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_ba
     store.status = HTTPStatus.SERVICE_UNAVAILABLE
     async with opened(tmp_path / "db", store.url) as it:
         for sequence in range(1, 6):
-            assert await it.history.add([said(sequence=sequence, at=START + sequence)], START) == [True]
+            assert await it.history.add([partial_report(sequence=sequence, at=START + sequence)], START) == [
+                True
+            ]
         await until(lambda: bool(it.troubles.parts[Dependency.STORE]) and store.requests > 2)
         [trouble] = it.troubles.listed
         assert trouble == f"the store at {store.url} accepts no samples: it answers 503 not now; retrying"
@@ -104,9 +109,7 @@ async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_ba
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
-async def test_what_waits_when_the_collector_is_stopped_goes_with_its_next_start(
-    store: FakeStore, tmp_path: Path
-) -> None:
+async def test_samples_in_the_outbox_are_sent_after_a_restart(store: FakeStore, tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
@@ -118,7 +121,7 @@ async def test_what_waits_when_the_collector_is_stopped_goes_with_its_next_start
         await until(lambda: store.sequences() == [START])
 
 
-async def test_what_was_acknowledged_just_before_a_stop_still_arrives(
+async def test_reports_acknowledged_just_before_a_stop_reach_the_store(
     store: FakeStore, tmp_path: Path
 ) -> None:
     async with opened(tmp_path / "db", store.url) as it:
@@ -134,7 +137,7 @@ async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, 
         usage = tuple(ContainerUsage(str(number), various, various, various) for number in range(12))
         heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
         for sequence in range(1, 9):
-            spoken = said(sequence=sequence, at=START + sequence, heartbeat=heartbeat)
+            spoken = partial_report(sequence=sequence, at=START + sequence, heartbeat=heartbeat)
             await it.history.add([spoken], START)
         left = waiting(it.history)
         assert left.reports + left.dropped_reports == 8
@@ -142,7 +145,7 @@ async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, 
         assert left.size_bytes <= 1 << 20
 
 
-async def test_what_the_store_refuses_for_good_takes_nothing_else_with_it(
+async def test_a_batch_that_the_store_rejects_does_not_block_others(
     store: FakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.unwanted, store.status = "beta", HTTPStatus.SERVICE_UNAVAILABLE
@@ -164,9 +167,7 @@ async def test_a_wrong_password_drops_nothing(store: FakeStore, tmp_path: Path) 
         assert waiting(it.history) == OutboxStatus(1, waiting(it.history).size_bytes, 0)
 
 
-async def test_what_was_read_from_a_store_is_not_written_to_it_again(
-    store: FakeStore, tmp_path: Path
-) -> None:
+async def test_pulled_reports_are_not_written_back_to_the_store(store: FakeStore, tmp_path: Path) -> None:
     async with opened(tmp_path / "db", store.url) as it:
         assert await it.history.add([report(boot=PULLED)], START) == [True]
         await it.history.add([report("beta")], START)
@@ -175,7 +176,7 @@ async def test_what_was_read_from_a_store_is_not_written_to_it_again(
     assert store.sequences("beta") == [START]
 
 
-async def test_whoever_looks_sees_that_the_store_is_away(store: FakeStore, tmp_path: Path) -> None:
+async def test_an_outage_of_the_store_is_visible(store: FakeStore, tmp_path: Path) -> None:
     store.status = HTTPStatus.BAD_GATEWAY
     async with collecting(config(tmp_path / "db", store.url)) as collector:
         assert (await collector.send(report())).accepted == 1
@@ -203,7 +204,7 @@ async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
     assert store.authorization == "Basic " + base64.b64encode(b"me:s3cret").decode()
 
 
-async def test_settings_that_cannot_work_are_told_in_one_sentence(tmp_path: Path) -> None:
+async def test_invalid_settings_are_an_error_of_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"store\.url is not set"):
         async with opened(tmp_path / "db", ""):
             pass
@@ -217,7 +218,9 @@ async def test_settings_that_cannot_work_are_told_in_one_sentence(tmp_path: Path
 
 
 @pytest.mark.parametrize("answer", ["<html>", "{}", '{"data":{"resultType":"scalar","result":[1,"2"]}}'])
-async def test_what_does_not_answer_as_prometheus_does_is_named(store: FakeStore, answer: str) -> None:
+async def test_an_answer_that_is_not_from_prometheus_is_an_error_that_names_the_url(
+    store: FakeStore, answer: str
+) -> None:
     store.answer = answer
     async with connect(StoreConfig(url=store.url), "store") as client:
         with pytest.raises(HistoryUnavailable, match="not that of a Prometheus API"):

@@ -13,7 +13,7 @@ def bodies(outbox: Outbox, at_most_bytes: int = ROOM) -> list[bytes]:
     return [entry.body for entry in outbox.first(at_most_bytes)]
 
 
-def test_what_is_put_in_waits_in_order_and_survives_the_process(tmp_path: Path) -> None:
+def test_the_outbox_keeps_its_order_and_survives_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "outbox")
     outbox = Outbox(path, ROOM)
     outbox.put(b"one", 1)
@@ -45,7 +45,7 @@ def test_one_that_is_too_large_for_all_the_room_is_kept_alone() -> None:
     outbox.close()
 
 
-def test_what_made_room_while_it_was_sent_is_not_counted_twice() -> None:
+def test_a_batch_dropped_while_it_was_sent_is_counted_once() -> None:
     outbox = Outbox(":memory:", ROOM)
     outbox.put(b"a" * 600, 1)
     sent = outbox.first(ROOM)
@@ -64,7 +64,7 @@ def test_at_least_one_is_given_however_large() -> None:
     outbox.close()
 
 
-def test_a_file_that_is_no_database_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_an_error_of_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "outbox").write_text("notes of mine, of a page or more " * 100)
     with pytest.raises(UserError, match=r"cannot open the outbox .*it is not a database"):
         Outbox(str(tmp_path / "outbox"), ROOM)

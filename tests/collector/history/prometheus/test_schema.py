@@ -43,7 +43,7 @@ def test_every_level_is_in_the_agents_catalogue_with_the_same_labels() -> None:
         assert CATALOGUE[level.metric] == {*identity_labels(container()), *extra}
 
 
-def test_what_says_who_is_there_is_in_the_catalogue_too() -> None:
+def test_the_series_of_the_node_list_are_in_the_catalogue() -> None:
     assert {SAMPLED_AT, BUILD_INFO, GAP, ALERT} <= CATALOGUE.keys()
     # A pod is known to the agent, but not told in a report.
     assert CATALOGUE[INFO] - {"pod"} == set(info_labels(container()))
@@ -56,7 +56,7 @@ def test_every_resource_has_its_level() -> None:
         assert level.value(container()) == container().used.of(resource)
 
 
-def test_a_number_that_is_not_known_is_none() -> None:
+def test_an_unknown_number_is_none() -> None:
     levels = {level.metric: level for level in NODE_FIELDS}
     assert levels["wattpack_node_power_watts"].value(state()) == 50.0
     assert levels["wattpack_node_power_watts"].value(state(power=None)) is None

@@ -18,7 +18,7 @@ from collector.core.parts import Core
 from collector.history.interface import SubjectKind
 from collector.ingest.push import store_reports
 from collector.main import running
-from tests.collector.builders import HEARTBEAT, container, said, settings, state
+from tests.collector.builders import HEARTBEAT, container, partial_report, settings, state
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.listed import list_containers
 from tests.lab.victoria import VictoriaMetrics, victoria_metrics
@@ -50,7 +50,7 @@ def spoken(random: Random, until: float) -> list[list[Report]]:
         at = until - (HEARTBEATS - 1 - beat) * HEARTBEAT_SECONDS
         rounds.append(
             [
-                said(
+                partial_report(
                     f"node-{node}",
                     sequence=beat + 1,
                     at=at,
@@ -122,7 +122,7 @@ def unsent(core: Core) -> int:
     return waiting.reports
 
 
-async def test_a_new_collector_on_the_same_store_knows_what_sqlite_knows_though_the_store_was_away(
+async def test_a_new_collector_restores_from_the_store_what_sqlite_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collector.ingest.pull._VISIBLE_SECONDS", 1.0)

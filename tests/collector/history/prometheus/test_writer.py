@@ -17,7 +17,7 @@ from collector.history.prometheus.writer import (
     expand_samples,
     report_time,
 )
-from tests.collector.builders import HEARTBEAT, START, container, report, said, state
+from tests.collector.builders import HEARTBEAT, START, container, partial_report, report, state
 from tests.collector.history.prometheus.decoding import Written, decode
 from wire.messages import Alert, ContainerUsage, PowerSource, Report
 from wire.resources import Quantities, Resource
@@ -50,7 +50,7 @@ def names(series: Iterable[Written], container_id: str) -> set[str]:
     return {each.name for each in series if ("id", container_id) in each.labels}
 
 
-def test_what_is_written_of_a_node_is_read_back() -> None:
+def test_a_written_node_is_read_back() -> None:
     web = container("web", restarts=2, oom_kills_total=1, cpu_throttled_seconds_total=3.5)
     node = state(
         learned_capacities=(Resource.DISK,),
@@ -58,7 +58,7 @@ def test_what_is_written_of_a_node_is_read_back() -> None:
         load_1m=1.5,
         swap_used_bytes=77,
     )
-    spoken = said(state=node, containers=(web,), heartbeat=HEARTBEAT)
+    spoken = partial_report(state=node, containers=(web,), heartbeat=HEARTBEAT)
     store = store_of(written(SampleWriter(), spoken))
     assert parse_nodes(store, "instance")["alpha"].sampled_at == START
     read = parse_states(store, "instance")["alpha"]
@@ -72,7 +72,7 @@ def test_what_is_written_of_a_node_is_read_back() -> None:
 def test_a_container_that_is_gone_ends_in_the_store() -> None:
     scribe = SampleWriter()
     before = written(scribe, report(containers=[container("web"), container("job")]))
-    after = written(scribe, said(sequence=2, at=START + 3, gone=("id-of-job",)))
+    after = written(scribe, partial_report(sequence=2, at=START + 3, gone=("id-of-job",)))
     assert {each.name for each in after if ("id", "id-of-job") in each.labels} == names(before, "id-of-job")
     read = parse_states(store_of([*before, *after]), "instance")["alpha"]
     assert [each.name for each in read.containers] == ["web"]
@@ -95,7 +95,7 @@ def test_a_limit_that_is_lifted_and_a_meter_that_takes_over_end_their_series() -
     series = written(
         scribe,
         report(containers=[limited]),
-        said(sequence=2, at=START + 30, containers=(free,), state=modelled),
+        partial_report(sequence=2, at=START + 30, containers=(free,), state=modelled),
     )
     read = parse_states(store_of(series), "instance")["alpha"]
     assert read.containers[0].limit == Quantities()
@@ -107,24 +107,24 @@ def test_a_limit_that_is_lifted_and_a_meter_that_takes_over_end_their_series() -
 def test_all_that_holds_is_repeated_now_and_then() -> None:
     scribe = SampleWriter()
     whole = {each.labels for each in written(scribe, report(containers=[container("web")]))}
-    soon = written(scribe, said(sequence=2, at=START + 30))
+    soon = written(scribe, partial_report(sequence=2, at=START + 30))
     assert [each.name for each in soon] == [SAMPLED_AT]
-    later = written(scribe, said(sequence=3, at=START + REPEAT_SECONDS))
+    later = written(scribe, partial_report(sequence=3, at=START + REPEAT_SECONDS))
     assert whole == {each.labels for each in later}
     assert [each.samples for each in later if each.name == COUNTED_UNTIL] == [(((START + 60) * 1000, START),)]
 
 
-def test_what_was_known_before_a_restart_is_repeated_after_it() -> None:
+def test_the_state_of_before_a_restart_is_written_again_after_it() -> None:
     scribe = SampleWriter()
     scribe.restore(report(containers=[container("web")]), START)
-    assert INFO in names(written(scribe, said(sequence=2, at=START + 100)), "id-of-web")
+    assert INFO in names(written(scribe, partial_report(sequence=2, at=START + 100)), "id-of-web")
     scribe.expire(START + 101)
-    assert not names(written(scribe, said(sequence=3, at=START + 200)), "id-of-web")
+    assert not names(written(scribe, partial_report(sequence=3, at=START + 200)), "id-of-web")
 
 
 def test_a_report_that_comes_twice_gives_the_same_samples() -> None:
     usage = (ContainerUsage("id-of-web", cpu=Sketch({3: 2}, 1)),)
-    spoken = said(
+    spoken = partial_report(
         state=state(),
         containers=(container("web"),),
         heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage),
@@ -133,15 +133,15 @@ def test_a_report_that_comes_twice_gives_the_same_samples() -> None:
     assert scribe.write(spoken, START) == scribe.write(spoken, START + 5)
 
 
-def test_alerts_are_told_while_they_last() -> None:
+def test_alerts_are_written_while_they_are_open() -> None:
     scribe = SampleWriter()
     alert = Alert(Resource.CPU, START, "too busy")
-    series = written(scribe, report(), said(sequence=2, at=START + 3, alerts=(alert,)))
+    series = written(scribe, report(), partial_report(sequence=2, at=START + 3, alerts=(alert,)))
     assert parse_states(store_of(series), "instance")["alpha"].short_of[Resource.CPU]
     lost = written(scribe, report(sequence=9, at=START + 300))
     assert not any(parse_states(store_of([*series, *lost]), "instance")["alpha"].short_of.values())
     over = msgspec.structs.replace(alert, closed_at=START + 9)
-    series += written(scribe, said(sequence=3, at=START + 9, alerts=(over,)))
+    series += written(scribe, partial_report(sequence=3, at=START + 9, alerts=(over,)))
     assert not any(parse_states(store_of(series), "instance")["alpha"].short_of.values())
 
 
@@ -150,7 +150,7 @@ def test_a_time_that_cannot_be_is_replaced_by_that_of_receipt(at: float) -> None
     assert report_time(at, START) == START
     assert all(
         sample[0] == START * 1000
-        for each in decode(SampleWriter().write(said(at=at), START))
+        for each in decode(SampleWriter().write(partial_report(at=at), START))
         for sample in each.samples
     )
 
@@ -158,7 +158,7 @@ def test_a_time_that_cannot_be_is_replaced_by_that_of_receipt(at: float) -> None
 @given(sketches, sketches)
 def test_histograms_come_back_from_the_store_as_they_were(cpu: Sketch, disk: Sketch) -> None:
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=cpu, disk=disk),))
-    series = written(SampleWriter(), said(containers=(container("web"),), heartbeat=heartbeat))
+    series = written(SampleWriter(), partial_report(containers=(container("web"),), heartbeat=heartbeat))
     ranges = [
         Range(dict(each.labels), [(at / 1000, repr(value)) for at, value in each.samples])
         for each in series
@@ -174,7 +174,7 @@ def test_histograms_come_back_from_the_store_as_they_were(cpu: Sketch, disk: Ske
 def test_samples_stand_as_far_apart_as_they_were_taken() -> None:
     sketch = Sketch({10: 2}, zeros=1)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=sketch),))
-    series = written(SampleWriter(), said(containers=(container("web"),), heartbeat=heartbeat))
+    series = written(SampleWriter(), partial_report(containers=(container("web"),), heartbeat=heartbeat))
     [sampled] = [each for each in series if each.name == SAMPLED_METRICS[Resource.CPU]]
     assert [at for at, _ in sampled.samples] == [round((START + after) * 1000) for after in (-6, -3, 0)]
     assert ("name", "web") in sampled.labels
@@ -193,6 +193,6 @@ def test_too_many_samples_are_thinned_evenly(many: list[Sketch], q: float) -> No
         assert low * 0.999 <= thinned <= high * 1.001
 
 
-def test_no_count_of_a_stranger_is_too_high() -> None:
+def test_an_absurd_count_is_capped() -> None:
     assert expand_samples(Sketch({0: 2**63 - 1, 1: 2**63 - 1}, 2**63 - 1)).size == MAX_SAMPLES
     assert expand_samples(Sketch()).size == 0

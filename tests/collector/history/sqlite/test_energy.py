@@ -18,7 +18,7 @@ from collector.history.sqlite.history import open_sqlite
 from collector.history.sqlite.rollup_store import RollupReader, RollupWriter
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
-from tests.collector.builders import START, container, report, said, state
+from tests.collector.builders import START, container, partial_report, report, state
 from wire.messages import ContainerPower, ContainerState, Event, EventKind, NodePower, PowerSource, Report
 
 HOUR = 3600.0
@@ -88,7 +88,7 @@ def test_a_nodes_energy_is_idle_system_and_its_containers(book: Book) -> None:
     assert account.containers_joules == pytest.approx(600.0)
 
 
-def test_energy_is_told_by_container_service_label_and_day(book: Book) -> None:
+def test_energy_is_grouped_by_container_service_label_and_day(book: Book) -> None:
     at = MIDNIGHT - 100
     first = [
         drawing("web", 0.0, service="shop", labels={"team": "red"}),
@@ -111,11 +111,11 @@ def test_energy_is_told_by_container_service_label_and_day(book: Book) -> None:
     assert (web.node, web.name, web.service) == ("alpha", "web", "shop")
 
 
-def test_a_container_that_no_sample_tells_of_is_counted_by_its_end(book: Book) -> None:
+def test_a_container_without_samples_counts_by_its_end_event(book: Book) -> None:
     end = Event(EventKind.STOPPED, START + 60, container="job-1", name="job", joules_total=12.5)
     book.take(
         heartbeat(START, 1, 0.0),
-        said(sequence=2, at=START + 61, events=(end,)),
+        partial_report(sequence=2, at=START + 61, events=(end,)),
         heartbeat(START + 300, 3, 900.0),
     )
     book.roll_up()
@@ -124,7 +124,7 @@ def test_a_container_that_no_sample_tells_of_is_counted_by_its_end(book: Book) -
     assert job.joules == pytest.approx(12.5)
 
 
-def test_what_comes_twice_or_is_looked_at_twice_counts_once(book: Book) -> None:
+def test_duplicate_reports_and_rollups_count_once(book: Book) -> None:
     reports = [heartbeat(START + 300 * number, number + 1, 3000.0 * number) for number in range(4)]
     for each in reports:
         book.take(each)
@@ -145,7 +145,7 @@ def test_a_new_run_of_the_agent_goes_on_with_the_same_counters(book: Book) -> No
     assert book.joules(GroupBy.CONTAINER) == {"id-of-web": 20.0}
 
 
-def test_counters_that_began_anew_count_from_zero(book: Book) -> None:
+def test_counters_that_restarted_count_from_zero(book: Book) -> None:
     book.take(heartbeat(START, 1, 50_000.0), heartbeat(START + 300, 2, 800.0))
     book.roll_up()
     assert book.joules(GroupBy.NODE) == {"alpha": 800.0}
@@ -202,8 +202,10 @@ async def test_accounts_survive_a_restart_and_the_samples(tmp_path: Path) -> Non
         assert account.joules == pytest.approx(1000.0)
 
 
-def test_a_state_without_power_draws_nothing_that_is_known(book: Book) -> None:
-    book.take(said(sequence=1, state=state(power=None), heartbeat=report().heartbeat))
-    book.take(said(sequence=2, at=START + 300, state=state(power=None), heartbeat=report().heartbeat))
+def test_a_state_without_power_has_no_energy(book: Book) -> None:
+    book.take(partial_report(sequence=1, state=state(power=None), heartbeat=report().heartbeat))
+    book.take(
+        partial_report(sequence=2, at=START + 300, state=state(power=None), heartbeat=report().heartbeat)
+    )
     book.roll_up()
     assert book.joules(GroupBy.NODE) == {"alpha": 0.0}

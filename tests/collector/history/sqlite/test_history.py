@@ -24,9 +24,9 @@ from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.live.registry import Registry
-from tests.collector.builders import HEARTBEAT, START, container, report, said, take_in
+from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
 from tests.collector.listed import list_alerts, list_containers
-from tests.collector.speaking import clusters, deliveries, patient
+from tests.collector.report_strategies import clusters, deliveries, patient
 from wire.messages import Alert, ContainerUsage, Event, EventKind, Report
 from wire.resources import Resource
 from wire.sketch import Sketch
@@ -65,7 +65,7 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
             (new,) = writer.add([Submission(reports, now)])
             for each, is_new in zip(reports, new, strict=True):
                 if is_new:
-                    take_in(registry, each, now)
+                    apply_report(registry, each, now)
         restored = Registry(CollectorConfig())
         stored = reader.load_state()
         for received in stored.reports:
@@ -91,7 +91,7 @@ def test_order_and_repetition_of_reports_change_nothing(data: st.DataObject) -> 
 
 @patient
 @given(st.data())
-def test_a_restart_knows_exactly_what_was_known_before(data: st.DataObject) -> None:
+def test_a_restart_restores_the_registry_exactly(data: st.DataObject) -> None:
     known, restored, _ = outcome(data.draw(deliveries(data.draw(clusters()))))
     assert restored == known
 
@@ -112,7 +112,7 @@ def count(connection: sqlite3.Connection, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - ours
 
 
-def test_what_is_older_than_the_retention_goes_and_the_rest_stays(connection: sqlite3.Connection) -> None:
+def test_retention_deletes_older_samples_only(connection: sqlite3.Connection) -> None:
     writer, forgetter = opened(connection)
     for minute in range(120):
         at = START + 60 * minute
@@ -159,7 +159,7 @@ def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.
     assert connection.execute("PRAGMA page_count").fetchone()[0] < 0.6 * before
 
 
-def test_a_name_forgotten_and_seen_again_is_kept_again(connection: sqlite3.Connection) -> None:
+def test_a_dropped_name_that_reports_again_is_stored_again(connection: sqlite3.Connection) -> None:
     writer, forgetter = opened(connection)
     writer.add([Submission([report(containers=[container()])], START)])
     later = START + 3 * HOUR
@@ -194,9 +194,9 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
 ) -> None:
     writer, forgetter = opened(connection)
     told = (alert(1, closed=True), alert(2, closed=False), alert(3, closed=False))
-    writer.add([Submission([said(alerts=told)], START)])
+    writer.add([Submission([partial_report(alerts=told)], START)])
     later = START + 2 * HOUR
-    writer.add([Submission([said(sequence=2)], later)])
+    writer.add([Submission([partial_report(sequence=2)], later)])
     forgetter.expire_rest(later)
     # The one that opened last may well last; the one before it ended, though nobody said so.
     assert [each.alert for each in SqliteReader(connection).load_state().alerts] == [alert(3, closed=False)]
@@ -207,11 +207,11 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
 def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Connection) -> None:
     writer, forgetter = opened(connection)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=Sketch(zeros=3)),))
-    writer.add([Submission([said(heartbeat=heartbeat, containers=(container(),))], START)])
+    writer.add([Submission([partial_report(heartbeat=heartbeat, containers=(container(),))], START)])
     hours_there = []
     for hour in range(1, 30):
         now = START + hour * HOUR
-        writer.add([Submission([said(sequence=hour + 1, containers=(container(),))], now)])
+        writer.add([Submission([partial_report(sequence=hour + 1, containers=(container(),))], now)])
         while forgetter.expire_reports(now, limit=200):
             pass
         forgetter.expire_rest(now)
@@ -220,7 +220,7 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
     assert 16 <= len(hours_there) == max(hours_there) <= 24
 
 
-def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
+def test_compacted_usage_replaces_heartbeats_and_restores_the_same(
     connection: sqlite3.Connection,
 ) -> None:
     writer, reader, registry = (
@@ -232,9 +232,9 @@ def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
     for sequence in range(1, 7):
         usage = (ContainerUsage("id-of-web", cpu=Sketch({sequence: 2}, zeros=1)),)
         heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
-        each = said(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
+        each = partial_report(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
         writer.add([Submission([each], START)])
-        take_in(registry, each, START)
+        apply_report(registry, each, START)
         writer.store_usage(*registry.compact_usage(10))
         stored = reader.load_state()
         left.append(len(list(stored.pending_usage)))
@@ -247,12 +247,14 @@ def test_what_usage_adds_up_to_takes_the_place_of_the_words_and_tells_the_same(
     assert left == [1, 0, 1, 0, 1, 0]
 
 
-def test_a_word_that_is_counted_in_part_is_in_no_sum() -> None:
+def test_a_partly_added_heartbeat_is_not_compacted() -> None:
     registry = Registry(CollectorConfig())
     usage = (ContainerUsage("id-of-web", cpu=Sketch(zeros=1)),)
-    each = said(heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage), containers=(container(),))
+    each = partial_report(
+        heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage), containers=(container(),)
+    )
     for sequence in range(1, 9):
-        take_in(registry, msgspec.structs.replace(each, sequence=sequence), START)
+        apply_report(registry, msgspec.structs.replace(each, sequence=sequence), START)
     counting = registry.add_usage(UsageKey(each.node, each.boot, 9, 0), usage)
     next(counting)
     assert registry.compact_usage(1) == ([], [])
@@ -261,11 +263,11 @@ def test_a_word_that_is_counted_in_part_is_in_no_sum() -> None:
     assert [word.sequence for word in words] == list(range(1, 10))
 
 
-def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqlite3.Connection) -> None:
+def test_events_are_listed_latest_first_and_expire(connection: sqlite3.Connection) -> None:
     (writer, forgetter), reader = opened(connection), SqliteReader(connection)
     for number, node in enumerate(["alpha", "beta", "alpha"]):
         events = (Event(EventKind.STARTED, START + number, exit_code=2**70),)
-        writer.add([Submission([said(node, sequence=number + 1, events=events)], START)])
+        writer.add([Submission([partial_report(node, sequence=number + 1, events=events)], START)])
     assert [each.event.at - START for each in reader.events(10, None)] == [2, 1, 0]
     assert [each.event.at - START for each in reader.events(1, "alpha")] == [2]
     assert [each.node for each in reader.events(10, "beta")] == ["beta"]
@@ -273,7 +275,7 @@ def test_events_are_told_latest_first_and_go_with_the_retention(connection: sqli
     assert reader.events(10, None) == []
 
 
-async def test_whoever_waits_shares_the_next_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_writers_share_the_next_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[int] = []
     add = SqliteWriter.add
 
@@ -312,7 +314,7 @@ async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
     assert groups == [1, 2]
 
 
-async def test_what_was_understood_is_there_after_a_restart_until_it_is_forgotten(tmp_path: Path) -> None:
+async def test_stored_values_survive_a_restart_until_they_are_deleted(tmp_path: Path) -> None:
     settings = config.HistoryConfig(path=str(tmp_path / "history.db"))
     async with open_sqlite(settings) as history:
         await history.put_values("service", {"shop": b"web", "mail": b"imap"})

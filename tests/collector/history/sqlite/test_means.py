@@ -14,8 +14,8 @@ from collector.history.interface import Mean, WindowEnd
 from collector.history.sqlite.connection import open_for_writing
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.writer import SqliteWriter, Submission
-from tests.collector.builders import HEARTBEAT, START, container, said, state
-from tests.collector.speaking import patient
+from tests.collector.builders import HEARTBEAT, START, container, partial_report, state
+from tests.collector.report_strategies import patient
 from wire.messages import ContainerPower, ContainerState, NodePower, PowerSource, Report
 from wire.resources import Quantities
 
@@ -47,7 +47,7 @@ class Word:
         one, power = self.container(), None
         if self.watts is not None:
             power = NodePower(self.watts, 0.0, 0.0, PowerSource.MODEL, 0.1, self.joules)
-        return said(
+        return partial_report(
             sequence=sequence,
             at=START + self.at,
             state=state(used=one.used, power=power, window_seconds=one.window_seconds),
@@ -135,7 +135,7 @@ def means(words: list[Word], window: float, until: float) -> tuple[Mean, Mean]:
     """What is answered for the node and for the container."""
     with closing(open_for_writing(":memory:")) as connection:
         reports = [word.report(number) for number, word in enumerate(words, start=1)]
-        beacon = said(sequence=len(words) + 1, at=START + until)
+        beacon = partial_report(sequence=len(words) + 1, at=START + until)
         SqliteWriter(connection, 3600.0).add([Submission([*reports, beacon], START)])
         reader, window_ends = SqliteReader(connection), [WindowEnd("alpha", "first", START + until)]
         (node,) = reader.node_means(window, window_ends).values()
@@ -154,7 +154,7 @@ def same(found: Mean, truth: Mean) -> bool:
 
 @patient
 @given(words=spoken(), window=st.integers(1, 150), silence=st.integers(1, 60))
-def test_a_mean_is_what_held_at_each_second(words: list[Word], window: int, silence: int) -> None:
+def test_a_mean_weights_each_value_by_its_seconds(words: list[Word], window: int, silence: int) -> None:
     until = words[-1].at + silence
     _, one = means(words, window, until)
     assert same(one, expected(words, window, until, counts_cpu=True))
@@ -173,17 +173,17 @@ def word(at: int, *, cores: float = 0.5, cpu_seconds: float = 0.0, is_heartbeat:
     return Word(at, 0, cores, 100, None, cpu_seconds, 0.0, is_heartbeat=is_heartbeat)
 
 
-def test_what_was_said_long_before_the_window_holds_through_it() -> None:
+def test_a_value_from_before_the_window_holds_through_it() -> None:
     node, one = means([word(0, is_heartbeat=True)], window=60, until=290)
     assert node == one == Mean(samples=1, seconds=60.0, cpu_cores=0.5, memory_bytes=100_000_000, watts=None)
 
 
-def test_nothing_is_told_of_the_time_before_the_first_word() -> None:
+def test_the_time_before_the_first_report_has_no_mean() -> None:
     _, one = means([word(0, is_heartbeat=True)], window=60, until=20)
     assert (one.samples, one.seconds, one.cpu_cores) == (1, 20.0, 0.5)
 
 
-def test_without_any_time_the_last_word_is_the_mean() -> None:
+def test_a_window_of_zero_length_has_the_last_value_as_mean() -> None:
     _, one = means([word(0, is_heartbeat=True)], window=60, until=0)
     assert (one.samples, one.seconds, one.cpu_cores) == (1, 0.0, 0.5)
 

@@ -53,7 +53,7 @@ def of_containers(gains: RollupRows, step: int) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("step", [FINE_SECONDS, COARSE_SECONDS])
-def test_energy_is_what_the_counters_grew_by(step: int) -> None:
+def test_energy_is_the_increase_of_the_counters(step: int) -> None:
     words = [
         word(BEGIN, 1000.0, seen(1, BEGIN, 50.0)),
         word(BEGIN + 400, 9000.0, seen(1, BEGIN + 400, 250.0), seen(2, BEGIN + 400, 30.0)),
@@ -88,7 +88,7 @@ def test_a_container_started_again_goes_on_where_its_counter_was() -> None:
     assert of_containers(roll_up(words, {7: 90.0}), FINE_SECONDS) == {7: 40.0}
 
 
-def test_a_node_that_does_not_count_still_has_what_its_containers_drew() -> None:
+def test_a_node_without_a_counter_has_the_energy_of_its_containers() -> None:
     words = [word(BEGIN, None, seen(1, BEGIN, 0.0)), word(BEGIN + 300, None, seen(1, BEGIN + 300, 60.0))]
     assert of_node(roll_up(words, {}), FINE_SECONDS) == pytest.approx((60.0, 0.0, 60.0))
 

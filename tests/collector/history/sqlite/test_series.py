@@ -10,7 +10,7 @@ from collector.history.interface import SubjectKind
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.series import MAX_POINTS, resolution_for, step_for
-from tests.collector.builders import START, container, report, said
+from tests.collector.builders import START, container, partial_report, report
 from wire.messages import ContainerState, Report
 from wire.resources import Quantities
 
@@ -37,13 +37,13 @@ def settings(tmp_path: Path) -> config.HistoryConfig:
     return config.HistoryConfig(path=str(tmp_path / "history.db"), retention_hours=1.0)
 
 
-async def test_a_containers_history_is_told_minute_by_minute(settings: config.HistoryConfig) -> None:
+async def test_the_history_of_a_container_has_one_point_per_minute(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
         await told(
             history,
             heartbeat(0, 1, using(1.0)),
-            said(sequence=2, at=BEGIN + 150, containers=(using(3.0),)),
-            said(sequence=3, at=BEGIN + 240),
+            partial_report(sequence=2, at=BEGIN + 150, containers=(using(3.0),)),
+            partial_report(sequence=3, at=BEGIN + 240),
         )
         series = await history.series(SubjectKind.CONTAINER, "id-of-web", BEGIN, BEGIN + 300, 60.0)
     assert series.step_seconds == 60.0
@@ -53,7 +53,7 @@ async def test_a_containers_history_is_told_minute_by_minute(settings: config.Hi
     assert [point.mean_watts for point in series.points] == pytest.approx([2.5] * 4)
 
 
-async def test_what_has_no_samples_any_more_is_told_by_its_rollups(settings: config.HistoryConfig) -> None:
+async def test_expired_samples_are_replaced_by_rollups(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
         reports = [heartbeat(5 * number, number + 1, using(float(number % 3))) for number in range(61)]
         await told(history, *reports)
@@ -85,7 +85,7 @@ async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(
     assert point.max.memory_bytes == 4000
 
 
-async def test_nobody_of_that_name_has_no_history(settings: config.HistoryConfig) -> None:
+async def test_an_unknown_name_has_no_history(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
         for kind in SubjectKind:
             assert (await history.series(kind, "nobody", BEGIN, BEGIN + HOUR, 60.0)).points == ()

@@ -39,7 +39,7 @@ def lookings(draw: st.DrawFn) -> list[Sample]:
     return looks
 
 
-def test_what_was_told_holds_until_the_window_of_the_next_look() -> None:
+def test_a_value_holds_until_the_window_of_the_next_sample() -> None:
     looks = [
         Sample(100, 30, values(1)),
         Sample(200, 40, values(3)),
@@ -55,7 +55,7 @@ def test_what_was_told_holds_until_the_window_of_the_next_look() -> None:
     ]
 
 
-def test_nothing_is_told_of_the_time_before_the_beginning() -> None:
+def test_there_is_no_interval_before_the_first_sample() -> None:
     assert list(intervals([Sample(100, 30, values(1))], from_at=100)) == []
     assert list(intervals([Sample(100, 30, values(1))], from_at=90)) == [Interval(90, 100, values(1))]
 
@@ -74,7 +74,7 @@ def test_stretches_follow_each_other_without_overlap(looks: list[Sample]) -> Non
 
 
 @given(lookings(), st.sampled_from([7.0, 60.0, 300.0]))
-def test_slots_hold_exactly_what_the_stretches_do(looks: list[Sample], step_seconds: float) -> None:
+def test_slots_add_up_to_their_intervals(looks: list[Sample], step_seconds: float) -> None:
     known = list(intervals(looks, from_at=0))
     slots = sum_slots(known, step_seconds)
     assert math.isclose(
@@ -110,7 +110,7 @@ def test_overlaps_cover_the_time_and_nothing_else(begins_at: float, seconds: flo
 
 
 @given(times, st.floats(0, 5_000))
-def test_shares_are_one_whole_also_of_what_took_no_time(begins_at: float, seconds: float) -> None:
+def test_shares_add_up_to_one_even_for_an_empty_interval(begins_at: float, seconds: float) -> None:
     assert sum(slot_shares(begins_at, begins_at + seconds, 300).values()) == pytest.approx(1.0)
 
 
@@ -120,7 +120,7 @@ def test_a_counter_that_went_back_had_begun_at_zero_again() -> None:
     assert counter_increase([], start=4.0) == 0.0
 
 
-def test_a_spool_is_believed_and_a_clock_far_off_is_not() -> None:
+def test_spooled_times_are_accepted_and_implausible_clocks_are_not() -> None:
     now = 1_800_000_000.0
     assert report_time(now - 3 * DAY, now) == now - 3 * DAY
     assert report_time(now + 30, now) == now + 30

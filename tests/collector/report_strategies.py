@@ -1,4 +1,4 @@
-"""What a node's agent says over one run, sparsely, as hypothesis imagines it; and what is true at its end."""
+"""Hypothesis strategies: the reports of agent runs, and the state at the end of each."""
 
 from dataclasses import dataclass, field
 
@@ -37,7 +37,7 @@ class Run:
 
 # Made once: hypothesis takes longer to make a strategy than to draw from it.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""For what draws whole runs: how long that takes is the machine's affair."""
+"""For tests that draw whole runs, which takes long."""
 _yes = st.booleans()
 _quarter = st.integers(0, 3)
 _cores = st.sampled_from([None, 0.1, 0.9])
@@ -128,21 +128,21 @@ def runs(
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Report]:
-    """What a few nodes say over a few runs of their agents."""
-    spoken = []
+    """The reports of a few nodes over a few runs of their agents."""
+    reports = []
     for node in draw(_nodes):
         at = START
         for boot in draw(_boots)[: 1 + draw(_yes)]:
-            spoken += draw(runs(node, boot, at, most=4)).reports
-            at = spoken[-1].at
-    return spoken
+            reports += draw(runs(node, boot, at, most=4)).reports
+            at = reports[-1].at
+    return reports
 
 
 @st.composite
-def deliveries(draw: st.DrawFn, spoken: list[Report]) -> list[list[Report]]:
+def deliveries(draw: st.DrawFn, reports: list[Report]) -> list[list[Report]]:
     """The same in any order, some of it more than once, in requests of any size."""
-    again = draw(st.lists(st.sampled_from(spoken), max_size=4)) if spoken else []
-    pending = list(draw(st.permutations(spoken + again)))
+    again = draw(st.lists(st.sampled_from(reports), max_size=4)) if reports else []
+    pending = list(draw(st.permutations(reports + again)))
     requests = []
     while pending:
         size = draw(st.integers(1, 4))
