@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install Wattpack as a service from the checkout this script stands in. Run it again to upgrade or repair.
+# Install Wattpack as a service from the checkout of this script. Run it again to upgrade or repair.
 set -eu
 umask 022
 
@@ -31,7 +31,7 @@ systemd_runs() {
     [ -d /run/systemd/system ]
 }
 
-# Where systemd is not running (a chroot, an image being built) units are linked for its next start.
+# If systemd is not running (a chroot, an image build), units are linked for its next start.
 offline_systemctl() {
     SYSTEMD_OFFLINE=1 systemctl "$@"
 }
@@ -39,12 +39,12 @@ offline_systemctl() {
 make_venv() {
     "$venv/bin/python" -c '' 2>/dev/null && return
     python=${PYTHON:-python3}
-    command -v "$python" >/dev/null || fail "no $python found: install Python 3.11 or newer, or name one with PYTHON=..."
+    command -v "$python" >/dev/null || fail "no $python found: install Python 3.11 or newer, or set PYTHON to another one"
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail "$("$python" --version) is too old: install Python 3.11 or newer, or name one with PYTHON=..."
+        fail "$("$python" --version) is too old: install Python 3.11 or newer, or set PYTHON to another one"
     rm -rf "$venv"
     "$python" -m venv "$venv" >/dev/null ||
-        fail "$python cannot make an environment: install its venv module (Debian: apt-get install python3-venv)"
+        fail "$python cannot create a virtual environment: install its venv module (Debian: apt-get install python3-venv)"
 }
 
 pip() {
@@ -53,15 +53,15 @@ pip() {
 
 install_packages() {
     if [ -n "$wheels" ]; then
-        [ -d "$wheels" ] || fail "$wheels is not a folder: give --wheels one that holds the wheels of locks/run.txt"
+        [ -d "$wheels" ] || fail "$wheels is not a directory: set --wheels to one with the wheels of locks/run.txt"
         pip --no-index --find-links "$wheels" --require-hashes -r "$checkout/locks/run.txt" ||
-            fail "the packages could not be installed from $wheels: fill it with pip download -r locks/run.txt -d $wheels"
+            fail "cannot install the packages from $wheels: fill it with pip download -r locks/run.txt -d $wheels"
     else
         pip --require-hashes -r "$checkout/locks/run.txt" ||
-            fail "the packages could not be installed: see above; without a package index, use --wheels"
+            fail "cannot install the packages: see above; without a package index, use --wheels"
     fi
-    # The lock holds the build backend as well, so that nothing is fetched for this step.
-    pip --no-build-isolation --force-reinstall "$checkout" || fail "Wattpack could not be built from $checkout: see above"
+    # The lock contains the build backend as well, so this step downloads nothing.
+    pip --no-build-isolation --force-reinstall "$checkout" || fail "cannot build Wattpack from $checkout: see above"
 }
 
 install_unit() {
@@ -81,13 +81,13 @@ install_unit() {
     fi
 }
 
-# Nobody is a member but the agent while it runs; whoever was would see the energy counters of this host.
+# Only the agent is a member, while it runs: members can read the energy counters of this host.
 let_read_power() {
     getent group "$power_group" >/dev/null || groupadd --system "$power_group" ||
-        fail "the group $power_group could not be made: see above"
+        fail "cannot create the group $power_group: see above"
 }
 
-# A unit that names a group which does not exist would not start, so the group is named only where it is.
+# A unit with a group that does not exist does not start, so it is added only if it exists.
 let_ask_engine() {
     drop_in=$units/wattpack-agent.service.d/engine-group.conf
     if getent group "$engine_group" >/dev/null; then
@@ -95,7 +95,7 @@ let_ask_engine() {
         printf '[Service]\nSupplementaryGroups=%s\n' "$engine_group" >"$drop_in"
     else
         rm -f "$drop_in"
-        echo "install: no group $engine_group here, so containers go by their ids; run this again once Docker is installed" >&2
+        echo "install: there is no group $engine_group, so containers are listed by ID; run this again after installing Docker" >&2
     fi
 }
 
@@ -134,10 +134,10 @@ done
 case $role in
 agent | collector) roles=$role ;;
 both) roles="collector agent" ;;
-*) fail "$role is not a role: choose agent, collector or both" ;;
+*) fail "$role is not a role: use agent, collector or both" ;;
 esac
-[ "$(id -u)" = 0 ] || fail "only root can change services: run it with sudo"
-command -v systemctl >/dev/null || fail "no systemctl found: this host has no systemd to run Wattpack as a service"
+[ "$(id -u)" = 0 ] || fail "only root can install services: run this with sudo"
+command -v systemctl >/dev/null || fail "no systemctl found: Wattpack needs systemd to run as a service"
 
 if [ "$action" = uninstall ]; then
     for one in $roles; do uninstall_unit "$one"; done

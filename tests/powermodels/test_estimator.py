@@ -47,7 +47,7 @@ def stored(
     return kind(origin=origin, idle_watts=60.0, coefficients_watts={"cpu": 200.0, "disk": 40.0})
 
 
-def test_a_metered_host_reports_what_the_meter_says(proc: Path, tree: PowercapTree) -> None:
+def test_metered_host_reports_the_metered_watts(proc: Path, tree: PowercapTree) -> None:
     estimator = Estimator.for_host(proc, tree.sys)
     estimator.begin(0)
     tree.advance(3)
@@ -84,7 +84,7 @@ def test_while_the_meter_is_silent_what_was_learned_from_it_stands_in(proc: Path
     assert len(estimator.describe()) == 1
 
 
-def test_a_host_without_a_meter_says_so_and_answers(proc: Path, tmp_path: Path) -> None:
+def test_host_without_a_meter_has_a_gap_and_an_estimate(proc: Path, tmp_path: Path) -> None:
     estimator = Estimator.for_host(proc, tmp_path / "sys")
     estimate = estimator.estimate(0, LOAD, {})
     assert estimate.source is PowerSource.PRIOR

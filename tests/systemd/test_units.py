@@ -39,10 +39,10 @@ def _install(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (["--rolle", "agent"], "--rolle is not an option: see --help"),
         (["--role"], "--role needs a value: see --help"),
-        (["--role", "wizard"], "wizard is not a role: choose agent, collector or both"),
+        (["--role", "wizard"], "wizard is not a role: use agent, collector or both"),
     ],
 )
-def test_the_installer_says_what_is_wrong_in_one_sentence(arguments: list[str], complaint: str) -> None:
+def test_installer_reports_errors_in_one_sentence(arguments: list[str], complaint: str) -> None:
     done = _install(*arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"install: {complaint}\n")
 

@@ -37,6 +37,6 @@ def test_everything_else_is_not(host: str) -> None:
     assert not Address(host, 1).is_loopback
 
 
-def test_an_address_tells_how_to_ask_it() -> None:
+def test_address_has_a_url() -> None:
     assert Address("::1", 9640).url == "http://[::1]:9640"
     assert Address("127.0.0.1", 9640, tls=True).url == "https://127.0.0.1:9640"

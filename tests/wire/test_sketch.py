@@ -27,7 +27,7 @@ def test_any_quantile_is_within_one_percent_of_the_sample_at_its_rank(samples: l
 
 
 @given(values, values, values)
-def test_merging_is_the_same_as_having_seen_it_all_in_any_order(
+def test_merge_equals_one_sketch_of_all_samples_in_any_order(
     a: list[float], b: list[float], c: list[float]
 ) -> None:
     assert (

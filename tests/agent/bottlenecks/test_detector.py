@@ -68,14 +68,14 @@ def host(  # noqa: PLR0913 - a test names what it is about, and leaves the rest
     )
 
 
-class Night:
+class Detection:
     """A watch over pictures that come one period after the other."""
 
     def __init__(self, settings: BottleneckConfig = SETTINGS) -> None:
         self.detector = BottleneckDetector(settings)
         self._ticks = 0
 
-    def see(self, *samples: NodeSample) -> list[Alert]:
+    def update(self, *samples: NodeSample) -> list[Alert]:
         said: list[Alert] = []
         for sample in samples:
             self._ticks += 1
@@ -95,7 +95,7 @@ def _at(rates: HostRates, unix_seconds: float) -> HostRates:
 
 
 def watched(samples: Iterable[NodeSample], settings: BottleneckConfig = SETTINGS) -> list[Alert]:
-    return Night(settings).see(*samples)
+    return Detection(settings).update(*samples)
 
 
 def times(count: int, sample: NodeSample) -> list[NodeSample]:
@@ -105,11 +105,11 @@ def times(count: int, sample: NodeSample) -> list[NodeSample]:
 # --- What an alert says ----------------------------------------------------------------------
 
 
-def test_a_node_short_of_cpu_says_so_at_the_tick_it_is_sure_with_who_and_how_much() -> None:
+def test_cpu_bottleneck_opens_an_alert_with_container_and_usage() -> None:
     busy = host(cpu_user("web", 0.5), cpu_user("hog", 3.25), cpu=0.75, pressure=Pressure(cpu_ratio=0.61))
-    night = Night()
-    assert night.see(*times(3, busy)) == []
-    (alert,) = night.see(busy)
+    detection = Detection()
+    assert detection.update(*times(3, busy)) == []
+    (alert,) = detection.update(busy)
     assert alert == Alert(
         resource=Resource.CPU,
         opened_at=START + 4 * PERIOD,
@@ -120,19 +120,19 @@ def test_a_node_short_of_cpu_says_so_at_the_tick_it_is_sure_with_who_and_how_muc
         container="hog".ljust(64, "0"),
         name="hog",
     )
-    assert night.detector.open_alerts == (alert,)
-    assert night.see(*times(100, busy)) == []
+    assert detection.detector.open_alerts == (alert,)
+    assert detection.update(*times(100, busy)) == []
 
 
 def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
-    night = Night()
-    (opened,) = night.see(*times(10, host(cpu_user("hog", 3.8), cpu=0.97)))
-    (closed,) = night.see(*times(10, host(cpu_user("hog", 0.1), cpu=0.2)))
+    detection = Detection()
+    (opened,) = detection.update(*times(10, host(cpu_user("hog", 3.8), cpu=0.97)))
+    (closed,) = detection.update(*times(10, host(cpu_user("hog", 0.1), cpu=0.2)))
     assert (closed.resource, closed.opened_at, closed.name) == (Resource.CPU, opened.opened_at, "hog")
     assert closed.closed_at == START + 14 * PERIOD
     assert closed.ratio == pytest.approx(0.2)
     assert closed.evidence == f"{opened.evidence}; closed after 30 s"
-    assert night.detector.open_alerts == ()
+    assert detection.detector.open_alerts == ()
 
 
 @pytest.mark.parametrize(
@@ -164,14 +164,16 @@ def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
         ),
     ],
 )
-def test_each_sign_tells_of_its_resource(sample: NodeSample, resource: Resource, evidence: str) -> None:
+def test_each_indicator_opens_an_alert_of_its_resource(
+    sample: NodeSample, resource: Resource, evidence: str
+) -> None:
     (alert,) = watched(times(4, sample))
     assert alert.resource is resource
     assert alert.evidence == evidence
     assert alert.container is None
 
 
-def test_evidence_is_what_was_seen_on_average_and_not_only_at_the_end() -> None:
+def test_evidence_contains_the_mean_over_all_samples() -> None:
     (alert,) = watched([host(cpu=share) for share in (0.90, 0.92, 0.94, 1.0)])
     assert alert.evidence == "CPU at 94 % of 4 cores for 12 s"
     assert alert.ratio == 1.0
@@ -283,17 +285,17 @@ def cpu_series(shares: Sequence[float | None]) -> list[NodeSample]:
 def test_openings_and_ends_take_turns_whatever_happens(
     series: list[tuple[float | None, float | None]], settings: BottleneckConfig
 ) -> None:
-    night = Night(settings)
+    detection = Detection(settings)
     open_since: float | None = None
     for cpu, waiting in series:
-        for alert in night.see(host(cpu=cpu, pressure=Pressure(cpu_ratio=waiting))):
+        for alert in detection.update(host(cpu=cpu, pressure=Pressure(cpu_ratio=waiting))):
             if alert.closed_at is None:
                 assert open_since is None
                 open_since = alert.opened_at
             else:
                 assert open_since == alert.opened_at <= alert.closed_at
                 open_since = None
-        assert [alert.opened_at for alert in night.detector.open_alerts] == (
+        assert [alert.opened_at for alert in detection.detector.open_alerts] == (
             [] if open_since is None else [open_since]
         )
 
@@ -335,17 +337,17 @@ def test_lulls_shorter_than_asked_for_never_end_it(samples: int, runs: list[int]
 
 @UNHURRIED
 @given(st.data())
-def test_samples_in_which_nothing_can_be_seen_neither_open_nor_end(data: st.DataObject) -> None:
+def test_samples_without_values_neither_open_nor_close(data: st.DataObject) -> None:
     seen = data.draw(st.lists(st.floats(0, 1), max_size=30))
     short = st.integers(0, SETTINGS.samples - 1)
     with_holes: list[float | None] = []
     for share in seen:
         with_holes += [share, *[None] * data.draw(short)]
 
-    def told(shares: Sequence[float | None]) -> list[tuple[Resource, bool]]:
+    def transitions(shares: Sequence[float | None]) -> list[tuple[Resource, bool]]:
         return [(each.resource, each.closed_at is None) for each in watched(cpu_series(shares))]
 
-    assert told(with_holes) == told(seen)
+    assert transitions(with_holes) == transitions(seen)
 
 
 def test_a_doubt_does_not_outlive_a_long_time_of_not_seeing() -> None:
@@ -353,29 +355,29 @@ def test_a_doubt_does_not_outlive_a_long_time_of_not_seeing() -> None:
     assert watched(cpu_series([1.0, 1.0, 1.0, *blind, 1.0])) == []
 
 
-def test_an_alert_that_cannot_be_seen_any_more_ends_after_a_while_and_says_why() -> None:
-    night = Night()
-    (opened,) = night.see(*times(4, host(busy=1.0)))
-    assert night.see(*times(FOREVER - 1, host(busy=None))) == []
-    (closed,) = night.see(host(busy=None))
+def test_alert_without_values_closes_after_a_while_with_the_reason() -> None:
+    detection = Detection()
+    (opened,) = detection.update(*times(4, host(busy=1.0)))
+    assert detection.update(*times(FOREVER - 1, host(busy=None))) == []
+    (closed,) = detection.update(host(busy=None))
     assert closed.opened_at == opened.opened_at
     assert closed.evidence == f"{opened.evidence}; closed without measurements after 120 s"
 
 
 def test_an_alert_waits_for_the_sign_it_was_opened_by() -> None:
-    night = Night()
-    (opened,) = night.see(*times(4, host(memory=0.4, pressure=Pressure(memory_ratio=0.5))))
-    assert night.see(*times(10, host(memory=0.4))) == [], "low use does not tell that nothing waits"
-    (closed,) = night.see(*times(4, host(memory=0.4, pressure=Pressure(memory_ratio=0.0))))
+    detection = Detection()
+    (opened,) = detection.update(*times(4, host(memory=0.4, pressure=Pressure(memory_ratio=0.5))))
+    assert detection.update(*times(10, host(memory=0.4))) == [], "low use does not tell that nothing waits"
+    (closed,) = detection.update(*times(4, host(memory=0.4, pressure=Pressure(memory_ratio=0.0))))
     assert closed.opened_at == opened.opened_at
 
 
 def test_a_limit_lower_than_the_hysteresis_can_be_left_again() -> None:
     settings = BottleneckConfig(memory_pressure_ratio=0.05)
-    night = Night(settings)
-    assert len(night.see(*times(4, host(pressure=Pressure(memory_ratio=0.06))))) == 1
-    assert night.see(*times(10, host(pressure=Pressure(memory_ratio=0.03)))) == []
-    assert len(night.see(*times(4, host(pressure=Pressure(memory_ratio=0.01))))) == 1
+    detection = Detection(settings)
+    assert len(detection.update(*times(4, host(pressure=Pressure(memory_ratio=0.06))))) == 1
+    assert detection.update(*times(10, host(pressure=Pressure(memory_ratio=0.03)))) == []
+    assert len(detection.update(*times(4, host(pressure=Pressure(memory_ratio=0.01))))) == 1
 
 
 def test_a_clock_that_is_set_back_ends_no_alert_before_it_began() -> None:
@@ -390,28 +392,28 @@ def test_a_clock_that_is_set_back_ends_no_alert_before_it_began() -> None:
 
 
 def test_another_container_is_named_once_it_has_clearly_been_the_costliest_for_long_enough() -> None:
-    night = Night()
-    night.see(*times(4, host(cpu_user("first", 3.0), cpu_user("second", 0.5), cpu=0.97)))
+    detection = Detection()
+    detection.update(*times(4, host(cpu_user("first", 3.0), cpu_user("second", 0.5), cpu=0.97)))
     moved = host(cpu_user("first", 0.5), cpu_user("second", 3.0), cpu=0.97)
-    assert night.see(*times(3, moved)) == []
-    (update,) = night.see(moved)
+    assert detection.update(*times(3, moved)) == []
+    (update,) = detection.update(moved)
     assert (update.name, update.opened_at, update.closed_at) == ("second", START + 4 * PERIOD, None)
     assert update.evidence == "CPU at 97 % of 4 cores for 12 s; highest usage: second, 3.00 cores"
-    assert night.see(*times(20, moved)) == []
+    assert detection.update(*times(20, moved)) == []
 
 
 @UNHURRIED
 @given(st.lists(st.floats(1.5, 1.79), max_size=60))
 def test_two_that_use_about_the_same_do_not_take_turns(uses: list[float]) -> None:
     steady = cpu_user("steady", 1.5)
-    night = Night()
-    night.see(*times(4, host(steady, cpu=0.97)))
-    assert night.see(*(host(steady, cpu_user("other", use), cpu=0.97) for use in uses)) == []
+    detection = Detection()
+    detection.update(*times(4, host(steady, cpu=0.97)))
+    assert detection.update(*(host(steady, cpu_user("other", use), cpu=0.97) for use in uses)) == []
 
 
 def test_new_settings_hold_from_the_next_sample_on_and_keep_what_is_open() -> None:
-    night = Night()
-    (opened,) = night.see(*times(4, host(cpu=0.92)))
-    night.detector.settings = BottleneckConfig(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
-    (closed,) = night.see(*times(2, host(cpu=0.92)))
+    detection = Detection()
+    (opened,) = detection.update(*times(4, host(cpu=0.92)))
+    detection.detector.settings = BottleneckConfig(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
+    (closed,) = detection.update(*times(2, host(cpu=0.92)))
     assert (closed.opened_at, closed.closed_at) == (opened.opened_at, START + 6 * PERIOD)

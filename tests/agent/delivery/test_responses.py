@@ -37,7 +37,7 @@ def test_what_may_pass_is_worth_another_try(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 405])
-def test_a_wrong_setting_is_said_and_no_reason_to_drop_anything(status: int) -> None:
+def test_wrong_setting_is_reported_and_drops_nothing(status: int) -> None:
     answer = parse_response(status, {"Location": "https://there/"}, b"", 0.0)
     assert isinstance(answer, Retry)
     assert answer.needs_attention

@@ -162,7 +162,7 @@ async def test_what_an_earlier_run_left_behind_goes_first_with_its_own_keys(
 
 
 @pytest.mark.parametrize("code", [500, 503, 429, 408, 302, 401, 403, 404, 405])
-async def test_what_may_pass_is_tried_again_until_it_is_taken_and_said_once(
+async def test_temporary_errors_are_retried_and_logged_once(
     code: int, receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
@@ -236,7 +236,7 @@ async def test_a_collector_that_takes_no_report_at_all_does_not_empty_the_spool_
         assert len(lines(caplog)) == 1
 
 
-async def test_a_connection_that_the_collector_closed_meanwhile_is_not_worth_a_word(
+async def test_closed_idle_connection_is_not_logged(
     receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
@@ -272,7 +272,7 @@ async def test_the_collectors_clock_is_compared_with_this_nodes(
     assert sender.clock_offset_seconds == 12.5
 
 
-async def test_a_collector_that_is_away_is_said_once_and_once_that_it_is_back(
+async def test_unreachable_collector_is_logged_once_and_its_return_once(
     waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -294,7 +294,7 @@ async def test_a_collector_that_is_away_is_said_once_and_once_that_it_is_back(
 # --- Never in the way ------------------------------------------------------------------------
 
 
-async def test_a_disk_that_hangs_holds_up_nobody_and_costs_bounded_memory(
+async def test_hanging_disk_blocks_nothing_and_uses_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     works_again = threading.Event()

@@ -278,7 +278,7 @@ def change_its_table(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [truncate, overwrite_the_start, make_it_text, change_its_format, change_its_table]
 )
-def test_a_damaged_spool_is_set_aside_started_anew_and_said_loudly(
+def test_damaged_spool_is_renamed_replaced_and_logged(
     damage: Callable[[Path], None], opened: Opened, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(opened, path)

@@ -166,7 +166,7 @@ async def test_a_disk_that_becomes_read_only_and_is_mended(
     assert len(lines(caplog)) == 1
 
 
-async def test_a_folder_that_may_not_be_written_is_said_with_its_path(
+async def test_read_only_directory_is_reported_with_its_path(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     remount(small_disk, "ro")

@@ -23,7 +23,7 @@ KILLS = 5
 
 
 @asynccontextmanager
-async def speaking(
+async def reporting_agent(
     spool: Path, url: str, boot: str, first_tick: int, last_tick: int
 ) -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
@@ -56,7 +56,7 @@ async def hour_of_deaths(spool: Path, url: str) -> dict[str, tuple[int, int]]:
     tick = 0
     for number in range(KILLS):
         boot, first_tick, sequence = f"boot{number}", tick, 0
-        async with speaking(spool, url, boot, first_tick, TICKS) as process:
+        async with reporting_agent(spool, url, boot, first_tick, TICKS) as process:
             until_tick = first_tick + TICKS / KILLS * chance.uniform(0.5, 0.9)
             while tick < until_tick:
                 known = await stored(process)
@@ -83,7 +83,7 @@ async def test_after_an_hour_without_the_collector_every_report_is_there_exactly
     config = CollectorConfig(
         http=CollectorHttp(listen=f"127.0.0.1:{port}"), history=HistoryConfig(path=str(history))
     )
-    async with running(config), speaking(spool, url, "last", boots["last"][0], TICKS) as process:
+    async with running(config), reporting_agent(spool, url, "last", boots["last"][0], TICKS) as process:
         await process.communicate()
         assert process.returncode == 0
 
@@ -111,7 +111,7 @@ async def test_an_agent_killed_while_it_delivers_begins_again_where_it_was(tmp_p
     receiver = FakeCollector()
     async with serving_reports(receiver) as settings:
         receiver.otherwise = status(503)
-        async with speaking(spool, settings.url, "only", 0, TICKS) as process:
+        async with reporting_agent(spool, settings.url, "only", 0, TICKS) as process:
             for _ in expected:
                 assert await stored(process) is not None
             victim = process
@@ -131,7 +131,7 @@ async def test_an_agent_killed_while_it_delivers_begins_again_where_it_was(tmp_p
         assert 30 < len(receiver.reports) < len(expected)
 
         receiver.otherwise = accept
-        async with speaking(spool, settings.url, "next", TICKS, TICKS) as process:
+        async with reporting_agent(spool, settings.url, "next", TICKS, TICKS) as process:
             await process.communicate()
             assert process.returncode == 0
     assert [report for key, report in receiver.reports.items() if key[1] == "only"] == expected

@@ -112,7 +112,7 @@ def test_every_container_is_there_and_one_that_is_gone_leaves_nothing() -> None:
     assert names(None) == set()
 
 
-def test_every_number_of_a_container_stands_where_the_catalogue_says() -> None:
+def test_each_container_metric_has_its_value() -> None:
     assert without_labels(scrape(sample(container("web"))), "wattpack_container_") == {
         "info": 1.0,
         "restarts": 116.0,

@@ -57,7 +57,7 @@ def test_those_that_have_been_there_all_along_did_not_start() -> None:
     assert story.tick({"a": Container(), "b": Container()}) == ContainerChanges()
 
 
-def test_without_a_runtime_a_start_is_told_when_it_is_first_seen() -> None:
+def test_start_without_a_runtime_is_reported_at_the_first_sample() -> None:
     story = Story()
     clock = story.next()
     assert story.tick({"a" * 64: Container()}) == ContainerChanges(
@@ -65,7 +65,7 @@ def test_without_a_runtime_a_start_is_told_when_it_is_first_seen() -> None:
     )
 
 
-def test_a_start_that_both_tell_in_the_same_tick_is_told_once_with_its_startup_time() -> None:
+def test_start_in_sample_and_event_is_reported_once_with_its_startup_time() -> None:
     story = Story()
     clock = story.next()
     changes = story.tick({"a": Container()}, start("a", clock, startup=0.7))
@@ -75,7 +75,7 @@ def test_a_start_that_both_tell_in_the_same_tick_is_told_once_with_its_startup_t
     assert story.tick({"a": Container()}) == ContainerChanges()
 
 
-def test_a_start_that_is_announced_before_it_is_seen_is_told_at_once() -> None:
+def test_start_event_before_the_sample_is_reported_at_once() -> None:
     story = Story()
     clock = story.next()
     changes = story.tick({}, start("a", clock))
@@ -85,7 +85,7 @@ def test_a_start_that_is_announced_before_it_is_seen_is_told_at_once() -> None:
     assert story.tick({"a": Container()}) == ContainerChanges(started=("a",))
 
 
-def test_a_start_that_is_seen_before_it_is_announced_waits_a_tick_for_the_runtime() -> None:
+def test_start_in_a_sample_waits_one_tick_for_its_event() -> None:
     story = Story()
     story.tick({}, start("other", story.next()), die("other", story.clock))
     story.next()
@@ -98,7 +98,7 @@ def test_a_start_that_is_seen_before_it_is_announced_waits_a_tick_for_the_runtim
     assert story.tick({"a": Container()}) == ContainerChanges()
 
 
-def test_a_start_that_the_runtime_never_tells_is_told_a_tick_after_it_was_seen() -> None:
+def test_start_without_an_event_is_reported_one_tick_later() -> None:
     story = Story()
     story.tick({}, start("other", story.next()), die("other", story.clock))
     seen_at = story.next().unix_seconds
@@ -119,9 +119,7 @@ def test_a_startup_time_that_a_clock_made_negative_is_none_at_all() -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [(0, STOPPED), (1, DIED), (137, DIED), (None, STOPPED)])
-def test_an_end_that_both_tell_in_the_same_tick_is_told_once_with_its_status(
-    code: int | None, kind: EventKind
-) -> None:
+def test_exit_in_sample_and_event_is_reported_once_with_its_status(code: int | None, kind: EventKind) -> None:
     story = Story(a=Container())
     clock = story.next()
     changes = story.tick({}, die("a", clock, code=code))
@@ -133,7 +131,7 @@ def test_an_end_that_both_tell_in_the_same_tick_is_told_once_with_its_status(
     assert story.tick({}) == ContainerChanges()
 
 
-def test_an_end_that_is_told_before_the_control_group_is_gone_is_told_once() -> None:
+def test_exit_event_before_the_cgroup_is_gone_is_reported_once() -> None:
     story = Story(a=Container())
     changes = story.tick({"a": Container()}, die("a", story.next(), code=1))
     assert changes.gone == ("a",)
@@ -143,7 +141,7 @@ def test_an_end_that_is_told_before_the_control_group_is_gone_is_told_once() -> 
     assert story.tick({}) == ContainerChanges()
 
 
-def test_an_end_that_is_seen_first_waits_a_tick_for_its_status() -> None:
+def test_exit_in_a_sample_waits_one_tick_for_its_status() -> None:
     story = Story(a=Container())
     story.next()
     assert story.tick({}) == ContainerChanges(gone=("a",))
@@ -163,7 +161,7 @@ def test_an_end_that_is_seen_first_waits_a_tick_for_its_status() -> None:
     assert changes.gone == ()
 
 
-def test_an_end_that_nobody_explains_is_a_stop_and_a_late_word_is_not_another_one() -> None:
+def test_exit_without_an_event_is_a_stop_and_a_late_event_is_ignored() -> None:
     story = Story(a=Container())
     missed_at = story.next().unix_seconds
     story.tick({})
@@ -177,7 +175,7 @@ def test_an_end_that_nobody_explains_is_a_stop_and_a_late_word_is_not_another_on
     assert story.tick({}, die("a", story.clock, code=137)).events == ()
 
 
-def test_a_life_too_short_to_be_seen_is_told_from_start_to_end() -> None:
+def test_container_without_any_sample_is_reported_from_start_to_exit() -> None:
     story = Story()
     clock = story.next()
     changes = story.tick({}, start("a", clock, ago_seconds=2.5), die("a", clock, ago_seconds=1.0, code=1))
@@ -193,13 +191,13 @@ def test_a_life_too_short_to_be_seen_is_told_from_start_to_end() -> None:
     assert event.lifetime_seconds == pytest.approx(2.5)
 
 
-def test_an_end_of_something_never_seen_has_no_lifetime_rather_than_none_at_all() -> None:
+def test_exit_of_an_unknown_container_has_no_lifetime() -> None:
     story = Story()
     changes = story.tick({}, die("a", story.next(), code=2))
     assert changes.events == (Event(DIED, story.clock.unix_seconds - 0.5, "a", "the-a", exit_code=2),)
 
 
-def test_an_end_goes_by_the_name_that_was_last_heard() -> None:
+def test_exit_uses_the_last_name() -> None:
     story = Story(a=Container())
     story.next()
     story.tick({"a": Container(info=ContainerInfo("web"))})
@@ -229,7 +227,7 @@ def test_a_restart_between_two_ticks_is_an_end_and_a_start() -> None:
     assert story.tick({"a": Container(cpu_seconds_total=0.2)}) == ContainerChanges()
 
 
-def test_a_restart_that_the_picture_came_too_early_for_is_told_once_and_is_a_new_baseline_twice() -> None:
+def test_restart_after_an_early_sample_is_reported_once_with_two_new_baselines() -> None:
     story = Story(a=Container(cpu_seconds_total=50.0))
     clock = story.next()
     old = Container(cpu_seconds_total=51.0)
@@ -246,7 +244,7 @@ def test_a_restart_over_two_ticks_is_gone_and_there_again() -> None:
     assert (kinds(changes.events), changes.started) == ([STARTED], ("a",))
 
 
-def test_a_restart_that_only_the_counters_show_is_told_and_the_runtimes_late_word_is_not() -> None:
+def test_restart_shown_by_counters_is_reported_and_late_events_are_ignored() -> None:
     story = Story(a=Container(cpu_seconds_total=50.0))
     story.next()
     changes = story.tick({"a": Container(cpu_seconds_total=0.1)})
@@ -264,7 +262,7 @@ def test_a_restart_that_only_the_counters_show_is_told_and_the_runtimes_late_wor
     assert kinds(story.tick({}, die("a", story.next(), code=3)).events) == [DIED]
 
 
-def test_one_that_was_away_for_a_tick_is_told_of_in_order() -> None:
+def test_container_missing_for_one_tick_is_reported_in_order() -> None:
     story = Story(a=Container())
     story.next()
     story.tick({})
@@ -274,7 +272,7 @@ def test_one_that_was_away_for_a_tick_is_told_of_in_order() -> None:
     assert story.changes.started == ("a",)
 
 
-def test_an_end_that_the_runtime_left_out_comes_before_the_start_that_it_tells() -> None:
+def test_missing_exit_event_is_reported_before_the_next_start() -> None:
     story = Story(a=Container())
     story.next()
     story.tick({})
@@ -285,7 +283,7 @@ def test_an_end_that_the_runtime_left_out_comes_before_the_start_that_it_tells()
 # --- Out of memory --------------------------------------------------------------------------
 
 
-def test_a_kill_that_runtime_and_kernel_both_tell_is_told_once() -> None:
+def test_oom_kill_from_runtime_and_kernel_is_reported_once() -> None:
     story = Story(a=Container(oom_kills_total=0))
     story.tick({"a": Container(oom_kills_total=1)}, oom("a", story.next()))
     story.next()
@@ -294,7 +292,7 @@ def test_a_kill_that_runtime_and_kernel_both_tell_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("kernel_first", [True, False])
-def test_a_kill_that_the_other_tells_a_tick_later_is_told_once(*, kernel_first: bool) -> None:
+def test_oom_kill_from_the_other_source_one_tick_later_is_reported_once(*, kernel_first: bool) -> None:
     story = Story(a=Container(oom_kills_total=3))
     clock = story.next()
     story.tick({"a": Container(oom_kills_total=4 if kernel_first else 3)}, *[oom("a", clock)][kernel_first:])
@@ -306,7 +304,7 @@ def test_a_kill_that_the_other_tells_a_tick_later_is_told_once(*, kernel_first: 
     assert story.kinds == [OUT_OF_MEMORY] * 2
 
 
-def test_one_that_is_killed_for_memory_and_dies_of_it_is_told_both() -> None:
+def test_oom_kill_and_the_exit_it_causes_are_both_reported() -> None:
     story = Story(a=Container())
     clock = story.next()
     assert kinds(story.tick({}, oom("a", clock), die("a", clock, code=137)).events) == [OUT_OF_MEMORY, DIED]
@@ -320,7 +318,7 @@ def test_kills_from_before_the_agent_came_are_not_news() -> None:
 
 
 @pytest.mark.parametrize("step_seconds", [0.0, 3600.0, -3600.0])
-def test_a_lifetime_is_told_right_though_the_clock_was_set(step_seconds: float) -> None:
+def test_lifetime_is_right_after_the_clock_was_set(step_seconds: float) -> None:
     info = ContainerInfo("web", started_at=UNIX_SECONDS - 500.0)
     story = Story(a=Container(info=info))
     for _ in range(10):
@@ -365,7 +363,7 @@ def test_a_start_that_is_announced_late_still_dates_the_life() -> None:
 @pytest.mark.parametrize(
     ("started_ago_seconds", "lifetime_seconds"), [(1.0, 4.0), (3600.0, 6.0), (-3600.0, 3.0)]
 )
-def test_a_life_is_no_longer_than_since_nobody_was_there_and_no_shorter_than_it_was_seen(
+def test_lifetime_lies_between_the_samples_that_bound_it(
     started_ago_seconds: float, lifetime_seconds: float
 ) -> None:
     story = Story()

@@ -77,14 +77,14 @@ def test_a_node_comes_back_in_its_places() -> None:
     )
 
 
-def test_watts_of_which_nothing_is_known_are_not_said() -> None:
+def test_unknown_watts_are_absent() -> None:
     sample = node_sample(Clock(), {"a": Container()})
     assert node_state(sample, node_values(sample), 3.0).power is None
     assert state_of(Container()).power is None
 
 
 @given(st.floats(1e-9, 1e15))
-def test_numbers_are_said_with_six_digits(cores: float) -> None:
+def test_numbers_have_six_digits(cores: float) -> None:
     said = state_of(Container(used=Quantities(cpu_cores=cores))).used.cpu_cores
     assert said == pytest.approx(cores, rel=5e-6)
     assert len(f"{said:e}".split("e")[0].rstrip("0").replace(".", "")) <= 6

@@ -66,7 +66,7 @@ def the(report: Report | None) -> Report:
 # --- Joining --------------------------------------------------------------------------------
 
 
-def test_the_first_word_is_everything() -> None:
+def test_first_report_is_full() -> None:
     node = Node(ReportingConfig())
     report = the(node.tick({"a": Container(cpu(0.5)), "b": Container()}, used=cpu(1.5)))
     assert (report.node, report.boot, report.sequence) == ("node1", "b00t", 1)
@@ -98,7 +98,7 @@ def test_a_promise_of_beacons_is_one_that_the_sampling_can_keep() -> None:
 # --- Windows --------------------------------------------------------------------------------
 
 
-def test_the_first_window_of_the_host_is_said_and_then_only_what_moved_since_it_was_said() -> None:
+def test_host_window_is_reported_first_and_then_only_after_a_change() -> None:
     node = Node(quiet(host_window_seconds=30.0))
     levels = [1.0] * 10 + [1.0] * 10 + [1.3] * 10 + [1.5] * 10 + [1.5] * 10 + [1.2] * 10 + [1.1] * 10
     said = {}
@@ -138,7 +138,7 @@ def test_any_of_the_four_resources_moves_the_host(moved: Quantities) -> None:
     assert node.tick(used=moved) is None
 
 
-def test_a_threshold_of_nothing_says_every_window() -> None:
+def test_threshold_zero_reports_every_window() -> None:
     node = Node(quiet(host_window_seconds=6.0, container_window_seconds=9.0, threshold_points=0.0))
     reports = node.ticks(18, lambda _: {"a": Container()})
     assert [number for number, each in enumerate(reports, 1) if each and each.state] == [
@@ -173,7 +173,7 @@ def test_a_containers_points_are_of_its_limit_or_else_of_the_host() -> None:
     assert [each.id for each in the(node.tick(containers_at(0.4))).containers] == ["small", "free"]
 
 
-def test_only_the_containers_that_moved_are_said() -> None:
+def test_only_changed_containers_are_reported() -> None:
     node = Node(quiet(container_window_seconds=3.0))
     node.ticks(3, lambda _: {name: Container(cpu(0.5)) for name in "abc"})
     report = the(node.tick({"a": Container(cpu(0.5)), "b": Container(cpu(0.7)), "c": Container(cpu(0.5))}))
@@ -181,7 +181,7 @@ def test_only_the_containers_that_moved_are_said() -> None:
     assert report.state is None
 
 
-def test_a_mean_over_the_window_is_said_of_everything_that_is_averaged() -> None:
+def test_report_contains_the_means_over_the_window() -> None:
     node = Node(quiet(container_window_seconds=6.0))
     node.tick({"a": Container(cpu(0.2, 100), watts=1.0)})
     (said,) = the(node.tick({"a": Container(cpu(0.4, 200), watts=2.0)})).containers
@@ -212,7 +212,7 @@ def test_a_limit_that_changes_moves_what_is_used_of_it() -> None:
     assert said.limit.cpu_cores == 2.0
 
 
-def test_a_limit_that_changes_is_said_in_its_tick_with_the_last_whole_window_and_only_once() -> None:
+def test_changed_limit_is_reported_at_once_with_the_last_whole_window() -> None:
     node = Node(quiet(container_window_seconds=9.0))
     node.ticks(5, lambda number: {"a": Container(cpu(0.5 if number < 3 else 1.5)), "b": Container()})
     lowered = {
@@ -262,9 +262,7 @@ def test_ticks_that_are_late_by_moments_do_not_shift_the_windows() -> None:
 # --- Coming and going -----------------------------------------------------------------------
 
 
-def test_a_container_is_said_when_it_starts_when_it_is_first_measured_and_after_its_first_whole_window() -> (
-    None
-):
+def test_container_is_reported_at_start_first_measurement_and_first_whole_window() -> None:
     node = Node(quiet(container_window_seconds=30.0))
     node.ticks(3)
     report = the(node.tick({"a": Container(cpu(None, 100))}))
@@ -278,7 +276,7 @@ def test_a_container_is_said_when_it_starts_when_it_is_first_measured_and_after_
     assert the(rest[14]).containers[0].window_seconds == 30.0
 
 
-def test_the_first_part_of_a_window_is_said_if_it_is_far_from_what_was_said() -> None:
+def test_partial_first_window_is_reported_after_a_large_change() -> None:
     node = Node(quiet(container_window_seconds=30.0))
     node.ticks(3)
     node.tick({"a": Container(cpu(None))})
@@ -289,7 +287,7 @@ def test_the_first_part_of_a_window_is_said_if_it_is_far_from_what_was_said() ->
     assert said.used.cpu_cores == pytest.approx(0.9 / 6)
 
 
-def test_a_container_that_vanishes_is_gone_at_once_and_its_end_is_told() -> None:
+def test_vanished_container_is_gone_at_once_and_its_end_is_reported() -> None:
     node = Node(quiet())
     node.tick({"a": Container(), "b": Container()})
     report = the(node.tick({"b": Container()}, [die("a", node.clock, ago_seconds=-2.5, code=137)]))
@@ -299,7 +297,7 @@ def test_a_container_that_vanishes_is_gone_at_once_and_its_end_is_told() -> None
     assert report.containers == ()
 
 
-def test_a_restart_is_told_and_is_a_new_baseline() -> None:
+def test_restart_is_reported_and_sets_a_new_baseline() -> None:
     node = Node(quiet(container_window_seconds=30.0))
     node.ticks(2, lambda _: {"a": Container(cpu(0.9), cpu_seconds_total=50.0)})
     restarted = [die("a", node.clock, -1.0, 1), start("a", node.clock, -2.0)]
@@ -315,21 +313,21 @@ def test_a_restart_is_told_and_is_a_new_baseline() -> None:
     assert [number for number, each in enumerate(reports, 5) if each] == [20]
 
 
-def test_what_an_ended_container_left_behind_is_not_said() -> None:
+def test_cgroup_of_an_ended_container_is_not_reported() -> None:
     node = Node(quiet(container_window_seconds=3.0, threshold_points=0.0))
     node.tick({"a": Container()})
     report = the(node.tick({"a": Container()}, [die("a", node.clock, -2.0)]))
     assert (report.gone, report.containers) == (("a",), ())
 
 
-def test_running_out_of_memory_is_said_at_once() -> None:
+def test_out_of_memory_kill_is_reported_at_once() -> None:
     node = Node(quiet())
     node.tick({"a": Container()})
     report = the(node.tick({"a": Container()}, [oom("a", node.clock)]))
     assert [event.kind for event in report.events] == [EventKind.OUT_OF_MEMORY]
 
 
-def test_an_alert_is_said_in_its_tick() -> None:
+def test_alert_is_reported_at_once() -> None:
     node = Node(quiet())
     node.tick()
     alert = Alert(Resource.CPU, node.clock.unix_seconds, "CPU at 97 %")
@@ -341,7 +339,7 @@ def test_an_alert_is_said_in_its_tick() -> None:
 # --- Beacons and heartbeats -----------------------------------------------------------------
 
 
-def test_after_a_long_silence_it_says_that_it_lives() -> None:
+def test_beacon_is_sent_when_nothing_changes() -> None:
     node = Node(quiet(beacon_seconds=30.0))
     reports = node.ticks(25)
     assert [number for number, report in enumerate(reports, 1) if report] == [1, 11, 21]
@@ -349,7 +347,7 @@ def test_after_a_long_silence_it_says_that_it_lives() -> None:
     assert beacon == Report("node1", "b00t", 2, beacon.at)
 
 
-def test_whatever_is_said_puts_the_beacon_off() -> None:
+def test_any_report_postpones_the_beacon() -> None:
     node = Node(quiet(beacon_seconds=30.0))
     node.ticks(6)
     node.tick(alerts=[Alert(Resource.CPU, 1.0, "CPU")])
@@ -368,7 +366,7 @@ def test_a_heartbeat_repeats_what_is_still_short() -> None:
     assert [report.alerts for report in node.ticks(40) if report and report.heartbeat][-1] == ()
 
 
-def test_the_last_words_tell_of_every_sample_since_the_last_heartbeat() -> None:
+def test_final_report_contains_all_samples_since_the_last_heartbeat() -> None:
     node = Node(quiet())
     assert node.reporter.final_report(node_sample(node.clock, {"a": Container()})) is None
     node.ticks(5, lambda _: {"a": Container(cpu(0.5, 500))})
@@ -380,7 +378,7 @@ def test_the_last_words_tell_of_every_sample_since_the_last_heartbeat() -> None:
     assert [container.id for container in report.containers] == ["a"]
 
 
-def test_a_heartbeat_says_everything_and_every_sample() -> None:
+def test_heartbeat_contains_the_full_state_and_all_samples() -> None:
     node = Node(quiet(heartbeat_seconds=300.0))
     reports = node.ticks(
         201,
@@ -418,7 +416,7 @@ def test_a_heartbeat_holds_the_last_whole_window_rather_than_a_moment() -> None:
         assert said.used.cpu_cores == pytest.approx((14 * 0.5 + 1.4) / 15)
 
 
-def test_what_a_heartbeat_said_counts_as_said() -> None:
+def test_heartbeat_counts_as_the_last_report() -> None:
     # 1.3 after 1.0 is no news; but after a heartbeat said 1.3, neither is 1.6, and 1.0 again would be.
     push = quiet(host_window_seconds=30.0, heartbeat_seconds=300.0)
     node = Node(push)
@@ -473,7 +471,7 @@ def test_a_crowd_of_short_lives_brings_the_heartbeat_forward() -> None:
     assert len(beats[0].heartbeat.usage) == 1050
 
 
-def test_nobody_is_named_as_greedy_who_runs_no_longer() -> None:
+def test_ended_containers_are_not_among_the_top_containers() -> None:
     node = Node(quiet(heartbeat_seconds=300.0, top_containers=3))
     node.tick()
     node.tick({"a": Container(cpu(3.0)), "b": Container(cpu(0.1))})

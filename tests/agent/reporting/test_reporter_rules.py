@@ -164,7 +164,7 @@ events = st.lists(
 
 
 @given(st.lists(st.tuples(tick, events), max_size=40), pushes, names)
-def test_whatever_the_runtime_says_who_vanished_is_gone_and_silence_is_never_long(
+def test_vanished_containers_are_gone_and_reports_are_frequent_for_any_events(
     told: list[tuple[Looks, list[tuple[str, str, float]]]], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()

@@ -44,13 +44,13 @@ def test_the_first_byte_does_not_fill_the_disk() -> None:
         assert used < 0.001
 
 
-def test_the_most_that_was_seen_is_the_capacity_from_then_on() -> None:
+def test_highest_usage_becomes_the_capacity() -> None:
     capacities = Capacities()
     assert capacities.complete(using(8e8, 2e9)).capacity == Quantities(4.0, 8000, 8e8, 2e9)
     assert capacities.complete(using(1.0, 1.0)).capacity == Quantities(4.0, 8000, 8e8, 2e9)
 
 
-def test_what_cannot_be_seen_has_no_capacity() -> None:
+def test_unknown_usage_has_no_capacity() -> None:
     rates = Capacities().complete(using(None, None))
     assert rates.capacity == Quantities(4.0, 8000)
     assert rates.learned_capacities == ()

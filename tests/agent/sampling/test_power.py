@@ -48,7 +48,7 @@ def test_joules_go_on_where_the_last_run_ended(tmp_path: Path) -> None:
     assert after.containers["a"].joules_total > before.containers["a"].joules_total
 
 
-def test_without_a_place_to_keep_them_they_begin_anew(tmp_path: Path) -> None:
+def test_counters_without_a_file_start_at_zero(tmp_path: Path) -> None:
     clock, nowhere = Clock(), settings(tmp_path, energy_file="")
     measured(PowerSampler(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {})
     again = measured(PowerSampler(nowhere, NOTHING_HERE, NOTHING_HERE), clock, {}, 1)[0]
@@ -69,7 +69,7 @@ def test_idle_power_is_shared_out_by_the_policy_beside_what_containers_add(
     assert idle_watts <= taken.node.idle_watts * 1.000001
 
 
-def test_a_curve_tells_what_more_load_would_draw(tmp_path: Path) -> None:
+def test_power_curve_of_a_sample(tmp_path: Path) -> None:
     taken = measured(PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE), Clock(), {}, 1)[0]
     assert taken.curve.cpu_watts[0] == 0
     assert list(taken.curve.cpu_watts) == sorted(taken.curve.cpu_watts)

@@ -93,7 +93,7 @@ def test_the_host() -> None:
     assert result.disk_busy_ratio == 0.75
 
 
-def test_a_host_of_which_nothing_could_be_read_says_nothing() -> None:
+def test_unreadable_host_has_no_values() -> None:
     result = compute_rates(FIRST, replace(SECOND, host=HostReading(), containers=()))
     assert result == HostRates(1e9 + 4, 4.0, Quantities(), Quantities(), Pressure())
     again = compute_rates(

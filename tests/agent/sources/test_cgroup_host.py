@@ -148,7 +148,7 @@ def test_a_network_without_a_way_out_is_a_gap(host: Host) -> None:
     ]
 
 
-def test_it_says_what_it_took_for_the_host(host: Host) -> None:
+def test_description_names_the_cgroup_that_is_the_host(host: Host) -> None:
     v2(host)
     assert reader_of(host).describe() == [
         "cgroup /node1 as the host: 0.5 cores, 0.1 GiB of memory",
@@ -219,7 +219,7 @@ def test_kills_of_containers_are_kept_when_the_containers_go() -> None:
     assert kills.add([killed("b", 1), killed("c", 1)]) == 5
 
 
-def test_a_restarted_container_counts_anew() -> None:
+def test_counts_of_a_restarted_container_start_again() -> None:
     kills = OomKillCounter()
     kills.add([killed("a", 3)])
     assert kills.add([killed("a", 1)]) == 4

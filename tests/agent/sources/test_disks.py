@@ -32,7 +32,7 @@ def test_a_disk_whose_name_has_a_slash(tmp_path: Path) -> None:
     assert disks.totals == {"cciss/c0d0": DiskTotals(16 * 512, 2, 0.025)}
 
 
-def test_where_no_disk_can_be_told_nothing_is_said(tmp_path: Path) -> None:
+def test_unknown_disks_give_no_values(tmp_path: Path) -> None:
     host = make_host(tmp_path)
     shutil.rmtree(host.sys / "block")
     assert read_disks(str(host.proc), str(host.sys)) == Disks()

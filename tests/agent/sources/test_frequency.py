@@ -30,7 +30,7 @@ def test_the_mean_over_the_cores(host: Host) -> None:
     assert reader(host).read(0.0) == 2e9
 
 
-def test_it_is_asked_anew_each_time(host: Host) -> None:
+def test_frequency_is_read_each_time(host: Host) -> None:
     with_driver(host, 1_000_000, 1_000_000)
     watched = reader(host)
     watched.read(0.0)
@@ -69,7 +69,7 @@ def test_without_a_driver_the_kernels_list_is_read_once_a_minute(host: Host) -> 
     assert watched.read(60.0) == 3000.5e6
 
 
-def test_where_nobody_tells_it_is_unknown(host: Host) -> None:
+def test_frequency_is_unknown_without_a_source(host: Host) -> None:
     (host.proc / "cpuinfo").write_text("processor : 0\nBogoMIPS : 50.00\n")
     assert reader(host).read(0.0) is None
 

@@ -155,6 +155,6 @@ def test_this_host_can_be_read() -> None:
     assert first.load_1m is not None
 
 
-def test_nobody_else_in_the_process_is_made_to_look_elsewhere(tmp_path: Path) -> None:
+def test_psutil_path_is_restored(tmp_path: Path) -> None:
     HostReader(tmp_path / "proc", tmp_path / "sys").read(1.0)
     assert psutil.PROCFS_PATH == "/proc"

@@ -107,7 +107,7 @@ def test_a_container_without_processes_or_that_is_gone_has_no_figure(host: Host,
     assert NetworkReader(host.proc).read([*cgroups.all(), missing]) == NetworkPass()
 
 
-def test_processes_out_of_sight_are_a_gap_said_once(host: Host, cgroups: Cgroups) -> None:
+def test_invisible_processes_are_one_gap(host: Host, cgroups: Cgroups) -> None:
     cgroups.put("a", 0)
     cgroups.put("b", 0)
     found = NetworkReader(host.proc).read(cgroups.all())

@@ -124,7 +124,7 @@ def cgroup() -> Iterator[Path]:
 
 
 @pytest.mark.lab
-def test_a_cgroup_that_is_removed_is_gone_and_one_made_anew_is_read(cgroup: Path) -> None:
+def test_removed_cgroup_is_gone_and_a_new_one_is_read(cgroup: Path) -> None:
     budget = OpenFileBudget(1)
     kept = OpenFile(budget, str(cgroup / "cgroup.procs"), str(cgroup / "tasks"))
     assert kept.read() == b""

@@ -166,7 +166,7 @@ def test_cpu_memory_and_network_are_what_the_process_used(parent: str, identifie
     assert find(reader.read(), identifier) is None
 
 
-def test_a_container_that_is_made_anew_under_its_old_name_is_read_anew(parent: str, identifier: str) -> None:
+def test_recreated_container_of_the_same_name_is_read_again(parent: str, identifier: str) -> None:
     reader = Reader(Path("/proc"), Path("/sys"))
     with cgroup(f"{parent}/{identifier}") as path, worker_in(path) as worker:
         worker.do("burn")
@@ -205,7 +205,7 @@ def test_a_container_in_the_hosts_network_has_no_network_of_its_own(parent: str,
         assert found(Reader(Path("/proc"), Path("/sys")).read(), identifier).network_bytes is None
 
 
-def test_a_plain_user_tells_networks_apart(parent: str, identifier: str) -> None:
+def test_unprivileged_user_can_distinguish_network_namespaces(parent: str, identifier: str) -> None:
     shared, own = f"f{identifier[1:]}", f"0{identifier[1:]}"
     with (
         cgroup(f"{parent}/{own}") as first,

@@ -169,9 +169,7 @@ def test_what_no_container_can_tell_is_a_gap_in_every_reading(
     assert first.gaps == second.gaps
 
 
-def test_cgroups_that_may_not_be_listed_are_a_gap_said_once(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cgroups_without_permission_are_one_gap(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     make_v2(host)
     write(host.cgroup, {"secret/one/": "", "secret/two/": ""})
     v2_container(host, f"docker/{container_id(1)}")
@@ -197,7 +195,7 @@ def test_cgroups_that_are_mounted_later_are_found(host: Host) -> None:
     assert reader.describe()[-1] == "cgroup v2, 2 containers (1 docker, 1 podman)"
 
 
-def test_the_pod_of_a_container_is_told_by_its_path(host: Host) -> None:
+def test_pod_is_found_from_the_path(host: Host) -> None:
     make_v2(host)
     pod = "kubepods.slice/kubepods-pod1b4e28ba_2fa1_11d2_883f_0016d3cca427.slice"
     v2_container(host, f"{pod}/cri-containerd-{container_id(1)}.scope")
@@ -233,7 +231,7 @@ def test_a_source_that_breaks_is_a_gap_and_the_host_is_read(
     assert [c.id for c in reader.read().containers] == [container_id(1)]
 
 
-def test_a_gap_that_a_failure_explains_is_not_said_twice(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_replaces_the_gap_of_the_same_source(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("out of order")
 

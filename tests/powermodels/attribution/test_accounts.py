@@ -93,7 +93,7 @@ def test_no_more_is_held_than_there_is_room_for() -> None:
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_an_agent_that_is_started_anew_counts_on(tmp_path: Path, stopped: bool) -> None:  # noqa: FBT001 - pytest's parameter
+def test_counters_continue_after_a_restart_of_the_agent(tmp_path: Path, stopped: bool) -> None:  # noqa: FBT001 - pytest's parameter
     path = tmp_path / "energy"
     node_joules = web_joules = 0.0
     for _ in range(5):
@@ -124,12 +124,12 @@ def test_after_a_planned_reboot_it_counts_on_and_after_a_crash_of_the_machine_fr
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"[]", b'{"boot": 5}', b"\xff"])
-def test_what_cannot_be_read_begins_anew(tmp_path: Path, rubbish: bytes) -> None:
+def test_unreadable_counters_start_at_zero(tmp_path: Path, rubbish: bytes) -> None:
     DurableFile(tmp_path / "energy").write(rubbish)
     assert EnergyAccounts.restore(tmp_path / "energy", "boot").node_joules == 0
 
 
-def test_where_nothing_can_be_kept_the_counting_goes_on_and_says_so(tmp_path: Path) -> None:
+def test_counting_continues_with_a_gap_if_saving_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     accounts = EnergyAccounts.restore(tmp_path / "file/energy", "boot")
     accounts.add(estimate(100), 3)

@@ -26,14 +26,12 @@ def assert_conserved(terms: Terms, node_watts: float, load: Load, containers: di
 
 
 @given(all_terms, loads, crowds)
-def test_the_parts_are_the_whole_and_nobody_is_negative(
-    terms: Terms, load: Load, containers: dict[str, Load]
-) -> None:
+def test_parts_add_up_and_none_is_negative(terms: Terms, load: Load, containers: dict[str, Load]) -> None:
     assert_conserved(terms, terms.watts, load, containers)
 
 
 @given(all_terms, watts, st.sampled_from(Scope), loads, crowds)
-def test_the_parts_are_what_the_meter_says(
+def test_parts_add_up_to_the_metered_watts(
     terms: Terms, metered_watts: float, scope: Scope, load: Load, containers: dict[str, Load]
 ) -> None:
     assert_conserved(fit_to_meter(terms, metered_watts, scope), metered_watts, load, containers)

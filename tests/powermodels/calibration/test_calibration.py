@@ -58,7 +58,7 @@ class World:
         self.seconds += seconds
         self.tree.advance(self.seconds)
 
-    def look(self) -> tuple[float, Load]:
+    def read_load(self) -> tuple[float, Load]:
         return self.seconds, Load(0.5, 0.2)
 
 
@@ -104,7 +104,7 @@ def test_a_run_measures_every_phase_and_leaves_out_its_beginning(
     world = World(tmp_path)
     plan = ramp(2, 0.0)
     told: list[Progress] = []
-    drive = Drive(world.meter, world.look, LoadLimits(2, 4096, tmp_path), world.sleep)
+    drive = Drive(world.meter, world.read_load, LoadLimits(2, 4096, tmp_path), world.sleep)
     taken = drive.run(plan, told.append)
     assert {sample.group for sample in taken} == {phase.name for phase in plan.phases}
     assert all(sample.watts == pytest.approx(75, rel=0.005) for sample in taken)
@@ -166,7 +166,7 @@ with burning(iter([("cpu", "0.1"), ("cpu", "0.1")])) as started:
 """
 
 
-def test_burners_end_when_whoever_started_them_is_killed() -> None:
+def test_burners_end_when_their_parent_is_killed() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
@@ -212,7 +212,7 @@ def test_a_recording_that_cannot_be_kept_is_a_complaint(tmp_path: Path) -> None:
         write_recording(tmp_path / "file/run.jsonl", CalibrationRecording(HEAD, samples()))
 
 
-def test_a_fit_to_a_recording_and_its_pictures() -> None:
+def test_fit_to_a_recording_and_its_plots() -> None:
     recorded = CalibrationRecording(HEAD, samples())
     model = fit_and_wait(recorded.request("curve"))
     assert model.terms(Load(0.33)).watts == pytest.approx(watts_at(Load(0.33)), rel=0.02)

@@ -77,7 +77,7 @@ def test_sockets_of_arm_come_from_the_topology(tmp_path: Path) -> None:
     assert (facts.sockets, facts.cores, facts.threads) == (2, 4, 4)
 
 
-def test_untold_topology_is_one_socket(tmp_path: Path) -> None:
+def test_unknown_topology_is_one_socket(tmp_path: Path) -> None:
     proc = write(tmp_path / "proc", {"cpuinfo": altra(2)})
     sys = write(tmp_path / "sys", {"devices/system/cpu/cpu0/topology/physical_package_id": "-1\n"})
     assert read_host_facts(proc, sys).sockets == 1

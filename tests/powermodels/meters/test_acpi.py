@@ -49,7 +49,7 @@ def test_firmware_without_a_figure_is_not_believed(tmp_path: Path, microwatts: i
     assert f"{microwatts} µW" in meter.gap.why
 
 
-def test_a_meter_that_cannot_be_read_says_so_and_comes_back(tmp_path: Path) -> None:
+def test_unreadable_meter_is_a_gap_and_recovers(tmp_path: Path) -> None:
     folder = firmware_meter(tmp_path)
     forbid(folder / "power1_average")
     meter = meter_under(tmp_path)
@@ -75,5 +75,5 @@ def test_a_guest_has_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "100.0%", "0.0%", "-3%", "good"])
-def test_an_accuracy_that_says_nothing_is_left_out(text: str) -> None:
+def test_invalid_accuracy_is_ignored(text: str) -> None:
     assert parse_accuracy(text) is None

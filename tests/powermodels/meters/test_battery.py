@@ -34,7 +34,7 @@ def test_one_of_two_at_work_is_enough(tmp_path: Path) -> None:
     assert meter_under(tmp_path).watts(0) == 7.5
 
 
-def test_plugged_in_it_is_silent_and_says_why(tmp_path: Path) -> None:
+def test_plugged_in_battery_has_a_gap(tmp_path: Path) -> None:
     folder = battery(tmp_path, power_now=30_000_000, status="Charging")
     meter = meter_under(tmp_path)
     assert meter.gap is not None

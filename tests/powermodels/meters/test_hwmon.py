@@ -38,7 +38,7 @@ def test_a_power_supply_that_measures_is_the_whole_machine(tmp_path: Path) -> No
     assert "corsairpsu power total (the whole machine)" in meter.describe()
 
 
-def test_a_sensor_of_which_nobody_knows_what_it_sees_is_shown_and_no_more(tmp_path: Path) -> None:
+def test_sensor_of_unknown_scope_is_only_listed(tmp_path: Path) -> None:
     device(tmp_path, 0, name="amdgpu", power1_average=31_000_000, power1_label="PPT")
     device(tmp_path, 1, name="ina226", power1_input=4_000_000)
     meter = meter_under(tmp_path)
@@ -55,7 +55,7 @@ def test_the_rail_that_feeds_a_board_is_the_whole_machine(tmp_path: Path) -> Non
     assert meter.watts(0) == 9
 
 
-def test_sockets_are_added_and_told_apart_by_their_address(tmp_path: Path) -> None:
+def test_sockets_are_added_and_have_unique_names(tmp_path: Path) -> None:
     for number in range(2):
         folder = device(tmp_path, number, name="fam15h_power", power1_input=50_000_000 * (number + 1))
         address = tmp_path / f"devices/0000:00:1{number}.4"
@@ -115,7 +115,7 @@ def test_batteries_and_the_firmwares_meter_are_left_to_their_own_meters(tmp_path
     )
 
 
-def test_a_guest_is_told_that_it_is_one(tmp_path: Path) -> None:
+def test_guest_gap_names_the_hypervisor(tmp_path: Path) -> None:
     gap = find_hwmon(tmp_path, "KVM")
     assert isinstance(gap, Gap)
     assert gap.why.endswith("as in most virtual machines (KVM)")

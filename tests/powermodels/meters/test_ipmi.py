@@ -10,7 +10,7 @@ from powermodels.meters.ipmi import TOOLS, IpmiMeter, Tool, find_ipmi, parse_wat
 from tests.powermodels.sysfs import write_files
 from wire.messages import Gap, PowerSource
 
-IPMITOOL_SAYS = """
+IPMITOOL_OUTPUT = """
     Instantaneous power reading:                   220 Watts
     Minimum during sampling period:                  4 Watts
     Maximum during sampling period:                384 Watts
@@ -19,7 +19,7 @@ IPMITOOL_SAYS = """
     Sampling period:                          00000001 Seconds.
     Power reading state is:                   activated
 """
-FREEIPMI_SAYS = """
+FREEIPMI_OUTPUT = """
 Current Power                        : 164 Watts
 Minimum Power over sampling duration : 3 watts
 Maximum Power over sampling duration : 287 watts
@@ -38,10 +38,10 @@ class Controller:
         program = folder / "ipmitool"
         program.write_text(f"#!/bin/sh\n. {shlex.quote(str(self._answer))}\n")
         program.chmod(0o755)
-        self.says(IPMITOOL_SAYS)
+        self.prints(IPMITOOL_OUTPUT)
         self.meter = IpmiMeter(Tool((str(program), "dcmi", "power", "reading"), TOOLS[0].answer))
 
-    def says(self, text: str, status: int = 0) -> None:
+    def prints(self, text: str, status: int = 0) -> None:
         self.does(f"cat <<'END'\n{text}\nEND\nexit {status}")
 
     def does(self, script: str) -> None:
@@ -67,9 +67,9 @@ def why_not(meter: IpmiMeter) -> str:
 
 def test_both_tools_answers_are_understood() -> None:
     ipmitool, freeipmi = (tool.answer for tool in TOOLS)
-    assert parse_watts(IPMITOOL_SAYS, ipmitool) == 220
-    assert parse_watts(FREEIPMI_SAYS, freeipmi) == 164
-    assert parse_watts(FREEIPMI_SAYS, ipmitool) is None
+    assert parse_watts(IPMITOOL_OUTPUT, ipmitool) == 220
+    assert parse_watts(FREEIPMI_OUTPUT, freeipmi) == 164
+    assert parse_watts(FREEIPMI_OUTPUT, ipmitool) is None
     assert parse_watts("Instantaneous power reading: 0 Watts", ipmitool) is None
     assert parse_watts("Instantaneous power reading: 65535 Watts", ipmitool) is None
 
@@ -81,14 +81,14 @@ def test_an_answer_comes_with_a_later_sample_and_holds_while_it_is_fresh(control
     assert meter.watts(3) == 220
     assert (meter.source, meter.scope, meter.gap) == (PowerSource.IPMI, Scope.NODE, None)
     assert meter.watts(6) == 220
-    controller.says(IPMITOOL_SAYS.replace("220", "300"))
+    controller.prints(IPMITOOL_OUTPUT.replace("220", "300"))
     assert meter.watts(10) == 220, "asked again, and not waited for"
     controller.ended()
     assert meter.watts(13) == 300
     assert [part.watts for part in meter.parts] == [300]
 
 
-def test_a_controller_that_hangs_costs_no_sample_and_its_last_word_grows_old(controller: Controller) -> None:
+def test_hanging_controller_blocks_no_sample_and_its_value_expires(controller: Controller) -> None:
     meter = controller.meter
     meter.watts(0)
     controller.ended()
@@ -109,12 +109,12 @@ def test_a_controller_that_hangs_costs_no_sample_and_its_last_word_grows_old(con
 
 def test_after_a_refusal_it_is_asked_less_often_and_comes_back(controller: Controller) -> None:
     meter = controller.meter
-    controller.says("Could not open device at /dev/ipmi0: Permission denied", status=1)
+    controller.prints("Could not open device at /dev/ipmi0: Permission denied", status=1)
     meter.watts(0)
     controller.ended()
     assert meter.watts(3) is None
     assert "/dev/ipmi0 && chmod g+rw /dev/ipmi0'" in why_not(meter)
-    controller.says(IPMITOOL_SAYS)
+    controller.prints(IPMITOOL_OUTPUT)
     assert meter.watts(20) is None
     assert meter._running is None
     assert meter.watts(60) is None
@@ -136,7 +136,7 @@ def test_a_tool_that_is_gone_is_a_gap(tmp_path: Path) -> None:
     assert "cannot be started" in why_not(meter)
 
 
-def test_why_there_is_none_is_said(tmp_path: Path) -> None:
+def test_missing_meter_is_a_gap_with_a_reason(tmp_path: Path) -> None:
     guest = find_ipmi(tmp_path, "KVM")
     without = find_ipmi(tmp_path, None)
     write_files(tmp_path, {"class/ipmi/ipmi0/dev": "243:0"})

@@ -33,7 +33,7 @@ def test_of_two_that_see_alike_the_better_one_comes_first(tmp_path: Path) -> Non
     assert names(tmp_path) == ["battery", "acpi"]
 
 
-def test_a_kind_that_is_not_there_says_why(tmp_path: Path) -> None:
+def test_missing_meter_has_a_reason(tmp_path: Path) -> None:
     meters, gaps = find_meters(tmp_path)
     assert not meters
     assert len(gaps) == len(METERS)

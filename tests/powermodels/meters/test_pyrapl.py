@@ -59,9 +59,7 @@ def test_a_wrap_that_would_be_negative_to_pyrapl_is_put_right(tmp_path: Path) ->
     assert meter.watts(3) == pytest.approx(tree.joules("intel-rapl:0") / 3, rel=0.005)
 
 
-def test_where_pyrapl_is_missing_or_refuses_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_or_failing_pyrapl_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(python.modules, "pyRAPL", None)
     assert find_pyrapl(tmp_path, None) == Gap("pyRAPL", "it is not installed: pip install pyRAPL")
 

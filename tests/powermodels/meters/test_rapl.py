@@ -131,7 +131,7 @@ def test_an_unreadable_range_costs_the_interval_of_the_wrap_only(tmp_path: Path)
         (Fault.ENOENT, "cannot be read"),
     ],
 )
-def test_a_counter_lost_in_flight_is_said_and_comes_back(tmp_path: Path, fault: Fault, advice: str) -> None:
+def test_lost_counter_is_a_gap_and_recovers(tmp_path: Path, fault: Fault, advice: str) -> None:
     tree = PowercapTree(tmp_path, intel(constant(80), constant(60)))
     meter = meter_of(tree)
     truth = 1.2 * (80 + 60)
@@ -176,7 +176,7 @@ def test_scope_is_what_is_counted(tmp_path: Path) -> None:
     assert "package-1 dram" in server.describe()
 
 
-def test_without_zones_the_reason_is_said(tmp_path: Path) -> None:
+def test_missing_zones_are_a_gap_with_a_reason(tmp_path: Path) -> None:
     assert read_domains(tmp_path) == ()
     assert find_rapl(tmp_path, "KVM") == Gap(
         "RAPL", "this is a virtual machine (KVM), which hides the CPU's energy counters"

@@ -66,7 +66,7 @@ models = st.one_of(linear_models, curve_models, table_models(), adaptive_models(
 
 
 @given(models, loads)
-def test_watts_stay_within_what_was_seen_and_no_term_is_negative(model: Stored, at: Load) -> None:
+def test_watts_stay_in_the_training_range_and_no_term_is_negative(model: Stored, at: Load) -> None:
     terms = model.terms(at)
     training = model.origin.training
     parts = (terms.idle_watts, terms.cpu_watts, terms.memory_watts, terms.disk_watts, terms.network_watts)
@@ -113,7 +113,7 @@ def test_a_table_gives_back_its_points_and_lines_between() -> None:
     assert at == pytest.approx([100, 140, 180, 190, 200])
 
 
-def test_the_file_says_what_a_model_stands_on(tmp_path: Path) -> None:
+def test_file_contains_the_origin_of_a_model(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     save(curve(), path)
     text = path.read_text()
@@ -126,7 +126,7 @@ def test_the_file_says_what_a_model_stands_on(tmp_path: Path) -> None:
     assert model.describe() == "curve model of the whole machine, fitted to 100 samples on 2025-11-16, ±5%"
 
 
-def test_an_adaptive_model_says_when_the_meter_was_last_there() -> None:
+def test_adaptive_model_describes_the_last_meter_reading() -> None:
     model = AdaptiveModel(
         origin=origin(), curve=curve(), correction=Correction(), read=MADE + timedelta(hours=3)
     )

@@ -39,7 +39,7 @@ def test_generations_do_not_hide_each_other() -> None:
         assert match_machine(HostFacts("", 1, 1, 1, 0, cpu=cpu)).name == generation.name
 
 
-def test_stepping_tells_cascade_lake_from_skylake() -> None:
+def test_stepping_distinguishes_cascade_lake_from_skylake() -> None:
     def name(stepping: int) -> str:
         return match_machine(HostFacts("", 1, 1, 1, 0, cpu=CpuIdentity("GenuineIntel", 6, 85, stepping))).name
 
@@ -70,7 +70,7 @@ def test_unknown_cpus_are_typical_of_vendor_and_kind_and_less_sure(facts: HostFa
     assert PriorModel.for_host(facts).error_ratio > known.error_ratio
 
 
-def test_a_guest_is_its_share_says_so_and_is_less_sure() -> None:
+def test_guest_gets_its_share_with_a_larger_error() -> None:
     host = HostFacts("AMD EPYC 9654", 2, 192, 384, 384 * 10**9, cpu=GENOA)
     guest = replace(host, sockets=1, cores=24, threads=24, memory_bytes=24 * 10**9, hypervisor="KVM")
     of_host, of_guest = PriorModel.for_host(host), PriorModel.for_host(guest)

@@ -7,7 +7,7 @@ from tests.powermodels.fits import curve, loads
 from wire.resources import Resource
 
 
-def test_an_envelope_adds_what_the_model_says_between_before_and_after() -> None:
+def test_envelope_adds_the_difference_of_the_model() -> None:
     model = curve(100.0, {"cpu": 60.0, "cpu_sqrt": 80.0, "network_sqrt": 10.0})
     addition = add(model, Load(0.16, network_ratio=0.0), Load(0.2, network_ratio=0.25))
     assert addition.added_watts == pytest.approx(0.2 * 60 + (0.6 - 0.4) * 80 + 0.5 * 10)
@@ -21,7 +21,7 @@ def test_the_same_envelope_adds_less_to_a_busy_node() -> None:
     assert idle > 2 * busy > 0
 
 
-def test_a_node_that_has_too_little_says_of_what() -> None:
+def test_exceeded_resources_are_named() -> None:
     addition = add(curve(), Load(0.8, 0.9), Load(0.3, 0.3))
     assert addition.exceeded == (Resource.CPU, Resource.MEMORY)
     assert addition.after_watts == pytest.approx(240)

@@ -76,7 +76,7 @@ def test_a_hierarchy_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     assert find_containers(str(tmp_path / "gone")) == CgroupWalk()
 
 
-def test_what_may_not_be_listed_is_said_and_the_rest_is_found(
+def test_directories_without_permission_are_reported_and_the_rest_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, {f"docker/{container_id(1)}/": "", f"secret/{container_id(2)}/": ""})

@@ -155,7 +155,7 @@ def differences(now: CgroupReading | None, whole: CgroupReading | None) -> set[s
 
 @pytest.mark.parametrize(("name", "lost"), [*V1_FILES, *V2_FILES])
 @pytest.mark.parametrize("fault", ["missing", "rubbish"])
-def test_a_bad_file_loses_only_what_it_says(host: Host, name: str, lost: set[str], fault: str) -> None:
+def test_invalid_file_affects_only_its_own_values(host: Host, name: str, lost: set[str], fault: str) -> None:
     if (name, lost) in V1_FILES:
         make_v1(host)
         v1_container(host, PATH)

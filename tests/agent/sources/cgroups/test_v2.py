@@ -5,7 +5,7 @@ from agent.sources.cgroups import v2
 from agent.sources.readings import CpuTotals, DiskTotals
 
 
-def test_a_line_without_figures_or_end_belongs_to_nobody() -> None:
+def test_line_without_values_is_ignored() -> None:
     text = b"253:10 253:5 rbytes=10 wbytes=20 rios=1\n8:0 rbytes=1 wbytes=2 wios=7\n8:16 \n"
     assert v2.parse_disk(text, frozenset()) == DiskTotals(33, 8)
     assert v2.parse_disk(text, frozenset({b"253:5"})) == DiskTotals(3, 7)
@@ -17,7 +17,7 @@ def test_a_container_that_has_done_no_io_has_done_zero_bytes() -> None:
     assert v2.parse_disk(b"rubbish", frozenset()) == DiskTotals()
 
 
-def test_without_the_cpu_controller_nothing_is_said_of_throttling() -> None:
+def test_throttling_is_unknown_without_the_cpu_controller() -> None:
     assert v2.parse_cpu(b"usage_usec 3000000\nuser_usec 1000000\nsystem_usec 2000000\n") == CpuTotals(3, 1, 2)
 
 

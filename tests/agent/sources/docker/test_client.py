@@ -55,7 +55,7 @@ async def engine(socket: Path, listing: list[dict[str, Any]], *events: bytes) ->
         await runner.cleanup()
 
 
-async def test_no_engine_is_a_gap_that_says_so(tmp_path: Path) -> None:
+async def test_missing_engine_is_a_gap(tmp_path: Path) -> None:
     async with names(tmp_path / "docker.sock") as watched:
         assert watched.gap is not None
         assert watched.gap.why == (
@@ -76,7 +76,7 @@ async def test_the_list_and_then_the_events_give_the_names(tmp_path: Path) -> No
         assert watched.take_events() == []
 
 
-async def test_events_that_nobody_takes_do_not_pile_up(tmp_path: Path) -> None:
+async def test_unread_events_are_bounded(tmp_path: Path) -> None:
     lines = [line("oom", float(number), "b" * 64) for number in range(6000)]
     async with (
         engine(tmp_path / "s", [], *lines, line("start", 9999.0)),
@@ -102,7 +102,7 @@ async def test_an_engine_that_comes_later_is_found(tmp_path: Path) -> None:
             assert watched.get(ID) == ContainerInfo("late", "x", restarts=0)
 
 
-async def test_an_engine_that_goes_takes_no_names_along_and_is_said_once(
+async def test_lost_engine_keeps_names_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

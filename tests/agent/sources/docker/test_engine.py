@@ -42,24 +42,24 @@ class Ears:
 
     def __init__(self, names: DockerWatcher) -> None:
         self._names = names
-        self._heard: list[RuntimeEvent] = []
+        self._events: list[RuntimeEvent] = []
 
-    async def hear(self, container_id: str, *kinds: str) -> list[RuntimeEvent]:
+    async def wait_for_events(self, container_id: str, *kinds: str) -> list[RuntimeEvent]:
         def those() -> list[RuntimeEvent]:
-            self._heard += self._names.take_events()
-            return [event for event in self._heard if event.container_id == container_id]
+            self._events += self._names.take_events()
+            return [event for event in self._events if event.container_id == container_id]
 
         await until(lambda: sorted(event.kind for event in those()) == sorted(kinds), _PATIENCE_SECONDS)
         return those()
 
 
-async def test_a_life_is_told_from_its_making_to_its_end(engine: Engine) -> None:
+async def test_container_is_reported_from_creation_to_exit(engine: Engine) -> None:
     async with names_of(engine) as names:
         ears = Ears(names)
         web = await asyncio.to_thread(
             engine.run, "life", "sh", "-c", "sleep 0.2; exit 3", labels={"tier": "front"}
         )
-        start, die = await ears.hear(web, "start", "die")
+        start, die = await ears.wait_for_events(web, "start", "die")
         assert start.name == die.name == "life"
         assert start.startup_seconds is not None
         assert 0 < start.startup_seconds < 30
@@ -76,19 +76,21 @@ async def test_a_crash_loop_is_counted(engine: Engine) -> None:
     async with names_of(engine) as names:
         command = ("sh", "-c", "sleep 0.1; exit 1")
         web = await asyncio.to_thread(engine.run, "loop", *command, extra=["--restart=on-failure:2"])
-        await Ears(names).hear(web, "start", "die", "start", "die", "start", "die")
+        await Ears(names).wait_for_events(web, "start", "die", "start", "die", "start", "die")
         info = names.get(web)
         assert info is not None
         assert info.restarts == 2
 
 
-async def test_a_kill_for_want_of_memory_is_told(engine: Engine) -> None:
+async def test_oom_kill_is_reported(engine: Engine) -> None:
     async with names_of(engine) as names:
         greedy = await asyncio.to_thread(
             engine.run, "greedy", "sh", "-c", "sleep 0.5; tail -c 100m /dev/zero", memory="8m"
         )
         # The engine hears of the kill and of the death from two sides, and tells them as they come.
-        told = {event.kind: event for event in await Ears(names).hear(greedy, "start", "oom", "die")}
+        told = {
+            event.kind: event for event in await Ears(names).wait_for_events(greedy, "start", "oom", "die")
+        }
         assert told["oom"].name == "greedy"
         assert told["die"].exit_code == 137
 
@@ -100,7 +102,7 @@ async def test_an_engine_that_restarts_takes_no_names_along(
     async with names_of(engine) as names:
         ears = Ears(names)
         web = await asyncio.to_thread(engine.run, "stays", "sleep", "1000")
-        await ears.hear(web, "start")
+        await ears.wait_for_events(web, "start")
         before = names.get(web)
         await asyncio.to_thread(engine.stop_daemon)
         await until(lambda: names.gap is not None)
@@ -109,7 +111,7 @@ async def test_an_engine_that_restarts_takes_no_names_along(
         await until(lambda: names.gap is None, _PATIENCE_SECONDS)
         assert names.get(web) == before
         later = await asyncio.to_thread(engine.run, "later", "sleep", "1000")
-        await ears.hear(later, "start")
+        await ears.wait_for_events(later, "start")
         info = names.get(later)
         assert info is not None
         assert info.name == "later"

@@ -3,94 +3,96 @@ from agent.sources.docker.models import ContainerInfo, RuntimeEvent, parse_event
 from tests.agent.sources.docker.events import ID, line
 
 
-def tell(index: ContainerIndex, *lines: bytes) -> list[RuntimeEvent]:
+def apply_lines(index: ContainerIndex, *lines: bytes) -> list[RuntimeEvent]:
     return [changes for each in lines if (changes := index.apply(parse_event(each))) is not None]
 
 
-def known(index: ContainerIndex) -> ContainerInfo:
+def stored_info(index: ContainerIndex) -> ContainerInfo:
     info = index.get(ID)
     assert info is not None
     return info
 
 
-def test_a_start_is_told_with_the_time_since_the_container_was_made() -> None:
+def test_start_has_the_time_since_creation() -> None:
     index = ContainerIndex()
-    assert tell(index, line("create", 100.0), line("start", 102.5)) == [
+    assert apply_lines(index, line("create", 100.0), line("start", 102.5)) == [
         RuntimeEvent("start", ID, "web", 102.5, startup_seconds=2.5)
     ]
-    assert known(index) == ContainerInfo("web", "nginx", None, 102.5, restarts=0, startup_seconds=2.5)
+    assert stored_info(index) == ContainerInfo("web", "nginx", None, 102.5, restarts=0, startup_seconds=2.5)
 
 
-def test_without_having_heard_of_its_making_the_startup_is_unknown() -> None:
+def test_startup_time_is_unknown_without_a_create_event() -> None:
     index = ContainerIndex()
-    assert tell(index, line("start", 102.5)) == [RuntimeEvent("start", ID, "web", 102.5)]
-    assert known(index).startup_seconds is None
+    assert apply_lines(index, line("start", 102.5)) == [RuntimeEvent("start", ID, "web", 102.5)]
+    assert stored_info(index).startup_seconds is None
 
 
-def test_a_death_is_told_with_its_exit_code_and_the_name_is_kept_until_it_is_removed() -> None:
+def test_exit_has_its_code_and_the_name_is_kept_until_removal() -> None:
     index = ContainerIndex()
-    events = tell(
+    events = apply_lines(
         index, line("start", 1.0), line("oom", 2.0), line("die", 3.0, attributes={"exitCode": "137"})
     )
     assert events[1:] == [
         RuntimeEvent("oom", ID, "web", 2.0),
         RuntimeEvent("die", ID, "web", 3.0, exit_code=137),
     ]
-    assert known(index).name == "web"
-    assert tell(index, line("destroy", 4.0)) == []
+    assert stored_info(index).name == "web"
+    assert apply_lines(index, line("destroy", 4.0)) == []
     assert index.get(ID) is None
 
 
 def test_every_start_after_a_death_is_a_restart() -> None:
     index = ContainerIndex()
-    tell(index, line("create", 0.0), line("start", 1.0))
+    apply_lines(index, line("create", 0.0), line("start", 1.0))
     for number in (1, 2):
-        events = tell(
+        events = apply_lines(
             index, line("die", 10.0 * number, attributes={"exitCode": "1"}), line("start", 10.0 * number + 1)
         )
-        assert known(index).restarts == number
-        assert known(index).started_at == 10.0 * number + 1
-        assert known(index).startup_seconds == 1.0
+        assert stored_info(index).restarts == number
+        assert stored_info(index).started_at == 10.0 * number + 1
+        assert stored_info(index).startup_seconds == 1.0
         assert events[-1].startup_seconds is None
 
 
-def test_a_start_that_the_list_has_told_of_already_is_no_restart() -> None:
+def test_start_of_a_listed_container_is_not_a_restart() -> None:
     index = ContainerIndex()
     index.replace_all({ID: ContainerInfo("web", "nginx", restarts=0)})
-    tell(index, line("start", 5.0))
-    assert known(index).restarts == 0
+    apply_lines(index, line("start", 5.0))
+    assert stored_info(index).restarts == 0
 
 
 def test_a_new_list_replaces_the_old_and_keeps_what_only_events_tell() -> None:
     index = ContainerIndex()
-    tell(index, line("create", 0.0), line("start", 1.0), line("start", 1.0, "b" * 64))
-    tell(index, line("die", 2.0), line("start", 3.0))
+    apply_lines(index, line("create", 0.0), line("start", 1.0), line("start", 1.0, "b" * 64))
+    apply_lines(index, line("die", 2.0), line("start", 3.0))
     index.replace_all({ID: ContainerInfo("renamed", "nginx", restarts=0)})
-    assert known(index) == ContainerInfo("renamed", "nginx", None, 3.0, restarts=1, startup_seconds=1.0)
+    assert stored_info(index) == ContainerInfo("renamed", "nginx", None, 3.0, restarts=1, startup_seconds=1.0)
     assert index.get("b" * 64) is None
 
 
 def test_a_rename_is_followed() -> None:
     index = ContainerIndex()
-    tell(index, line("start", 1.0), line("rename", 2.0, name="web2"), line("rename", 2.0, "f" * 64, "x"))
-    assert known(index).name == "web2"
-    assert known(index).started_at == 1.0
+    apply_lines(
+        index, line("start", 1.0), line("rename", 2.0, name="web2"), line("rename", 2.0, "f" * 64, "x")
+    )
+    assert stored_info(index).name == "web2"
+    assert stored_info(index).started_at == 1.0
     assert index.get("f" * 64) is None
 
 
 def test_an_event_of_a_kind_not_known_changes_nothing() -> None:
     index = ContainerIndex()
-    tell(index, line("start", 1.0))
-    before = known(index)
-    assert tell(index, line("health_status: healthy", 2.0)) == []
-    assert known(index) == before
+    apply_lines(index, line("start", 1.0))
+    before = stored_info(index)
+    assert apply_lines(index, line("health_status: healthy", 2.0)) == []
+    assert stored_info(index) == before
 
 
 def test_the_dead_and_the_unborn_are_not_remembered_for_ever() -> None:
     index = ContainerIndex()
     ids = [f"{number:064x}" for number in range(3000)]
     for number, each in enumerate(ids):
-        tell(
+        apply_lines(
             index,
             line("create", number, f"f{each[1:]}"),
             line("start", number, each),
@@ -99,12 +101,12 @@ def test_the_dead_and_the_unborn_are_not_remembered_for_ever() -> None:
     remembered = [each for each in ids if index.get(each) is not None]
     assert remembered == ids[-len(remembered) :]
     assert 0 < len(remembered) <= 1024
-    assert tell(index, line("start", 9999.0, f"f{ids[0][1:]}"))[0].startup_seconds is None
+    assert apply_lines(index, line("start", 9999.0, f"f{ids[0][1:]}"))[0].startup_seconds is None
 
 
 def test_one_that_runs_is_never_forgotten_for_the_dead() -> None:
     index = ContainerIndex()
-    tell(index, line("start", 1.0))
+    apply_lines(index, line("start", 1.0))
     for number in range(3000):
-        tell(index, line("start", 2.0, f"{number:064x}"), line("die", 3.0, f"{number:064x}"))
-    assert known(index).name == "web"
+        apply_lines(index, line("start", 2.0, f"{number:064x}"), line("die", 3.0, f"{number:064x}"))
+    assert stored_info(index).name == "web"

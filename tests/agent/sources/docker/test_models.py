@@ -67,14 +67,14 @@ def test_orchestrators_say_which_workload_a_container_is_part_of() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=3000), st.text(max_size=3000), max_size=100))
-def test_labels_are_never_more_or_longer_than_can_be_said(labels: dict[str, str]) -> None:
+def test_labels_are_limited_in_number_and_length(labels: dict[str, str]) -> None:
     kept = limit_labels(labels)
     assert len(kept) <= MAX_LABELS
     assert all(len(name) <= MAX_TEXT_LENGTH and len(value) <= MAX_TEXT_LENGTH for name, value in kept.items())
     assert all(labels[name].startswith(value) for name, value in kept.items())
 
 
-def test_the_service_is_told_even_where_its_label_is_one_too_many() -> None:
+def test_service_is_known_even_if_its_label_is_cut() -> None:
     many = {f"a{number:03}": "x" for number in range(MAX_LABELS)}
     info = parse_event(line("start", attributes={**many, **LABELS})).describe()
     assert info.service == "s"
