@@ -48,7 +48,7 @@ _PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 _SHOWN = 3
 _ANY_PORT = "127.0.0.1:0"
-_ANSWERING = re.compile(r"answering at (?P<url>\S+)")
+_ANSWERING = re.compile(r"listening on (?P<url>\S+)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -267,7 +267,7 @@ def _address(process: psutil.Popen, log: Path) -> str:
     """Where the collector answers, as it says when it does."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until and process.poll() is None:
-        _, found, rest = log.read_text().partition("answering at http://")
+        _, found, rest = log.read_text().partition("listening on http://")
         if found and "\n" in rest:
             return rest.split()[0].rstrip("/")
         time.sleep(_LOOK_SECONDS)

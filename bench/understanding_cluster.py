@@ -153,7 +153,7 @@ def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
 def _address(process: psutil.Popen, log: Path) -> str:
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until and process.poll() is None:
-        _, found, rest = log.read_text().partition("answering at http://")
+        _, found, rest = log.read_text().partition("listening on http://")
         if found and "\n" in rest:
             return f"http://{rest.split()[0].rstrip('/')}"
         time.sleep(_LOOK_SECONDS)

@@ -1,6 +1,5 @@
-"""The command: one front door for people.
+"""The `wattpack` command.
 
-Each subcommand is a module of its own, imported only when it is called; what it does lives in
-`agent` and `collector`. Reading configuration happens here, so that neither side has to know where
-its settings came from.
+Each subcommand is a module that is imported only when it runs. Configuration files, environment and flags
+are read here, so that `agent` and `collector` get checked settings.
 """

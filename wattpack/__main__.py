@@ -1,4 +1,4 @@
-"""`python -m wattpack` is the command too."""
+"""Entry point of `python -m wattpack`."""
 
 import sys
 

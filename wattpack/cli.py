@@ -1,4 +1,4 @@
-"""The front door: finds the subcommand, imports only that one, and turns complaints into one sentence."""
+"""Finds and imports the subcommand, and prints a `UserError` as one sentence."""
 
 import argparse
 import difflib
@@ -13,7 +13,7 @@ from wire.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A subcommand: its name, what it does in one line, and where it lives."""
+    """A subcommand, its one-line summary, and its module."""
 
     name: str
     summary: str
@@ -24,34 +24,34 @@ class Command:
 
 
 COMMANDS = (
-    Command("up", "start a collector and an agent for this host, and show what it draws"),
-    Command("agent", "run the agent of this host; --once takes one sample and ends"),
+    Command("up", "run a collector and an agent for this host, and show its power"),
+    Command("agent", "run the agent of this host, or take one sample with --once"),
     Command("collector", "run the collector"),
-    Command("status", "say how the cluster is, on one screen, and what to do next"),
-    Command("nodes", "list the nodes that a collector knows"),
-    Command("containers", "list the containers that a collector knows, the hungriest first"),
-    Command("services", "list services, with what one container of each needs"),
-    Command("alerts", "list what is short, quiet, hot or overbooked"),
-    Command("energy", "say what was drawn in a period: by node, container, service, label or day"),
-    Command("top", "show hosts and containers, live in the terminal"),
-    Command("hint", "say where a container should go, and why"),
-    Command("plan", "say what should be moved, cut or switched now, and why; it changes nothing"),
-    Command("doctor", "say what this host can measure, and how to open what it cannot"),
+    Command("status", "show the state of the cluster, and what to do next"),
+    Command("nodes", "list nodes"),
+    Command("containers", "list containers, highest power first"),
+    Command("services", "list services with the need of one container each"),
+    Command("alerts", "list bottlenecks, silent nodes and overbooked nodes"),
+    Command("energy", "show energy over a period by node, container, service, label or day"),
+    Command("top", "show nodes and containers live in the terminal"),
+    Command("hint", "rank nodes for a container, with reasons"),
+    Command("plan", "show what a policy would move, shrink or switch off now, without doing it"),
+    Command("doctor", "check what this host can measure, and how to enable the rest"),
     Command("calibrate", "fit a power model to this host, with its own meter or a recording"),
-    Command("evaluate", "say how far off the power models are on recordings of metered machines"),
-    Command("replay", "say what policies would have made of a recorded time: energy, moves, overload"),
+    Command("evaluate", "measure the accuracy of power models on recordings of metered machines"),
+    Command("replay", "compare policies on a recorded workload: energy, moves, overload"),
     Command("data", "list the data sets that replay, evaluate and the benchmarks read; write a sample"),
-    Command("history", "say what was decided, why, and what came of it; --replay makes a decision again"),
-    Command("pause", "stop all acting, for a time or until resumed"),
-    Command("resume", "act again after a pause"),
-    Command("token", "make, list and revoke tokens: who may report to the collector, and ask it"),
-    Command("check-config", "say whether a configuration file is right"),
+    Command("history", "list decisions of the control loop with reasons and outcome"),
+    Command("pause", "pause the control loop, for a time or until resumed"),
+    Command("resume", "resume the control loop after a pause"),
+    Command("token", "add, list and revoke tokens for access to the collector"),
+    Command("check-config", "check a configuration file"),
     Command("version", "print the version"),
 )
 
 
 class _Implementation(Protocol):
-    """What a module of `wattpack.commands` offers."""
+    """The interface of a module in `wattpack.commands`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -59,7 +59,7 @@ class _Implementation(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status (2: the user has to change something)."""
+    """Run the command line; returns the exit status (2 for a `UserError`)."""
     name, *rest = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     if name in {"-h", "--help", "help"}:
         print(_overview())
@@ -70,13 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = argparse.ArgumentParser(prog=f"wattpack {command.name}", description=command.summary)
         implementation.add_arguments(parser)
         return implementation.run(parser.parse_args(rest))
-    except UserError as complaint:
-        print(f"wattpack: {complaint}", file=sys.stderr)
+    except UserError as error:
+        print(f"wattpack: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output has gone, as in `wattpack ... | head`; nothing is left to say.
+        # The reader of the output has exited, as in `wattpack ... | head`.
         sys.stderr.close()
         return 141
 
@@ -86,8 +86,8 @@ def _find(name: str) -> Command:
         if command.name == name:
             return command
     near = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "'wattpack --help' lists them all"
-    raise UserError(f"there is no command {name!r}: {hint}")
+    hint = f"did you mean {near[0]!r}?" if near else "'wattpack --help' lists all commands"
+    raise UserError(f"unknown command {name!r}: {hint}")
 
 
 def _overview() -> str:
@@ -99,6 +99,6 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "'wattpack COMMAND --help' tells the options of one.",
+            "Run 'wattpack COMMAND --help' for the options of a command.",
         ]
     )

@@ -1,6 +1,6 @@
-"""Writes the pages and sections of `docs/`, and the settings files, that are made from code.
+"""Generates pages and sections of `docs/`, and the installed settings files, from code.
 
-Run by `./dev docs`, checked by the tests.
+Run by `./dev docs`, checked by tests.
 """
 
 import json
@@ -26,24 +26,24 @@ from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
 from wire.metrics import MetricSpec
 
-_MADE = "<!-- Made from code by ./dev docs: change the code instead. -->"
+_GENERATED = "<!-- Generated from code by ./dev docs: change the code instead. -->"
 _ROLES: dict[str, type[msgspec.Struct]] = {"agent": AgentConfig, "collector": CollectorConfig}
 _COMMENT_WIDTH = 110
 
 
 def configuration_markdown() -> str:
-    """Every key of every role."""
+    """The page with every key of every role."""
     return "\n".join(_configuration())
 
 
 def _configuration() -> Iterator[str]:
     yield "# Configuration"
-    yield _MADE
+    yield _GENERATED
     yield ""
-    yield "One TOML file per role. Every key has a default, so an empty file, or none, is a good one."
-    yield "Later wins: the default, the file, the environment variable, `--set KEY=VALUE`."
-    yield "An unknown or impossible key is an error that names its line and the nearest key there is;"
-    yield "`wattpack check-config ROLE FILE` looks without starting anything."
+    yield "Each role has one TOML file. Every key has a default, so the file may be empty or missing."
+    yield "Later sources override earlier ones: default, file, environment variable, `--set KEY=VALUE`."
+    yield "An unknown key or an invalid value is an error that names its line and the nearest valid key."
+    yield "`wattpack check-config ROLE FILE` checks a file without starting anything."
     for role, config in _ROLES.items():
         yield ""
         yield f"## The {role}: `{ETC / role}.toml`"
@@ -56,9 +56,9 @@ def _configuration() -> Iterator[str]:
     yield ""
     yield "## Environment variables"
     yield ""
-    yield "`WATTPACK_`, the role, the table and the key, in capitals: the agent's `sampling.interval_seconds`"
-    yield "is `WATTPACK_AGENT_SAMPLING_INTERVAL_SECONDS`, its `node` is `WATTPACK_AGENT_NODE`."
-    yield "An unknown one for the role that starts is an error."
+    yield "The name is `WATTPACK_`, the role, the table and the key, in capitals: the agent's"
+    yield "`sampling.interval_seconds` is `WATTPACK_AGENT_SAMPLING_INTERVAL_SECONDS`, its `node` is"
+    yield "`WATTPACK_AGENT_NODE`. An unknown variable for the role that starts is an error."
     yield ""
 
 
@@ -72,7 +72,7 @@ def _table_heading(config: type[msgspec.Struct], table: tuple[str, ...]) -> Iter
         yield ""
         yield section.__doc__.splitlines()[0]
         yield ""
-    yield "| key | default | allowed | what it is for |"
+    yield "| key | default | allowed | description |"
     yield "|---|---|---|---|"
 
 
@@ -81,7 +81,7 @@ def _toml(value: object) -> str:
 
 
 def settings_file(role: str) -> str:
-    """The file that is installed: every key as a comment with its default."""
+    """The installed file: every key as a comment with its default."""
     return "\n".join(_settings_file(role))
 
 
@@ -89,7 +89,7 @@ def _settings_file(role: str) -> Iterator[str]:
     yield f"# Settings of the Wattpack {role}. Every key is shown with its default; remove # to change it."
     yield f"# Check the file with: wattpack check-config {role} {ETC / role}.toml"
     yield f"# Apply it with: systemctl reload wattpack-{role}"
-    yield "# Made from code by ./dev docs."
+    yield "# Generated from code by ./dev docs."
     table: tuple[str, ...] = ()
     for key in keys(_ROLES[role]):
         if isinstance(key.default, dict) and len(key.path) == 1:
@@ -128,41 +128,41 @@ def _bounds(key: Key) -> str:
 
 
 def metrics_markdown() -> str:
-    """Every metric of agent and collector."""
+    """The page with every metric of agent and collector."""
     return "\n".join(_metrics())
 
 
 def _metrics() -> Iterator[str]:
     yield "# Metrics"
-    yield _MADE
+    yield _GENERATED
     yield ""
-    yield "Base units, counters end in `_total`, ratios go from 0 to 1. What is not known has no series,"
-    yield "never a zero; a container that is gone has none either. Agent and collector also expose"
-    yield "`process_*`: what they cost themselves."
+    yield "Metrics use base units, counters end in `_total`, and ratios go from 0 to 1. An unknown value has"
+    yield "no series, never a zero; a stopped container has no series either. Agent and collector also expose"
+    yield "`process_*` metrics about their own resource usage."
     nothing: tuple[tuple[str, str], ...] = ()
     groups: Sequence[tuple[str, Sequence[MetricSpec[Any]], Sequence[tuple[str, str]]]] = (
         (
-            "The node, by its agent",
+            "Node, exposed by the agent",
             (*catalogue.NODE_METRICS, *catalogue.METER_METRICS, *catalogue.NODE_PRESSURE_METRICS),
             nothing,
         ),
         (
-            "Each container, by the agent",
+            "Containers, exposed by the agent",
             (*catalogue.CONTAINER_METRICS, *catalogue.CONTAINER_PRESSURE_METRICS),
             nothing,
         ),
         (
-            "The agent itself",
+            "Agent",
             (*catalogue.AGENT_METRICS, *catalogue.ALERT_METRICS, *catalogue.GAP_METRICS),
             (PASS_DURATION,),
         ),
-        ("The collector", COLLECTOR_METRICS, (INGEST_DURATION,)),
+        ("Collector", COLLECTOR_METRICS, (INGEST_DURATION,)),
     )
     for title, specs, histograms in groups:
         yield ""
         yield f"## {title}"
         yield ""
-        yield "| metric | type | labels | meaning |"
+        yield "| metric | type | labels | description |"
         yield "|---|---|---|---|"
         for spec in specs:
             labels = ", ".join(f"`{label}`" for label in spec.labels)

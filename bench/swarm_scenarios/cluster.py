@@ -27,7 +27,7 @@ Table = Mapping[str, Any]
 NODE_CORES = 0.3
 """Small nodes leave the machine to others, and whatever they do on it is not seen as these nodes'."""
 NODE_MEMORY_BYTES = 192 << 20
-_ANSWERING = re.compile(r"answering at (http://[\d.:]+)")
+_ANSWERING = re.compile(r"listening on (http://[\d.:]+)")
 _START_SECONDS = 60.0
 _ACTED_SECONDS = 120.0
 """What is asked to be done is answered when it is done."""

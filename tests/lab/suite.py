@@ -91,6 +91,6 @@ def _announced(output: Any) -> str:
     said = []
     for line in output:
         said.append(line)
-        if ("answering at" in line or "metrics at" in line) and (found := _ANSWERING.search(line)):
+        if ("listening on" in line or "metrics at" in line) and (found := _ANSWERING.search(line)):
             return found[1]
     raise AssertionError("it ended before it served: " + "".join(said))

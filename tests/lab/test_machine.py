@@ -110,7 +110,7 @@ def test_the_agent_answers_and_reports_to_the_collector(machine: Machine) -> Non
 def test_both_say_in_one_line_how_they_are(machine: Machine) -> None:
     # Said when the watchdog is fed, three times per patience.
     eventually(lambda: " W by " in machine.property_of(AGENT, "StatusText"), 30)
-    assert machine.property_of(COLLECTOR, "StatusText") == "answering at http://127.0.0.1:8640"
+    assert machine.property_of(COLLECTOR, "StatusText") == "listening on http://127.0.0.1:8640"
 
 
 def test_neither_runs_as_root(machine: Machine) -> None:
@@ -252,9 +252,9 @@ def test_a_reload_of_a_broken_file_fails_and_changes_nothing(machine: Machine) -
 
 def test_the_collector_is_reloaded_as_well(machine: Machine) -> None:
     before = machine.property_of(COLLECTOR, "MainPID")
-    starts = machine.journal(COLLECTOR).count("answering at")
+    starts = machine.journal(COLLECTOR).count("listening on")
     machine.run("systemctl", "reload", COLLECTOR)
-    eventually(lambda: machine.journal(COLLECTOR).count("answering at") > starts, 10)
+    eventually(lambda: machine.journal(COLLECTOR).count("listening on") > starts, 10)
     assert machine.property_of(COLLECTOR, "MainPID") == before
     eventually(lambda: json.loads(_get(machine, "http://127.0.0.1:8640/v1/nodes"))["nodes"], 10)
 

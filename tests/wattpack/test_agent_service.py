@@ -58,7 +58,7 @@ def get(url: str) -> str:
         return text
 
 
-def test_a_hangup_puts_the_changed_file_into_force(settings: Path, systemd: Listener) -> None:
+def test_sighup_applies_the_changed_file(settings: Path, systemd: Listener) -> None:
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")
         eventually(lambda: "wattpack_node_cpu" in get(url), 10)
@@ -75,12 +75,12 @@ def test_a_hangup_puts_the_changed_file_into_force(settings: Path, systemd: List
     assert systemd.heard()[-1] == "STOPPING=1"
 
 
-def test_a_broken_file_is_one_line_and_changes_nothing(settings: Path, systemd: Listener) -> None:
+def test_sighup_with_an_invalid_file_changes_nothing(settings: Path, systemd: Listener) -> None:
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")
         settings.write_text("sampling.interval = 1\n")
         agent.send_signal(signal.SIGHUP)
-        reason = said(agent, r"agent: the new settings are not used, those before stay in force: (.*)$")
+        reason = said(agent, r"agent: the new settings are rejected, the previous ones stay in use: (.*)$")
         assert reason == (
             f"{settings}, line 1: unknown key 'sampling.interval': did you mean 'sampling.interval_seconds'?"
         )

@@ -18,20 +18,20 @@ RECORDING = "workload,timestamp,watts,cpu_idle\n" + "".join(
 )
 
 
-def test_without_a_meter_it_says_what_to_do_instead(
+def test_calibrate_without_a_meter_names_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "state/model.json"
     assert main(["calibrate", "--set", f"roots.sys={tmp_path}", "--out", str(out)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "no meter answers on this host" in said
+    assert "no power meter answers on this host" in said
     assert "'wattpack doctor'" in said
     assert "--from FILE" in said
     assert not out.parent.exists()
 
 
-def test_a_recording_is_fitted_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calibrate_fits_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.csv").write_text(RECORDING)
     out = tmp_path / "model.json"
     arguments = ["calibrate", "--from", str(tmp_path / "run.csv"), "--out", str(out), "--kind", "linear"]
@@ -43,19 +43,17 @@ def test_a_recording_is_fitted_and_shown(tmp_path: Path, capsys: pytest.CaptureF
     assert (tmp_path / "model.svg").read_text().startswith("<svg")
 
 
-def test_a_place_that_cannot_be_written_is_said_before_the_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_calibrate_checks_the_output_file_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.csv").write_text(RECORDING)
     (tmp_path / "file").write_text("in the way")
     arguments = ["calibrate", "--from", str(tmp_path / "run.csv"), "--out", str(tmp_path / "file/model.json")]
     assert main(arguments) == 2
-    assert "choose another place with --out" in capsys.readouterr().err
+    assert "choose another file with --out" in capsys.readouterr().err
 
 
 @pytest.mark.lab
 @pytest.mark.slow
-def test_a_ramp_against_a_live_meter_makes_a_model_of_this_host(tmp_path: Path) -> None:
+def test_calibrate_ramp_with_a_live_meter(tmp_path: Path) -> None:
     tree = PowercapTree(tmp_path / "powercap", intel(constant(80)))
     out = tmp_path / "state/model.json"
     with tree.live():

@@ -19,41 +19,39 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_explains_itself(command: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(command: object, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command.name, "--help"])  # type: ignore[attr-defined]
     assert ended.value.code == 0
     assert "usage: wattpack" in capsys.readouterr().out
 
 
-def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_command_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agnet"]) == 2
-    assert capsys.readouterr().err == "wattpack: there is no command 'agnet': did you mean 'agent'?\n"
+    assert capsys.readouterr().err == "wattpack: unknown command 'agnet': did you mean 'agent'?\n"
     assert main(["frobnicate"]) == 2
-    assert "'wattpack --help' lists them all" in capsys.readouterr().err
+    assert "'wattpack --help' lists all commands" in capsys.readouterr().err
 
 
-def test_the_version_is_the_one_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["wattpack"] == __version__
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith(f"wattpack {__version__} ")
 
 
-def test_check_config_says_what_differs_from_the_defaults(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_config_shows_changed_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "agent.toml"
     file.write_text("[sampling]\ninterval_seconds = 5\n")
     assert main(["check-config", "agent", str(file)]) == 0
     assert capsys.readouterr().out == (
-        f"{file} is a good agent configuration.\n  sampling.interval_seconds = 5.0  (default 3.0)\n"
+        f"{file} is a valid agent configuration.\n  sampling.interval_seconds = 5.0  (default 3.0)\n"
     )
     assert main(["check-config", "agent", str(file), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sampling"] == {"interval_seconds": 5.0}
 
 
-def test_check_config_refuses_what_the_service_would_refuse(
+def test_check_config_rejects_what_the_service_rejects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "collector.toml"
@@ -62,7 +60,7 @@ def test_check_config_refuses_what_the_service_would_refuse(
     assert "loopback" in capsys.readouterr().err
 
 
-def test_once_prints_one_full_sample_that_reads_back_as_a_report() -> None:
+def test_agent_once_prints_a_report_as_json() -> None:
     ended = wattpack("agent", "--once", "--json", "--set", "node=here").run()
     assert ended.returncode == 0, ended.stderr
     report = json.loads(ended.stdout)
@@ -74,14 +72,14 @@ def test_once_prints_one_full_sample_that_reads_back_as_a_report() -> None:
     assert isinstance(msgspec.json.decode(ended.stdout, type=Report), Report)
 
 
-def test_once_is_for_people_too() -> None:
+def test_agent_once_prints_a_table() -> None:
     ended = wattpack("agent", "--once", "--set", "node=here").run()
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("here: ")
     assert "\npower: " in ended.stdout
 
 
-def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+def test_port_in_use_is_a_user_error(tmp_path: Path) -> None:
     with free_port() as (port, _taken):
         ended = wattpack(
             "up",
@@ -98,7 +96,7 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
     )
 
 
-def test_the_agent_carries_no_numeric_stack_no_sdk_and_nothing_of_the_collector() -> None:
+def test_agent_does_not_import_numpy_sdks_or_the_collector() -> None:
     listing = "import sys, wattpack.commands.agent; print(*{name.partition('.')[0] for name in sys.modules})"
     seen = subprocess.run(
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."}

@@ -43,15 +43,15 @@ async def full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "status"), [(works, "well"), (full, "cannot keep reports: the disk is full")]
+    ("check", "status"), [(works, "well"), (full, "cannot store reports: the disk is full")]
 )
-async def test_a_writer_that_answers_feeds_the_watchdog(
+async def test_responding_writer_feeds_the_watchdog(
     tmp_path: Path, check: Callable[[], Awaitable[None]], status: str
 ) -> None:
     with listening(tmp_path) as systemd:
         assert await fed(systemd, check, 3) == [f"WATCHDOG=1\nSTATUS={status}"] * 3
 
 
-async def test_one_that_hangs_does_not(tmp_path: Path) -> None:
+async def test_hung_writer_does_not_feed_the_watchdog(tmp_path: Path) -> None:
     with listening(tmp_path) as systemd:
         assert await fed(systemd, works, 0) == []

@@ -118,7 +118,7 @@ def test_absent_data_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_evaluate_takes_a_name_and_refuses_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "nothing.csv", "--protocol", "unseen"]) == 2
-    assert "there is no recording nothing.csv" in capsys.readouterr().err
+    assert "no recording nothing.csv" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_generated_page_is_what_the_code_says(name: str) -> None:
+def test_generated_pages_are_up_to_date(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == PAGES[name](), "run ./dev docs"
 
 

@@ -23,7 +23,7 @@ def doctor(tree: PowercapTree, *arguments: str) -> int:
         return main(["doctor", *settings, *arguments])
 
 
-def test_the_meter_in_use_is_shown_with_all_its_parts(
+def test_doctor_shows_the_meter_in_use_with_its_parts(
     tree: PowercapTree, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_files(tree.sys / "class/power_supply/BAT0", {"type": "Battery", "status": "Charging"})
@@ -35,7 +35,7 @@ def test_the_meter_in_use_is_shown_with_all_its_parts(
     assert "container names" in shown
 
 
-def test_a_closed_meter_comes_with_the_command_that_opens_it_in_one_piece(
+def test_doctor_prints_the_command_that_enables_a_meter(
     tree: PowercapTree, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree.fail("intel-rapl:0", "energy_uj", Fault.EACCES)
@@ -45,10 +45,10 @@ def test_a_closed_meter_comes_with_the_command_that_opens_it_in_one_piece(
     (command,) = [line.strip() for line in shown.splitlines() if "sudo sh -c" in line]
     assert command.startswith("sudo sh -c 'chgrp ")
     assert command.endswith("energy_uj'")
-    assert "No meter answers, so all watts come from this model." in shown
+    assert "No meter answers, so all watts are estimated by this model." in shown
 
 
-def test_everything_is_there_as_json(tree: PowercapTree, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_as_json(tree: PowercapTree, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor(tree, "--json") == 0
     findings = json.loads(capsys.readouterr().out)
     meters = {meter["name"]: meter for meter in findings["meters"]}
@@ -63,12 +63,16 @@ def test_everything_is_there_as_json(tree: PowercapTree, capsys: pytest.CaptureF
         "psys",
     }
     assert {"ACPI power meter", "hwmon", "battery", "IPMI"} <= meters.keys()
-    assert meters["battery"] == {"name": "battery", "state": "absent", "why": "this machine has no battery"}
+    assert meters["battery"] == {
+        "name": "battery",
+        "state": "absent",
+        "reason": "this machine has no battery",
+    }
     assert findings["model"]
     assert any(gap["what"] == "container names" for gap in findings["missing"])
 
 
-def test_pyrapl_is_asked_as_well_where_it_is_installed(
+def test_doctor_compares_with_pyrapl(
     tree: PowercapTree, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zones = [tree.sys / f"class/powercap/intel-rapl:{name}/energy_uj" for name in ("0", "0:0", "2", "2:0")]

@@ -40,32 +40,34 @@ async def complained(client: Client, capsys: pytest.CaptureFixture[str], *argume
     return capsys.readouterr().err
 
 
-async def test_a_person_is_told_where_and_why(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_hint_prints_nodes_with_reasons(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
     await collector.send(heard("calm", 1.0), heard("dark", 2.0, curve=False), heard("full", 7.9))
-    asked = ("hint", "new", "--cpu", "1", "--memory", "1GB", "--policy", "draps", "--keep", "60")
+    asked = ("hint", "new", "--cpu", "1", "--memory", "1GB", "--policy", "draps", "--reserve", "60")
     lines = (await printed(collector, capsys, *asked)).splitlines()
-    assert lines[0].startswith("By draps. Taken to need 1 cores, 953.7 MiB of memory: given in the request")
+    assert lines[0].startswith(
+        "Policy draps. Assumed need: 1 core, 953.7 MiB of memory (given in the request"
+    )
     calm = next(number for number, line in enumerate(lines) if line.startswith("calm"))
     assert "25%" in lines[calm]
     assert " W ±" in lines[calm]
     assert "available on average" in lines[calm + 1]
     dark = next(line for line in lines if line.startswith("dark"))
     assert dark.split()[-2:] == ["-", "100%"]
-    assert "Refused, as not enough free CPU: 1: full" in lines
-    assert lines[-1].startswith("calm is kept for it as ")
+    assert "Rejected (not enough free CPU): 1 node: full" in lines
+    assert lines[-1].startswith("Reserved calm until the container starts (id ")
 
 
-async def test_what_a_cut_request_is_promised_stands_under_its_node(
+async def test_hint_prints_the_limit_of_a_shrunk_request(
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     strict = container("strict", limit=Quantities(7.0, 1_000_000_000), labels={"wattpack.class": "1"})
     await collector.send(heard("full", 1.0, containers=(strict,)))
     asked = ("hint", "--cpu", "2", "--memory", "1GiB", "--class", "4", "--policy", "energy4cloud")
     lines = (await printed(collector, capsys, *asked)).splitlines()
-    assert "    it is promised no more there than 1 cores, 512.0 MiB of memory" in lines
+    assert "    limited to 1 core, 512.0 MiB of memory there" in lines
 
 
-async def test_a_program_is_told_the_same(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_hint_as_json(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
     await collector.send(heard("calm", 1.0), heard("busy", 4.0))
     shape: dict[str, Any] = {"demand": NEED, "reserve": NEED, "policy": "draps", "exclude": ["busy"]}
     _, expected = await collector.post(msgspec.json.encode(shape), "/v1/hints/placement")
@@ -74,53 +76,53 @@ async def test_a_program_is_told_the_same(collector: Client, capsys: pytest.Capt
     assert answer == expected
 
 
-async def test_nowhere_is_said_with_all_reasons(
+async def test_hint_without_a_fitting_node_prints_all_reasons(
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await collector.send(heard("a"), heard("b"))
-    out = await printed(collector, capsys, "hint", "--cpu", "100", "--all-refused")
-    assert "It fits nowhere." in out
-    assert ": 2: a, b" in out
+    out = await printed(collector, capsys, "hint", "--cpu", "100", "--all-rejected")
+    assert "The container fits on no node." in out
+    assert ": 2 nodes: a, b" in out
 
 
-async def test_a_plan_is_told_with_its_reasons(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_plan_prints_actions_and_reasons(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
     hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
     await collector.send(alarmed("hot", (hungry,)), heard("cool", 1.0))
     out = await printed(collector, capsys, "plan", "--policy", "draps")
-    assert out.startswith("By draps: 1 to do, from ")
+    assert out.startswith("Policy draps: 1 action, from ")
     assert "  1. move hungry from hot to cool" in out
     assert "hot is short of cpu" in out
     out = await printed(collector, capsys, "plan", "--policy", "draps", "--moves", "0")
-    assert "Left as it is:\n  hot stays short of cpu: a plan has at most 0 moves" in out
+    assert "Not done:\n  hot stays short of cpu: a plan has at most 0 moves" in out
     plan = json.loads(await printed(collector, capsys, "plan", "--policy", "draps", "--json"))
     assert plan["actions"][0]["target"] == "cool"
 
 
-async def test_what_is_wrong_is_one_sentence(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "say what wants a place" in await complained(collector, capsys, "hint")
+async def test_invalid_hint_is_a_user_error(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "describe the container" in await complained(collector, capsys, "hint")
     assert "there is no policy 'best'" in await complained(collector, capsys, "hint", "a", "--policy", "best")
-    assert "is no size" in await complained(collector, capsys, "hint", "--memory", "much")
-    assert "write KEY=VALUE" in await complained(collector, capsys, "plan", "--setting", "moves")
+    assert "is not a size" in await complained(collector, capsys, "hint", "--memory", "much")
+    assert "use KEY=VALUE" in await complained(collector, capsys, "plan", "--setting", "moves")
     refused = await complained(collector, capsys, "plan", "--policy", "draps", "--setting", "moves=x")
     assert "$.settings.moves" in refused
 
 
-def test_who_does_not_answer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_collector_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--collector", "http://127.0.0.1:1"]) == 2
     assert "http://127.0.0.1:1 does not answer" in capsys.readouterr().err
     assert main(["hint", "a", "--collector", "here"]) == 2
-    assert "write an address" in capsys.readouterr().err
+    assert "use a URL" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("4GiB", 4 * 2**30), ("512M", 512e6), ("1.5kB", 1500), ("20MB/s", 20e6), ("7", 7), ("1 TiB", 2**40)],
 )
-def test_sizes_are_read_as_people_write_them(text: str, expected: float) -> None:
+def test_parse_size(text: str, expected: float) -> None:
     assert parse_size(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "4 gallons", "1e3"])
-def test_what_is_no_size_is_named(text: str) -> None:
-    with pytest.raises(UserError, match="is no size"):
+def test_invalid_size_is_a_user_error(text: str) -> None:
+    with pytest.raises(UserError, match="is not a size"):
         parse_size(text)

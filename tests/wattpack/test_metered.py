@@ -39,7 +39,7 @@ def shown_watts(url: str) -> float:
     return value(url, 'wattpack_node_power_watts{source="rapl"}')
 
 
-def test_a_meter_is_believed_shown_and_its_joules_go_on_over_a_restart(tmp_path: Path) -> None:
+def test_metered_watts_and_joules_survive_a_restart(tmp_path: Path) -> None:
     tree = PowercapTree(tmp_path / "tree", intel(constant(WATTS)))
     joules = 0.0
     with tree.live():

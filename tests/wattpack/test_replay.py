@@ -63,7 +63,7 @@ def test_json_has_one_key_and_all_figures(scenario: Path, capsys: pytest.Capture
     assert (figures["placed"], figures["refused"], figures["migrations"]) == (3, 0, 0)
 
 
-def test_notes_stand_below_the_table(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_follow_the_table(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(scenario), "--policies", "noted"]) == 0
     assert "noted: the same under another name" in capsys.readouterr().out
 
@@ -95,13 +95,13 @@ def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.Captu
         (["--trace", ".", "--hosts", "SCENARIO"], "--trace . needs --format"),
         (["SCENARIO", "--trace", "x"], "give a scenario, or"),
         (["--history", "absent.db"], "no history at"),
-        (["--history", "absent.db", "--days", "0"], "more than 0"),
-        (["fleet.toml", "--days", "7"], "how far back --history goes"),
+        (["--history", "absent.db", "--days", "0"], "--history and a number above 0"),
+        (["fleet.toml", "--days", "7"], "--days needs --history"),
         (["SCENARIO", "--policies", "spraed"], "did you mean 'spread'"),
         (["absent.toml"], "cannot read"),
     ],
 )
-def test_mistakes_are_one_sentence(
+def test_invalid_replay_arguments_are_user_errors(
     scenario: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
 ) -> None:
     given = [str(scenario) if each == "SCENARIO" else each for each in arguments]

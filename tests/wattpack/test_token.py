@@ -15,7 +15,7 @@ def token(capsys: pytest.CaptureFixture[str], path: Path, *arguments: str) -> tu
     return status, said.out + said.err
 
 
-def test_a_token_is_made_shown_once_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_token_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tokens.jsonl"
     status, said = token(capsys, path, "add", "node", "web1", "--json")
     (made,) = json.loads(said)
@@ -31,26 +31,24 @@ def test_a_token_is_made_shown_once_and_revoked(tmp_path: Path, capsys: pytest.C
 
     assert token(capsys, path, "revoke", made["id"])[0] == 0
     assert read_tokens(path) == []
-    assert token(capsys, path, "list")[1] == f"There are no tokens in {path}.\n"
+    assert token(capsys, path, "list")[1] == f"No tokens in {path}.\n"
 
 
-def test_the_table_shows_the_secret_below_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_token_table_ends_with_the_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, said = token(capsys, tmp_path / "tokens.jsonl", "add", "read", "grafana", "--days", "7")
     head, row, empty, secret, last = said.splitlines()
     assert head.split() == ["ID", "KIND", "NAME", "CREATED", "EXPIRES"]
     assert row.split()[1:3] == ["read", "grafana"]
-    assert (empty, last) == ("", "It is shown this once, and stored nowhere.")
+    assert (empty, last) == ("", "Save this secret now: it is not stored and cannot be shown again.")
     assert secret.startswith("wattpack-read-")
 
 
-def test_a_name_revokes_only_where_it_is_the_only_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_revoke_by_name_requires_a_unique_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tokens.jsonl"
     for _ in range(2):
         token(capsys, path, "add", "admin", "me")
     status, said = token(capsys, path, "revoke", "me")
-    assert (status, said.startswith("wattpack: 'me' is the name of 2 tokens: give one of their ids")) == (
+    assert (status, said.startswith("wattpack: 2 tokens have the name 'me': give one of the ids")) == (
         2,
         True,
     )
@@ -58,18 +56,18 @@ def test_a_name_revokes_only_where_it_is_the_only_one(
     token(capsys, path, "revoke", first.id)
     assert token(capsys, path, "revoke", "me")[0] == 0
     status, said = token(capsys, path, "revoke", "me")
-    assert (status, "there is no token 'me'" in said) == (2, True)
+    assert (status, "no token 'me'" in said) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["node", ""], "a name has 1 to 253 characters"),
-        (["node", "n" * 254], "a name has 1 to 253 characters"),
-        (["read", "x", "--days", "0"], "--days 0: choose"),
+        (["node", ""], "the name must have 1 to 253 characters"),
+        (["node", "n" * 254], "the name must have 1 to 253 characters"),
+        (["read", "x", "--days", "0"], "--days 0: use"),
     ],
 )
-def test_what_cannot_be_is_one_clear_sentence(
+def test_invalid_token_arguments_are_user_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     status, said = token(capsys, tmp_path / "tokens.jsonl", "add", *arguments)
@@ -77,7 +75,7 @@ def test_what_cannot_be_is_one_clear_sentence(
     assert not (tmp_path / "tokens.jsonl").exists()
 
 
-def test_the_file_is_the_configured_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_token_file_comes_from_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mine.jsonl"
     assert main(["token", "add", "read", "x", "--set", f"access.tokens={path}"]) == 0
     assert len(read_tokens(path) or []) == 1
@@ -85,6 +83,6 @@ def test_the_file_is_the_configured_one(tmp_path: Path, capsys: pytest.CaptureFi
     assert "access.tokens is empty" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_token_file_is_a_user_error(capsys: pytest.CaptureFixture[str]) -> None:
     status, said = token(capsys, Path("/proc/none/tokens.jsonl"), "add", "read", "x")
     assert (status, "cannot write /proc/none/tokens.jsonl" in said) == (2, True)

@@ -30,7 +30,7 @@ def addresses(output: IO[str]) -> tuple[str, str]:
     return collector, agent
 
 
-def test_one_command_shows_the_watts_of_this_host_and_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
+def test_up_shows_watts_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     up = wattpack("up", "--data", str(tmp_path), *ANY_PORT, "--set", "agent.sampling.interval_seconds=0.3")
     with up.running() as process:
         assert process.stdout is not None
@@ -46,7 +46,7 @@ def test_one_command_shows_the_watts_of_this_host_and_ends_cleanly_on_ctrl_c(tmp
         assert process.wait(10) == 0
 
 
-def test_it_says_what_it_found_and_what_is_missing(tmp_path: Path) -> None:
+def test_up_prints_found_and_missing_sources(tmp_path: Path) -> None:
     up = wattpack(
         "up", "--data", str(tmp_path), *ANY_PORT, "--set", f"agent.docker.socket={tmp_path}/absent.sock"
     )
@@ -59,7 +59,7 @@ def test_it_says_what_it_found_and_what_is_missing(tmp_path: Path) -> None:
     assert f"container names: no Docker engine listens at {tmp_path}/absent.sock" in said
 
 
-def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+def test_up_with_an_unwritable_data_folder_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ended: subprocess.CompletedProcess[str] = wattpack(
         "up", "--data", str(tmp_path / "file"), *ANY_PORT
@@ -69,7 +69,7 @@ def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> No
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_setting_without_its_role_is_pointed_out() -> None:
+def test_up_set_requires_a_role() -> None:
     ended = wattpack("up", "--set", "node=x").run()
     assert ended.returncode == 2
-    assert "begin with agent. or collector." in ended.stderr
+    assert "start with agent. or collector." in ended.stderr

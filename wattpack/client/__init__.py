@@ -1,1 +1,1 @@
-"""Questions to a collector over its API."""
+"""Client of the collector's API."""

@@ -1,4 +1,4 @@
-"""How commands ask a collector for lists: page by page, with the options that all of them share."""
+"""Lists from a collector, page by page, and the options that commands share."""
 
 import argparse
 import asyncio
@@ -13,34 +13,36 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from wattpack.client.questions import CA_VARIABLE, TOKEN_VARIABLE, about, asking, collector_url
+from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, open_session, token_hint
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import Problem, UserError
 
 Found = TypeVar("Found")
 Json = dict[str, Any]
-_PATIENCE = aiohttp.ClientTimeout(total=30)
+_TIMEOUT = aiohttp.ClientTimeout(total=30)
 _PAGE = 1000
 
 
 class NoAnswerError(Exception):
-    """The collector gave none, or one that cannot be used; the text says which."""
+    """There is no answer, or no valid one; the text is the predicate of a sentence."""
 
 
-def unanswered(url: str, error: NoAnswerError) -> UserError:
-    """What to tell who asked."""
-    return UserError(f"the collector at {url} {error}: is it running, and is this its address?")
+def no_answer(url: str, error: NoAnswerError) -> UserError:
+    """The error for the user."""
+    return UserError(
+        f"the collector at {url} {error}: check that it is running and that --collector is right"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """A collector, and a way to it. Its answers are read as they come: it may be newer than this command."""
+    """A connection to a collector. Answers are not validated: it may be newer than this command."""
 
     session: aiohttp.ClientSession
     url: str
 
-    async def ask(self, path: str, **parameters: str | None) -> Json:
-        """One answer; raises `NoAnswerError`, and `UserError` for what the collector refuses."""
+    async def get(self, path: str, **parameters: str | None) -> Json:
+        """Get one answer; raises `NoAnswerError`, or `UserError` for a request that the collector rejects."""
         given = {name: value for name, value in parameters.items() if value is not None}
         try:
             async with self.session.get(self.url + path, params=given) as answer:
@@ -50,20 +52,20 @@ class Collector:
         except (aiohttp.ClientError, ValueError) as error:
             raise NoAnswerError(f"does not answer ({error})") from None
         if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-            raise UserError(_detail(body) or f"the collector at {self.url} knows nothing of {path}")
+            raise UserError(_detail(body) or f"the collector at {self.url} has no {path}: check its version")
         if answer.status != HTTPStatus.OK:
-            raise NoAnswerError(f"answers {answer.status} to {path}{about(answer.status)}")
+            raise NoAnswerError(f"answers {answer.status} to {path}{token_hint(answer.status)}")
         try:
             return msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.MsgspecError as error:
-            raise NoAnswerError(f"answers something else to {path} ({error})") from None
+            raise NoAnswerError(f"sends an invalid answer to {path} ({error})") from None
 
-    async def ask_all(self, path: str, *, key: str = "", **parameters: str | None) -> list[Json]:
-        """A whole list, which is called `key` in the answer, or as the path ends."""
+    async def get_all(self, path: str, *, key: str = "", **parameters: str | None) -> list[Json]:
+        """Get all pages of a list; `key` names it in the answer (default: the end of the path)."""
         found: list[Json] = []
         cursor: str | None = None
         while True:
-            page = await self.ask(path, limit=str(_PAGE), cursor=cursor, **parameters)
+            page = await self.get(path, limit=str(_PAGE), cursor=cursor, **parameters)
             found += page[key or path.rpartition("/")[2]]
             cursor = page.get("next")
             if cursor is None:
@@ -82,34 +84,34 @@ def add_collector_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collector",
         metavar="URL",
-        help=f"which collector to ask (default: http://{COLLECTOR_DEFAULT})",
+        help=f"address of the collector (default: http://{COLLECTOR_DEFAULT})",
     )
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=f"a file with the token to show (default: the variable {TOKEN_VARIABLE}, if it is set)",
+        help=f"file with the token (default: the environment variable {TOKEN_VARIABLE})",
     )
     parser.add_argument(
         "--ca-file",
         metavar="FILE",
-        help=f"whom to trust about the collector's certificate (default: the variable {CA_VARIABLE})",
+        help=f"CA certificate of the collector (default: the environment variable {CA_VARIABLE})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def from_collector(arguments: argparse.Namespace, ask: Callable[[Collector], Awaitable[Found]]) -> Found:
-    """What a collector answers to `ask`; raises `UserError` where it does not."""
+def query_collector(arguments: argparse.Namespace, query: Callable[[Collector], Awaitable[Found]]) -> Found:
+    """Run `query` on the collector; raises `UserError` if it does not answer."""
     url = collector_url(arguments.collector)
 
-    async def asked() -> Found:
-        async with asking(_PATIENCE, _environment(arguments)) as session:
-            return await ask(Collector(session, url))
+    async def run() -> Found:
+        async with open_session(_TIMEOUT, _environment(arguments)) as session:
+            return await query(Collector(session, url))
 
     try:
-        return asyncio.run(asked())
+        return asyncio.run(run())
     except NoAnswerError as error:
-        raise unanswered(url, error) from None
+        raise no_answer(url, error) from None
 
 
 def _environment(arguments: argparse.Namespace) -> Mapping[str, str]:
@@ -120,17 +122,17 @@ def _environment(arguments: argparse.Namespace) -> Mapping[str, str]:
         try:
             environment[TOKEN_VARIABLE] = arguments.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeError) as error:
-            raise UserError(f"cannot read a token from {arguments.token_file}: {error}") from error
+            raise UserError(f"cannot read the token file {arguments.token_file}: {error}") from error
     return environment
 
 
 def json_text(found: object) -> str:
-    """For programs, and for people who look at it."""
+    """Indented JSON."""
     return msgspec.json.format(msgspec.json.encode(found)).decode()
 
 
 def moment(at: float | None) -> str:
-    """A time, as people read it."""
+    """`2026-05-01 12:00:00`, or `-` if unknown."""
     return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -143,10 +145,10 @@ def seconds_text(seconds: float) -> str:
 
 
 def number_text(number: float | None, unit: str = "", digits: int = 2) -> str:
-    """`1.25 W`, or `-` where it is not known."""
+    """`1.25 W`, or `-` if unknown."""
     return "-" if number is None else f"{number:.{digits}f}{unit}"
 
 
 def percent_text(ratio: float | None) -> str:
-    """`45 %`, or `-` where it is not known."""
+    """`45 %`, or `-` if unknown."""
     return "-" if ratio is None else f"{ratio:.0%}".replace("%", " %")

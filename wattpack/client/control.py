@@ -1,19 +1,19 @@
-"""How commands ask a collector about acting, and how they say what it answered."""
+"""Requests to the control loop of a collector, and its status as text."""
 
 import argparse
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
 
-from wattpack.client.questions import about, asking
+from wattpack.client.collector import moment
+from wattpack.client.session import open_session, token_hint
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError
 
-_PATIENCE = aiohttp.ClientTimeout(total=30)
+_TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 
 def add_collector_option(parser: argparse.ArgumentParser) -> None:
@@ -22,41 +22,41 @@ def add_collector_option(parser: argparse.ArgumentParser) -> None:
         "--collector",
         default=f"http://{COLLECTOR_DEFAULT}",
         metavar="URL",
-        help="the collector to ask (default: %(default)s)",
+        help="address of the collector (default: %(default)s)",
     )
 
 
 def ask(url: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
-    """What a collector answers; raises `UserError` where it does not."""
+    """Send a request to a collector; raises `UserError` unless it succeeds."""
     return asyncio.run(_ask(url.rstrip("/"), method, path, body))
 
 
 async def _ask(url: str, method: str, path: str, body: Mapping[str, Any] | None) -> Any:  # noqa: ANN401 - JSON
     try:
-        async with asking(_PATIENCE) as session, session.request(method, url + path, json=body) as answer:
-            status, said = answer.status, await answer.json(content_type=None)
+        async with (
+            open_session(_TIMEOUT) as session,
+            session.request(method, url + path, json=body) as answer,
+        ):
+            status, content = answer.status, await answer.json(content_type=None)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        why = str(error) or "it takes too long"
-        raise UserError(f"no collector answers at {url} ({why}): start one, or give --collector") from error
+        reason = str(error) or "timeout"
+        raise UserError(
+            f"no collector answers at {url} ({reason}): start it, or give its address with --collector"
+        ) from error
     if status != HTTPStatus.OK:
-        detail = said.get("detail", "") if isinstance(said, dict) else ""
-        raise UserError(f"{url} says {status}: {detail}{about(status)}")
-    return said
+        detail = content.get("detail", "") if isinstance(content, dict) else ""
+        raise UserError(f"the collector at {url} answers {status}: {detail}{token_hint(status)}")
+    return content
 
 
-def moment(at: float) -> str:
-    """A time, as people read it."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def told(now: Mapping[str, Any]) -> str:
-    """How acting stands, in a sentence."""
-    if pause := now["pause"]:
-        until = "until wattpack resume" if pause["until"] is None else f"until {moment(pause['until'])} UTC"
-        why = f" ({pause['why']})" if pause["why"] else ""
-        return f"paused {until}{why}: nothing is begun, what is under way is brought to its end"
-    if now["dry_run"]:
-        return f"not paused; the driver is {now['driver']}: plans are kept on record, and nothing is done"
-    if now["lease_holder"]:
-        return f"not paused; another collector holds the lease: {now['lease_holder']}"
-    return f"acting, by the driver {now['driver']}"
+def status_text(status: Mapping[str, Any]) -> str:
+    """The status of the control loop in one sentence."""
+    if pause := status["pause"]:
+        until = "until 'wattpack resume'" if pause["until"] is None else f"until {moment(pause['until'])} UTC"
+        reason = f" ({pause['why']})" if pause["why"] else ""
+        return f"Paused {until}{reason}. Steps in progress finish, no new step starts."
+    if status["dry_run"]:
+        return f"Dry run with the driver {status['driver']}: plans are recorded, not carried out."
+    if status["lease_holder"]:
+        return f"Standby: the collector {status['lease_holder']} holds the lease and carries out plans."
+    return f"Active: plans are carried out by the driver {status['driver']}."

@@ -1,4 +1,4 @@
-"""`wattpack agent`: the agent as a service, or one sample of it."""
+"""`wattpack agent`: run the agent as a service, or take one sample."""
 
 import argparse
 import asyncio
@@ -13,7 +13,7 @@ from agent.config import AgentConfig
 from agent.main import RunningAgent, running, sample_once
 from agent.sampling.node_sample import NodeSample
 from wattpack.config.options import add_config_options, load_config
-from wattpack.output.report import show_report
+from wattpack.output.report import count_text, show_report
 from wattpack.service.runner import Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service
 from wattpack.service.systemd import Watchdog
@@ -23,7 +23,7 @@ log = logging.getLogger("wattpack.agent")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, "agent")
-    parser.add_argument("--once", action="store_true", help="take one full sample, print it, and end")
+    parser.add_argument("--once", action="store_true", help="take one full sample, print it, and exit")
     parser.add_argument("--json", action="store_true", help="with --once: print the sample as JSON")
 
 
@@ -48,7 +48,7 @@ async def _running(config: AgentConfig) -> AsyncIterator[Work]:
     started: RunningAgent | None = None
 
     def alive() -> None:
-        # The first look has nothing to compare with: there is a picture from the second on.
+        # Rates need two readings, so there is no sample after the first one.
         if started is not None and started.state.sample is not None:
             watchdog.progress(status(started.state.sample))
 
@@ -63,6 +63,6 @@ async def _running(config: AgentConfig) -> AsyncIterator[Work]:
 
 
 def status(sample: NodeSample) -> str:
-    """The agent in one line, for `systemctl status`."""
-    watts = f"{sample.power.watts:.1f} W by {sample.power.source}" if sample.power else "watts not known"
-    return f"sampling {len(sample.containers)} containers, {watts}"
+    """One line for `systemctl status`."""
+    watts = f"{sample.power.watts:.1f} W by {sample.power.source}" if sample.power else "power unknown"
+    return f"sampling {count_text(len(sample.containers), 'container')}, {watts}"

@@ -1,26 +1,26 @@
-"""`wattpack alerts`: what is short, quiet, hot or overbooked, as a table."""
+"""`wattpack alerts`: a table of alerts."""
 
 import argparse
 
-from wattpack.client.collector import Json, add_collector_options, from_collector, json_text, moment
+from wattpack.client.collector import Json, add_collector_options, json_text, moment, query_collector
 from wattpack.output.report import table
 
-_HEADER = ("ABOUT", "KIND", "RESOURCE", "SINCE (UTC)", "UNTIL (UTC)")
+_HEADER = ("SUBJECT", "KIND", "RESOURCE", "OPENED (UTC)", "CLOSED (UTC)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="those too that are over")
+    parser.add_argument("--all", action="store_true", help="include closed alerts")
     parser.add_argument(
-        "--kind", choices=("node", "quiet", "service", "overbooked"), help="only those of this kind"
+        "--kind", choices=("node", "quiet", "service", "overbooked"), help="only alerts of this kind"
     )
-    parser.add_argument("--node", metavar="NAME", help="only those of this node")
+    parser.add_argument("--node", metavar="NAME", help="only alerts of this node")
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = from_collector(
+    found = query_collector(
         arguments,
-        lambda collector: collector.ask_all(
+        lambda collector: collector.get_all(
             "/v1/alerts",
             state="all" if arguments.all else "open",
             kind=arguments.kind,
@@ -36,10 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
             print(f"    {alert['evidence']}")
     else:
-        print("Nothing is wrong that anybody sees.")
+        print("No alerts." if arguments.all else "No open alerts.")
     return 0
 
 
 def _row(alert: Json) -> tuple[str, ...]:
-    over = "lasts" if alert["state"] == "open" else moment(alert["closed_at"])
-    return (alert["subject"], alert["kind"], alert["resource"] or "-", moment(alert["opened_at"]), over)
+    closed = "open" if alert["state"] == "open" else moment(alert["closed_at"])
+    return (alert["subject"], alert["kind"], alert["resource"] or "-", moment(alert["opened_at"]), closed)

@@ -1,4 +1,4 @@
-"""`wattpack calibrate`: a model of this very machine, fitted to what its meter says under known loads."""
+"""`wattpack calibrate`: fit a power model of this host to its meter under known loads."""
 
 import argparse
 import sys
@@ -32,12 +32,13 @@ from powermodels.models.fitted import ScopeName, fingerprint
 from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
 from wattpack.config.options import add_config_options, load_config
+from wattpack.output.report import count_text
 from wire.errors import UserError
 from wire.resources import Quantities
 
 MODEL_PATH = Path("/var/lib/wattpack-agent/model.json")
-_METER_PACE_SECONDS = 0.5
-_METER_PATIENCE_SECONDS = 15.0
+_METER_POLL_SECONDS = 0.5
+_METER_TIMEOUT_SECONDS = 15.0
 _MEMORY_SHARE = 0.25
 _BAR = 30
 
@@ -49,27 +50,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=5.0,
         metavar="N",
-        help="how long the ramp takes (default: %(default)g)",
+        help="duration of the load ramp (default: %(default)g)",
     )
     parser.add_argument(
         "--from",
         type=Path,
         dest="recording",
         metavar="FILE",
-        help="fit this recording; drive and meter nothing",
+        help="fit this recording instead of running a load ramp",
     )
     parser.add_argument(
         "--out",
         type=Path,
         default=MODEL_PATH,
         metavar="FILE",
-        help="where the model goes (default: %(default)s)",
+        help="file to write the model to (default: %(default)s)",
     )
     parser.add_argument(
         "--kind",
         choices=get_args(Kind),
         default="curve",
-        help="what to fit (default: %(default)s, which adapts)",
+        help="kind of model to fit (default: %(default)s, which adapts to the host)",
     )
 
 
@@ -80,37 +81,35 @@ def run(arguments: argparse.Namespace) -> int:
     out: Path = arguments.out
     if arguments.recording is not None:
         recorded = read_recording(arguments.recording, host, datetime.now(UTC))
-        _check_place(out)
+        _check_writable(out)
     else:
         recorded = _record(arguments, proc, sys_root, host)
-        kept = out.with_suffix(".recording.jsonl")
-        write_recording(kept, recorded)
-        print(f"recorded   {len(recorded.samples)} samples, kept in {kept}")
+        recording = out.with_suffix(".recording.jsonl")
+        write_recording(recording, recorded)
+        print(f"recorded   {count_text(len(recorded.samples), 'sample')}, saved to {recording}")
     model = fit_and_wait(recorded.request(cast("Kind", arguments.kind)))
     save(model, out)
-    picture = out.with_suffix(".svg")
-    picture.write_text(svg_plot(recorded.samples, model, model.describe()))
-    print("\n".join(_result(recorded, model, out, picture)))
+    plot = out.with_suffix(".svg")
+    plot.write_text(svg_plot(recorded.samples, model, model.describe()))
+    print("\n".join(_result(recorded, model, out, plot)))
     return 0
 
 
-def _check_place(out: Path) -> None:
-    """Find out now, not after minutes of work, that the model cannot be kept."""
+def _check_writable(out: Path) -> None:
+    """Fail now, not after minutes of work, if the model cannot be saved."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         probe = out.with_name(f".{out.name}.probe")
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise UserError(
-            f"{out} cannot be written ({error.strerror}): choose another place with --out"
-        ) from error
+        raise UserError(f"cannot write {out} ({error.strerror}): choose another file with --out") from error
 
 
 def _record(arguments: argparse.Namespace, proc: Path, sys_root: Path, host: str) -> CalibrationRecording:
     facts = read_host_facts(proc, sys_root)
-    meter = _answering(find_meters(sys_root, facts.hypervisor)[0])
-    _check_place(arguments.out)
+    meter = _working_meter(find_meters(sys_root, facts.hypervisor)[0])
+    _check_writable(arguments.out)
     reader = Reader(proc, sys_root)
     scaling = completed(Quantities(cpu_cores=reader.read().host.cores, memory_bytes=facts.memory_bytes))
     limits = LoadLimits(
@@ -120,9 +119,9 @@ def _record(arguments: argparse.Namespace, proc: Path, sys_root: Path, host: str
     )
     plan = ramp(arguments.minutes, meter.period_seconds)
     print(f"meter      {meter.describe()}")
-    print(f"ramp       {len(plan.phases)} phases in {plan.seconds / 60:.1f} minutes; Ctrl-C ends it")
-    drive = Drive(meter, _looking(reader, scaling), limits, time.sleep)
-    samples = drive.run(plan, _teller(in_place=sys.stdout.isatty()))
+    print(f"ramp       {len(plan.phases)} phases in {plan.seconds / 60:.1f} minutes; press Ctrl-C to abort")
+    drive = Drive(meter, _load_reader(reader, scaling), limits, time.sleep)
+    samples = drive.run(plan, _progress_printer(in_place=sys.stdout.isatty()))
     head = RecordingHeader(
         host=host,
         meter=meter.describe(),
@@ -133,38 +132,38 @@ def _record(arguments: argparse.Namespace, proc: Path, sys_root: Path, host: str
     return CalibrationRecording(head, tuple(samples))
 
 
-def _answering(meters: Sequence[Meter]) -> Meter:
-    """The best meter that gives watts, each being given time for a first answer."""
-    until_seconds = time.monotonic() + _METER_PATIENCE_SECONDS
+def _working_meter(meters: Sequence[Meter]) -> Meter:
+    """The best meter that returns watts within the timeout."""
+    until_seconds = time.monotonic() + _METER_TIMEOUT_SECONDS
     able = [meter for meter in meters if meter.scope is not Scope.PART]
     while able and time.monotonic() < until_seconds:
         for meter in able:
             if meter.watts(time.monotonic()) is not None:
                 return meter
         able = [meter for meter in able if meter.gap is None]
-        time.sleep(_METER_PACE_SECONDS)
+        time.sleep(_METER_POLL_SECONDS)
     raise UserError(
-        "no meter answers on this host, so there is nothing to calibrate with: 'wattpack doctor' says which "
-        "one could be opened and how; with a recording of this machine made elsewhere, use --from FILE"
+        "no power meter answers on this host: run 'wattpack doctor' to see which meters can be enabled, or "
+        "use an existing recording of this host with --from FILE"
     )
 
 
-def _looking(reader: Reader, scaling: Quantities) -> ReadLoad:
+def _load_reader(reader: Reader, scaling: Quantities) -> ReadLoad:
     last = reader.read()
 
-    def look() -> tuple[float, Load]:
+    def read_load() -> tuple[float, Load]:
         nonlocal last
         before, last = last, reader.read()
         return last.monotonic_seconds, load_of(compute_rates(before, last).used, scaling)
 
-    return look
+    return read_load
 
 
-def _teller(*, in_place: bool) -> Callable[[Progress], None]:
-    """Shows progress: as one line drawn over and over, or as a line per phase where nobody watches."""
+def _progress_printer(*, in_place: bool) -> Callable[[Progress], None]:
+    """Print progress: as one line that is redrawn, or as one line per phase without a terminal."""
     shown: list[Phase] = []
 
-    def tell(progress: Progress) -> None:
+    def show(progress: Progress) -> None:
         watts = "" if progress.watts is None else f"{progress.watts:8.1f} W"
         if in_place:
             bar = "█" * round(progress.ratio * _BAR)
@@ -179,10 +178,10 @@ def _teller(*, in_place: bool) -> Callable[[Progress], None]:
             shown.append(progress.phase)
             print(f"{progress.ratio:4.0%} {watts}  {progress.phase.name}", flush=True)
 
-    return tell
+    return show
 
 
-def _result(recorded: CalibrationRecording, model: Stored, out: Path, picture: Path) -> Iterator[str]:
+def _result(recorded: CalibrationRecording, model: Stored, out: Path, plot: Path) -> Iterator[str]:
     groups = {each.group for each in recorded.samples}
     idle_watts, full_watts = (model.terms(Load(cpu_ratio)).watts for cpu_ratio in (0.0, 1.0))
     yield ""
@@ -190,5 +189,5 @@ def _result(recorded: CalibrationRecording, model: Stored, out: Path, picture: P
     yield ""
     yield f"model      {model.describe()}"
     yield f"idle       {idle_watts:.1f} W, all cores {full_watts:.1f} W: {model.scope.value}"
-    yield f"error      {model.error_ratio:.1%} on average: each of {len(groups)} loads, fitted to the others"
-    yield f"kept in    {out} (picture: {picture}); the agent takes it at its next start"
+    yield f"error      {model.error_ratio:.1%} on average, cross-validated over {len(groups)} loads"
+    yield f"saved      {out} (plot: {plot}); restart the agent to use it"

@@ -1,4 +1,4 @@
-"""`wattpack check-config`: is this file right, and what does it come to?"""
+"""`wattpack check-config`: check a configuration file, and show what differs from the defaults."""
 
 import argparse
 import os
@@ -10,13 +10,13 @@ from agent.config import AgentConfig
 from agent.delivery.credentials import read_token, tls_context
 from collector.config import CollectorConfig
 from collector.web.listener import open_listener
-from wattpack.config.loader import Given, keys, load
+from wattpack.config.loader import Sources, keys, load
 from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wire.http.webconfig import check_web_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("role", choices=ROLES, help="whose configuration it is")
+    parser.add_argument("role", choices=ROLES, help="the role that the file configures")
     parser.add_argument("file", type=Path, metavar="FILE", help="the TOML file to check")
     parser.add_argument("--json", action="store_true", help="print the resulting configuration as JSON")
 
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     role: str = arguments.role
     config = config_class(role)
     base = from_credentials(config, os.environ)
-    loaded = load(config, role, Given(base=base, file=arguments.file, environment=os.environ))
+    loaded = load(config, role, Sources(base=base, file=arguments.file, environment=os.environ))
     for key in keys(config):
         if key.path == WEB_CONFIG and (file := _value(loaded, key.path)):
             check_web_config(Path(str(file)))
@@ -34,16 +34,16 @@ def run(arguments: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(loaded)).decode())
         return 0
     changed = [key for key in keys(config) if _value(loaded, key.path) != key.default]
-    print(f"{arguments.file} is a good {role} configuration.")
+    print(f"{arguments.file} is a valid {role} configuration.")
     for key in changed:
         print(f"  {key.dotted} = {_value(loaded, key.path)!r}  (default {key.default!r})")
     if not changed:
-        print("  Every key has its default.")
+        print("  All keys have their defaults.")
     return 0
 
 
 def _check_access(loaded: object) -> None:
-    """Raise the `UserError` that the role would raise over its tokens and certificates, if any."""
+    """Check tokens and certificates as the role does at startup."""
     if isinstance(loaded, AgentConfig):
         if loaded.collector.enabled:
             read_token(loaded.collector)

@@ -1,4 +1,4 @@
-"""`wattpack collector`: the collector as a service."""
+"""`wattpack collector`: run the collector as a service."""
 
 import argparse
 import asyncio
@@ -19,11 +19,11 @@ from wattpack.service.systemd import Watchdog
 
 log = logging.getLogger("wattpack.collector")
 
-_SURVIVORS = 20_000
-"""New objects, after which the youngest are looked through for garbage."""
-_TURN_SECONDS = 0.0005
-"""After which a thread that computes lets another have its turn. With Python's own, ten times as long, the
-writer of the history would wait for a busy event loop at each statement, and the loop for who thinks."""
+_GC_THRESHOLD = 20_000
+"""New objects between two collections of the youngest generation."""
+_SWITCH_SECONDS = 0.0005
+"""Python's default is ten times as long: the writer of the history would wait for a busy event loop at each
+statement, and the event loop for the analysis."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,32 +37,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
-    # What is remembered stays, and what comes stays long: looking through all of it for garbage, which there
-    # hardly is, would hold up the start, and later everyone for a tenth of a second each time.
-    gc.set_threshold(_SURVIVORS, 20, 50)
-    sys.setswitchinterval(_TURN_SECONDS)
+    # Nearly all objects are long-lived: frequent full collections would delay the start, and later block
+    # all requests for a tenth of a second each.
+    gc.set_threshold(_GC_THRESHOLD, 20, 50)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     async with running(config) as collector:
         gc.freeze()
-        log.info("answering at %s", collector.address.url)
-        said = f"answering at {collector.address.url}"
-        watching = asyncio.create_task(feed(Watchdog(), collector.core.history.check, said))
+        status = f"listening on {collector.address.url}"
+        log.info(status)
+        feeding = asyncio.create_task(feed(Watchdog(), collector.core.history.check, status))
         try:
-            yield watching
+            yield feeding
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def feed(watchdog: Watchdog, check: Callable[[], Awaitable[None]], status: str) -> None:
-    """Feed the watchdog as long as the event loop turns and the writer of the history answers.
+    """Feed the watchdog while the event loop runs and the writer of the history responds.
 
-    A writer that says why it cannot write is not a hung one: a restart would not empty a full disk.
+    A writer that reports an error is not hung: a restart would not free a full disk.
     """
     while True:
         try:
             await check()
         except HistoryUnavailable as error:
-            watchdog.progress(f"cannot keep reports: {error}")
+            watchdog.progress(f"cannot store reports: {error}")
         else:
             watchdog.progress(status)
         await asyncio.sleep(watchdog.every_seconds)

@@ -1,11 +1,11 @@
-"""`wattpack containers`: the containers that a collector knows, as a table."""
+"""`wattpack containers`: a table of containers."""
 
 import argparse
 
-from wattpack.client.collector import Json, add_collector_options, from_collector, json_text, number_text
+from wattpack.client.collector import Json, add_collector_options, json_text, number_text, query_collector
 from wattpack.output.report import bytes_text, table
 
-_HEADER = ("CONTAINER", "NODE", "SERVICE", "WATTS", "CPU cores", "NEED", "MEMORY", "NEED", "CLASS")
+_HEADER = ("CONTAINER", "NODE", "SERVICE", "WATTS", "CPU", "CPU NEED", "MEMORY", "MEMORY NEED", "GROUP")
 _SORTS = {
     "watts": lambda each: -(each["power"] or {}).get("watts", 0.0),
     "cpu": lambda each: -each["used"].get("cpu_cores", 0.0),
@@ -15,20 +15,22 @@ _SORTS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", metavar="NAME", help="only those on this node")
-    parser.add_argument("--name", help="only those of this name")
-    parser.add_argument("--service", metavar="NAME", help="only those of this service")
-    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only those with this label")
-    parser.add_argument("--class", dest="group", metavar="NAME", help="only those of this class, such as cpu")
-    parser.add_argument("--sort", choices=tuple(_SORTS), default="watts", help="(default: %(default)s)")
-    parser.add_argument("--most", type=int, metavar="N", help="show no more than so many")
+    parser.add_argument("--node", metavar="NAME", help="only containers on this node")
+    parser.add_argument("--name", help="only containers with this name")
+    parser.add_argument("--service", metavar="NAME", help="only containers of this service")
+    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only containers with this label")
+    parser.add_argument("--group", metavar="NAME", help="only containers of this group, such as cpu")
+    parser.add_argument(
+        "--sort", choices=tuple(_SORTS), default="watts", help="sort order (default: %(default)s)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="show at most N containers")
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = from_collector(
+    found = query_collector(
         arguments,
-        lambda collector: collector.ask_all(
+        lambda collector: collector.get_all(
             "/v1/containers",
             node=arguments.node,
             name=arguments.name,
@@ -38,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         ),
     )
     found.sort(key=_SORTS[arguments.sort])
-    shown = found[: arguments.most]
+    shown = found[: arguments.limit]
     if arguments.json:
         print(json_text(shown))
     elif shown:
@@ -46,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         if len(shown) < len(found):
             print(f"... and {len(found) - len(shown)} more")
     else:
-        print("No such container runs: wattpack nodes says which nodes are heard of.")
+        print("No matching container. 'wattpack nodes' shows which nodes report.")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""`wattpack energy`: what was drawn in a period, by node, container, service, label or day."""
+"""`wattpack energy`: energy over a period by node, container, service, label or day."""
 
 import argparse
 import time
 from datetime import UTC, datetime
 
-from wattpack.client.collector import Json, add_collector_options, from_collector, json_text, moment
+from wattpack.client.collector import Json, add_collector_options, json_text, moment, query_collector
 from wattpack.output.report import table
 from wire.errors import UserError
 
@@ -19,28 +19,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by",
         default="node",
         metavar="node|container|service|day|label:KEY",
-        help="what to add it up by (default: %(default)s)",
+        help="how to group (default: %(default)s)",
     )
+    parser.add_argument("--days", type=float, default=1.0, metavar="N", help="the last N days (default: 1)")
     parser.add_argument(
-        "--days", type=float, default=1.0, metavar="N", help="the last so many days (default: 1)"
+        "--start", metavar="TIME", help="start of the period, such as 2026-05-01 or 2026-05-01T12:00 (UTC)"
     )
-    parser.add_argument(
-        "--start", metavar="TIME", help="from then on, such as 2026-05-01 or 2026-05-01T12:00 (UTC)"
-    )
-    parser.add_argument("--end", metavar="TIME", help="until then (default: now)")
+    parser.add_argument("--end", metavar="TIME", help="end of the period (default: now)")
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.by not in _BY and not arguments.by.startswith(_LABEL):
-        raise UserError(f"--by {arguments.by}: write {', '.join(_BY)}, or {_LABEL}KEY")
+        raise UserError(f"--by {arguments.by}: use {', '.join(_BY)} or {_LABEL}KEY")
     end = time.time() if arguments.end is None else _time("--end", arguments.end)
     start = (
         end - arguments.days * _DAY_SECONDS if arguments.start is None else _time("--start", arguments.start)
     )
-    found = from_collector(
+    found = query_collector(
         arguments,
-        lambda collector: collector.ask_all(
+        lambda collector: collector.get_all(
             "/v1/energy", key="accounts", by=arguments.by, start=repr(max(0.0, start)), end=repr(end)
         ),
     )
@@ -50,18 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(_table(arguments.by, found)))
         print(f"From {moment(start)} to {moment(end)} UTC.")
     else:
-        print(
-            f"Nothing is known from {moment(start)} to {moment(end)} UTC: agents tell with every heartbeat."
-        )
+        print(f"No data from {moment(start)} to {moment(end)} UTC. Agents report energy with each heartbeat.")
     return 0
 
 
 def _time(option: str, text: str) -> float:
     try:
-        told = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"{option} {text}: write a time such as 2026-05-01 or 2026-05-01T12:00") from None
-    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+        raise UserError(f"{option} {text}: use a time such as 2026-05-01 or 2026-05-01T12:00") from None
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def _table(by: str, accounts: list[Json]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`wattpack evaluate`: how far off the power models are on recordings of metered machines."""
+"""`wattpack evaluate`: accuracy of power models on recordings of metered machines."""
 
 import argparse
 import sys
@@ -23,27 +23,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="FILE",
-        help="a recording, CSV or CSV.gz; a folder of one per workload; or the name of a data set "
-        "(default: every metered server whose recordings are here)",
+        help="a recording (CSV or CSV.gz), a folder with one per workload, or the name of a data set "
+        "(default: all recordings that are found)",
     )
     add_data_option(parser)
     parser.add_argument(
         "--protocol",
         choices=tuple(PROTOCOLS),
         required=True,
-        help="unseen: never metered on the workload; blind20: metered for its first fifth; "
-        "metered: always, against the last reading",
+        help="unseen: no meter on the workload; blind20: a meter for its first fifth; metered: a meter "
+        "throughout, compared with the last reading",
     )
     parser.add_argument(
-        "--model", choices=tuple(MODELS), default=DEFAULT_MODEL, help="whose errors (default: %(default)s)"
+        "--model",
+        choices=tuple(MODELS),
+        default=DEFAULT_MODEL,
+        help="the model to evaluate (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    tell = _tell if sys.stderr.isatty() else _say_nothing
+    progress = _print_progress if sys.stderr.isatty() else _ignore_progress
     evaluation = evaluate(
-        _paths(arguments.files, search_path(arguments.data)), arguments.protocol, arguments.model, tell
+        _paths(arguments.files, search_path(arguments.data)), arguments.protocol, arguments.model, progress
     )
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(evaluation)).decode())
@@ -53,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _paths(files: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
-    """Files as they are given, and data sets where they are found; every recording where none is named."""
+    """Given files, and the paths of named data sets; all recordings if none is named."""
     names = [str(file) for file in files if not file.exists()]
     if unknown := [name for name in names if name not in DATASETS]:
-        raise UserError(f"there is no recording {unknown[0]}: give a file, or a data set ('wattpack data')")
+        raise UserError(f"no recording {unknown[0]}: give a file, or a data set from 'wattpack data'")
     found = {name: require(name, folders) for name in names}
     if not files:
         recordings = [each for each in DATASETS.values() if each.format == RECORDING]
@@ -69,12 +72,12 @@ def _paths(files: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
     ]
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _say_nothing(_: str) -> None:
-    """Nobody watches."""
+def _ignore_progress(_: str) -> None:
+    """Without a terminal there is no progress output."""
 
 
 def _table(evaluation: Evaluation) -> Iterator[str]:

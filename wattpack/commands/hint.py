@@ -1,4 +1,4 @@
-"""`wattpack hint`: where a container should go, and why."""
+"""`wattpack hint`: rank nodes for a container, with reasons."""
 
 import argparse
 import asyncio
@@ -11,8 +11,8 @@ import msgspec
 
 from collector.placement.answers import PlacementHint, RankedNode
 from collector.policies.actions import describe
-from wattpack.client.questions import collector_url, put_question
-from wattpack.output.report import bytes_text, table
+from wattpack.client.session import collector_url, post_question
+from wattpack.output.report import bytes_text, count_text, table
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
@@ -22,51 +22,57 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("service", nargs="?", metavar="SERVICE", help="what it is an instance of")
-    parser.add_argument(
-        "--image", help="what it runs: a known service that runs the same tells what it needs"
-    )
-    parser.add_argument("--cpu", type=float, metavar="CORES", help="CPU that it needs")
+    parser.add_argument("service", nargs="?", metavar="SERVICE", help="service of the container")
+    parser.add_argument("--image", help="image; a profiled service with the same image provides the need")
+    parser.add_argument("--cpu", type=float, metavar="CORES", help="CPU need, in cores")
     for name, example in (("memory", "4GiB"), ("disk", "20MB/s"), ("network", "5MB/s")):
-        parser.add_argument(f"--{name}", metavar="SIZE", help=f"{name} that it needs, such as {example}")
+        parser.add_argument(f"--{name}", metavar="SIZE", help=f"{name} need, such as {example}")
     parser.add_argument(
-        "--class", dest="task_class", type=int, choices=(1, 2, 3, 4), help="1: nothing may be taken from it"
+        "--class",
+        dest="task_class",
+        type=int,
+        choices=(1, 2, 3, 4),
+        help="SLA class; containers of class 1 are never shrunk",
     )
-    parser.add_argument("--kind", choices=("service", "job"), help="how long it means to run")
+    parser.add_argument("--kind", choices=("service", "job"), help="long-running service, or job")
     parser.add_argument(
         "--constraint",
         action="append",
         default=[],
         metavar="LABEL==VALUE",
-        help="of the node; or LABEL!=VALUE",
+        help="required label of the node; also LABEL!=VALUE",
     )
     parser.add_argument(
-        "--avoid", action="append", default=[], metavar="SERVICE", help="not on a node with this"
+        "--avoid", action="append", default=[], metavar="SERVICE", help="avoid nodes that run this service"
     )
-    parser.add_argument("--exclude", action="append", default=[], metavar="NODE", help="not on this node")
-    parser.add_argument("--spread", action="store_true", help="keep instances of the service apart")
+    parser.add_argument("--exclude", action="append", default=[], metavar="NODE", help="exclude this node")
+    parser.add_argument("--spread", action="store_true", help="avoid nodes that run the same service")
     parser.add_argument(
-        "--keep", type=float, default=0.0, metavar="SECONDS", help="keep the best node for it"
+        "--reserve", type=float, default=0.0, metavar="SECONDS", help="reserve the best node for this long"
     )
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="show the N best (default: 10)")
-    parser.add_argument("--all-refused", action="store_true", help="name every refused node")
+    parser.add_argument("--all-rejected", action="store_true", help="list all rejected nodes")
     add_policy_arguments(parser)
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
-    """By what to decide, and whom to ask."""
-    parser.add_argument("--policy", help="by what to decide (default: as the collector is configured)")
+    """Options for the policy and the collector."""
+    parser.add_argument("--policy", help="policy to use (default: as configured in the collector)")
     parser.add_argument(
-        "--setting", action="append", default=[], metavar="KEY=VALUE", help="of the policy; may be repeated"
+        "--setting",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the policy; may be given several times",
     )
     parser.add_argument(
-        "--collector", metavar="URL", help=f"whom to ask (default: http://{COLLECTOR_DEFAULT})"
+        "--collector", metavar="URL", help=f"address of the collector (default: http://{COLLECTOR_DEFAULT})"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def policy_question(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The part of a question that says by what to decide."""
+    """The policy and its settings, as part of a question."""
     settings = dict(_setting(each) for each in arguments.setting)
     return {"policy": arguments.policy, "settings": settings}
 
@@ -74,7 +80,7 @@ def policy_question(arguments: argparse.Namespace) -> dict[str, Any]:
 def run(arguments: argparse.Namespace) -> int:
     need = _need(arguments)
     if arguments.service is None and arguments.image is None and need == Quantities():
-        raise UserError("say what wants a place: a SERVICE, --image, or --cpu and --memory")
+        raise UserError("describe the container: give a SERVICE, --image, or --cpu and --memory")
     question = policy_question(arguments) | {
         "service": arguments.service,
         "image": arguments.image,
@@ -87,15 +93,15 @@ def run(arguments: argparse.Namespace) -> int:
         "exclude": arguments.exclude,
         "spread": arguments.spread,
         "limit": arguments.limit,
-        "refused": "all" if arguments.all_refused else "some",
-        "reserve_seconds": arguments.keep,
+        "refused": "all" if arguments.all_rejected else "some",
+        "reserve_seconds": arguments.reserve,
     }
     url = collector_url(arguments.collector)
-    hint = asyncio.run(put_question(url, "/v1/hints/placement", question, PlacementHint))
+    hint = asyncio.run(post_question(url, "/v1/hints/placement", question, PlacementHint))
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(hint)).decode())
     else:
-        print("\n".join(shown(hint)))
+        print("\n".join(format_hint(hint)))
     return 0
 
 
@@ -103,7 +109,7 @@ def parse_size(text: str) -> float:
     """`4GiB`, `512M`, `20MB/s` or plain bytes."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise UserError(f"{text!r} is no size: write it such as 4GiB, 512MB or 1000000")
+        raise UserError(f"{text!r} is not a size: use a value such as 4GiB, 512MB or 1000000")
     step = 1024.0 if found["binary"] else 1000.0
     return float(found["number"]) * math.pow(step, _POWERS[found["unit"]])
 
@@ -119,19 +125,19 @@ def _need(arguments: argparse.Namespace) -> Quantities:
 def _setting(text: str) -> tuple[str, Any]:
     key, found, value = text.partition("=")
     if not found or not key:
-        raise UserError(f"--setting {text}: write KEY=VALUE")
+        raise UserError(f"--setting {text}: use KEY=VALUE")
     try:
         return key, msgspec.json.decode(value)
     except msgspec.DecodeError:
         return key, value
 
 
-def shown(hint: PlacementHint) -> Iterator[str]:
-    """A hint for a person."""
-    yield f"By {hint.policy}. Taken to need {_amounts(hint.assumed.demand)}: {hint.assumed.explanation}."
+def format_hint(hint: PlacementHint) -> Iterator[str]:
+    """The lines of a hint."""
+    yield f"Policy {hint.policy}. Assumed need: {_amounts(hint.assumed.demand)} ({hint.assumed.explanation})."
     yield ""
     if hint.nodes:
-        header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDS", "SUFFICES")
+        header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDED POWER", "CONFIDENCE")
         rows = table(header, [_row(each) for each in hint.nodes])
         yield rows[0]
         for row, node in zip(rows[1:], hint.nodes, strict=True):
@@ -141,17 +147,17 @@ def shown(hint: PlacementHint) -> Iterator[str]:
             for action in node.needs:
                 yield f"    first: {describe(action)} ({'; '.join(action.reasons)})"
             if node.gets is not None:
-                yield f"    it is promised no more there than {_amounts(node.gets)}"
+                yield f"    limited to {_amounts(node.gets)} there"
         yield ""
-        yield f"The score is {hint.score_is}. It fits on {hint.fitting} nodes."
+        yield f"The score is {hint.score_is}. The container fits on {count_text(hint.fitting, 'node')}."
     else:
-        yield "It fits nowhere."
+        yield "The container fits on no node."
     for group in hint.refused_for:
         named = [each.node for each in hint.refused if each.why == group.why]
         which = f": {', '.join(named)}{', ...' if len(named) < group.nodes else ''}" if named else ""
-        yield f"Refused, as {group.why}: {group.nodes}{which}"
+        yield f"Rejected ({group.why}): {count_text(group.nodes, 'node')}{which}"
     if hint.reservation is not None:
-        yield f"{hint.reservation.node} is kept for it as {hint.reservation.id}, until it is seen there."
+        yield f"Reserved {hint.reservation.node} until the container starts (id {hint.reservation.id})."
 
 
 def _row(node: RankedNode) -> tuple[str, ...]:
@@ -168,15 +174,15 @@ def _row(node: RankedNode) -> tuple[str, ...]:
 
 
 def _amounts(quantities: Quantities) -> str:
-    told = []
+    amounts = []
     for resource in Resource:
         amount = quantities.of(resource)
         if amount is None:
             continue
         if resource is Resource.CPU:
-            told.append(f"{amount:g} cores")
+            amounts.append(f"{amount:g} {'core' if amount == 1 else 'cores'}")
         elif resource is Resource.MEMORY:
-            told.append(f"{bytes_text(amount)} of memory")
+            amounts.append(f"{bytes_text(amount)} of memory")
         else:
-            told.append(f"{bytes_text(amount, '/s')} of {resource}")
-    return ", ".join(told) or "nothing"
+            amounts.append(f"{bytes_text(amount, '/s')} of {resource}")
+    return ", ".join(amounts) or "nothing"

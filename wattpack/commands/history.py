@@ -1,4 +1,4 @@
-"""`wattpack history`: what was decided, why, and what came of it."""
+"""`wattpack history`: decisions of the control loop with reasons and outcome."""
 
 import argparse
 import json
@@ -9,19 +9,22 @@ from urllib.parse import urlencode
 import msgspec
 
 from collector.policies.actions import Action, describe
-from wattpack.client.control import add_collector_option, ask, moment
+from wattpack.client.collector import moment
+from wattpack.client.control import add_collector_option, ask
 from wire.errors import UserError
 
 _SAME, _DIFFERS = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", help="only this decision")
-    parser.add_argument("--node", help="only decisions that touch this node")
-    parser.add_argument("--service", help="only decisions that touch this service")
-    parser.add_argument("--limit", type=int, default=20, help="no more than so many (default: %(default)s)")
+    parser.add_argument("id", nargs="?", help="only the decision with this id")
+    parser.add_argument("--node", help="only decisions that affect this node")
+    parser.add_argument("--service", help="only decisions that affect this service")
     parser.add_argument(
-        "--replay", metavar="ID", help="make a decision again from its record, and say whether it is the same"
+        "--limit", type=int, default=20, metavar="N", help="show at most N decisions (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--replay", metavar="ID", help="make a decision again from its stored snapshot, and compare the plans"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_collector_option(parser)
@@ -30,15 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.replay is not None:
         return _replay(arguments)
-    asked = {"id": arguments.id, "node": arguments.node, "service": arguments.service}
-    query = urlencode({"limit": arguments.limit} | {key: value for key, value in asked.items() if value})
+    filters = {"id": arguments.id, "node": arguments.node, "service": arguments.service}
+    query = urlencode({"limit": arguments.limit} | {key: value for key, value in filters.items() if value})
     answer = ask(arguments.collector, "GET", f"/v1/decisions?{query}")
     if arguments.id is not None and not answer["decisions"]:
-        raise UserError(f"there is no decision {arguments.id!r}: wattpack history lists them")
+        raise UserError(f"no decision has the id {arguments.id!r}: 'wattpack history' lists all decisions")
     if arguments.json:
         print(json.dumps(answer, indent=2))
     else:
-        print("\n".join(lines(answer["decisions"])) or "nothing was decided yet")
+        print("\n".join(format_decisions(answer["decisions"])) or "No decisions.")
     return 0
 
 
@@ -47,24 +50,24 @@ def _replay(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(answer, indent=2))
     else:
-        print("the same plan" if answer["same"] else "another plan than then")
+        print("The plans are the same." if answer["same"] else "The plans differ.")
         for title, actions in (("recorded", answer["recorded"]), ("replayed", answer["replayed"])):
             print(f"{title}:")
             print("\n".join(f"  {_describe(action)}" for action in actions) or "  nothing")
     return _SAME if answer["same"] else _DIFFERS
 
 
-def lines(decisions: list[dict[str, Any]]) -> Iterator[str]:
-    """Each decision in a few lines, the latest last, where the eye is."""
+def format_decisions(decisions: list[dict[str, Any]]) -> Iterator[str]:
+    """A few lines per decision, the most recent last."""
     for decision in reversed(decisions):
-        short = ", ".join(f"{alert['resource']} on {alert['node']}" for alert in decision["alerts"])
-        why = f"{decision['trigger']}{f' ({short})' if short else ''}"
+        alerts = ", ".join(f"{alert['resource']} on {alert['node']}" for alert in decision["alerts"])
+        trigger = f"{decision['trigger']}{f' ({alerts})' if alerts else ''}"
         head = f"{moment(decision['at'])}  {decision['id']}  {decision['outcome']:8}"
-        yield f"{head} {decision['policy']}: {why}"
+        yield f"{head} {decision['policy']}: {trigger}"
         for step in decision["steps"]:
-            yield f"    {_describe(step['action'])}: {step['state']}{_because(step)}"
+            yield f"    {_describe(step['action'])}: {step['state']}{_reason(step)}"
             yield from (f"        {reason}" for reason in step["action"]["reasons"])
-        yield from (f"    left: {left}" for left in decision["left"])
+        yield from (f"    not done: {left}" for left in decision["left"])
         if decision["trouble"] is not None:
             yield f"    based on an old state: {decision['trouble']}"
         if effect := _effect(decision):
@@ -75,19 +78,19 @@ def _describe(action: Mapping[str, Any]) -> str:
     return describe(msgspec.convert(action, Action))
 
 
-def _because(step: Mapping[str, Any]) -> str:
+def _reason(step: Mapping[str, Any]) -> str:
     return f", {step['why']}" if step["why"] else ""
 
 
 def _effect(decision: Mapping[str, Any]) -> str:
     parts = []
     if decision["healed_seconds"] is not None:
-        parts.append(f"healed after {decision['healed_seconds']:.0f} s")
+        parts.append(f"resolved after {decision['healed_seconds']:.0f} s")
     before, after = decision["before"], decision["after"]
     if after is not None:
         for node, ratio in before["used_ratios"].items():
             if node in after["used_ratios"]:
                 parts.append(f"{node} {100 * ratio:.0f} -> {100 * after['used_ratios'][node]:.0f} %")
         if before["watts"] is not None and after["watts"] is not None:
-            parts.append(f"{before['watts']:.1f} -> {after['watts']:.1f} W in all")
+            parts.append(f"{before['watts']:.1f} -> {after['watts']:.1f} W in total")
     return "; ".join(parts)

@@ -1,34 +1,36 @@
-"""`wattpack nodes`: the nodes that a collector knows, as a table."""
+"""`wattpack nodes`: a table of nodes."""
 
 import argparse
 
 from wattpack.client.collector import (
     Json,
     add_collector_options,
-    from_collector,
     json_text,
     percent_text,
+    query_collector,
     seconds_text,
 )
 from wattpack.output.report import table
 
-_HEADER = ("NODE", "STATE", "HEARD", "WATTS", "CPU", "MEMORY", "CONTAINERS", "REGION", "GENERATION")
+_HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION", "GENERATION")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", choices=("up", "suspect", "down"), help="only those in this state")
-    parser.add_argument("--region", choices=("LEE", "DEE", "EED"), help="only those in this region")
+    parser.add_argument("--state", choices=("up", "suspect", "down"), help="only nodes in this state")
     parser.add_argument(
-        "--generation", choices=("any", "nursery", "young", "old"), help="only those of this generation"
+        "--region", choices=("LEE", "DEE", "EED"), help="only nodes in this region of energy efficiency"
     )
-    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only those with this label")
+    parser.add_argument(
+        "--generation", choices=("any", "nursery", "young", "old"), help="only nodes of this generation"
+    )
+    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only nodes with this label")
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = from_collector(
+    found = query_collector(
         arguments,
-        lambda collector: collector.ask_all(
+        lambda collector: collector.get_all(
             "/v1/nodes",
             state=arguments.state,
             region=arguments.region,
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif found:
         print("\n".join(table(_HEADER, [_row(each) for each in found])))
     else:
-        print("No node is there: start agents with wattpack agent, or ask for others.")
+        print("No matching node. Start an agent on each host with: wattpack agent")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`wattpack plan`: what should be moved, cut or switched now, and why. It changes nothing."""
+"""`wattpack plan`: what a policy would move, shrink or switch off now. It changes nothing."""
 
 import argparse
 import asyncio
@@ -8,45 +8,46 @@ import msgspec
 
 from collector.placement.answers import PlanHint
 from collector.policies.actions import Action, Move, PowerOff, describe
-from wattpack.client.questions import collector_url, put_question
+from wattpack.client.session import collector_url, post_question
 from wattpack.commands.hint import add_policy_arguments, policy_question
+from wattpack.output.report import count_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--moves", type=int, metavar="N", help="no more moves than these")
+    parser.add_argument("--moves", type=int, metavar="N", help="plan at most N moves")
     add_policy_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     question = policy_question(arguments) | {"moves": arguments.moves}
     url = collector_url(arguments.collector)
-    plan = asyncio.run(put_question(url, "/v1/hints/rebalance", question, PlanHint))
+    plan = asyncio.run(post_question(url, "/v1/hints/rebalance", question, PlanHint))
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(plan)).decode())
     else:
-        print("\n".join(shown(plan)))
+        print("\n".join(format_plan(plan)))
     return 0
 
 
-def shown(plan: PlanHint) -> Iterator[str]:
-    """A plan for a person."""
-    watts = "the watts of some node are not known"
+def format_plan(plan: PlanHint) -> Iterator[str]:
+    """The lines of a plan."""
+    watts = "power unknown for some nodes"
     if plan.watts_before is not None and plan.watts_after is not None:
         watts = f"from {plan.watts_before:.1f} W to {plan.watts_after:.1f} W"
-    yield f"By {plan.policy}: {len(plan.actions) or 'nothing'} to do, {watts}."
+    yield f"Policy {plan.policy}: {count_text(len(plan.actions), 'action')}, {watts}."
     for reason in plan.reasons:
         yield f"  {reason}"
     for number, action in enumerate(plan.actions, start=1):
-        yield f"{number:3}. {describe(action)}{_worth(action)}"
+        yield f"{number:3}. {describe(action)}{_effect(action)}"
         for reason in action.reasons:
             yield f"       {reason}"
     if plan.left:
-        yield "Left as it is:"
+        yield "Not done:"
         for reason in plan.left:
             yield f"  {reason}"
 
 
-def _worth(action: Action) -> str:
+def _effect(action: Action) -> str:
     parts = []
     if isinstance(action, Move | PowerOff) and action.gain_watts:
         parts.append(f"saves {action.gain_watts:.1f} W")

@@ -1,4 +1,4 @@
-"""`wattpack replay`: what would policies have made of a recorded time, side by side."""
+"""`wattpack replay`: compare policies on a recorded workload."""
 
 import argparse
 import sys
@@ -28,12 +28,12 @@ _HISTORY = Path("/var/lib/wattpack/collector.db")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="what to replay")
+    parser.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="scenario to replay")
     parser.add_argument(
         "--trace",
         type=Path,
         metavar="FILE",
-        help="a trace instead of a scenario: a file, a folder, or the name of a data set; needs --hosts",
+        help="trace to replay instead of a scenario: a file, folder or data set; needs --hosts",
     )
     parser.add_argument(
         "--history",
@@ -41,33 +41,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         const=_HISTORY,
         metavar="FILE",
-        help=f"what a collector has recorded, instead of a scenario (default: {_HISTORY})",
+        help=f"history of a collector to replay instead of a scenario (default: {_HISTORY})",
     )
     parser.add_argument(
         "--days",
         type=float,
         metavar="N",
-        help="how far back --history goes; beyond the samples by means of five minutes or of an hour "
-        "(default: as long as samples are kept)",
+        help="replay the last N days of --history; older than the stored samples, from means over five "
+        "minutes or an hour (default: as long as samples are stored)",
     )
-    parser.add_argument("--format", choices=tuple(FORMATS), help="of the trace")
-    parser.add_argument("--learn", type=Path, metavar="FILE", help="an earlier trace that policies know of")
+    parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
+    parser.add_argument("--learn", type=Path, metavar="FILE", help="earlier trace that policies learn from")
     add_data_option(parser)
-    parser.add_argument("--hosts", type=Path, metavar="FILE.toml", help="the hosts to replay a trace on")
+    parser.add_argument("--hosts", type=Path, metavar="FILE.toml", help="hosts to replay a trace on")
     parser.add_argument(
-        "--policies", metavar="A,B", help="the policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
+        "--policies", metavar="A,B", help="policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
     )
-    parser.add_argument("--seed", type=int, help="instead of the scenario's own")
+    parser.add_argument("--seed", type=int, help="random seed, instead of that of the scenario")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the results as CSV too")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with charts too")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the results as CSV")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with charts")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    scenario, workload, earlier = _what(arguments)
+    scenario, workload, earlier = _load(arguments)
     names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
     if not names:
-        raise UserError("name the policies to compare with --policies A,B")
+        raise UserError("no policies to compare: give them with --policies A,B")
     comparison = compare(names, scenario, workload, earlier, _progress)
     if arguments.csv:
         _write(arguments.csv, csv_of(comparison.results))
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(comparison.results)).decode())
     else:
-        print("\n".join(_shown(comparison, scenario)))
+        print("\n".join(_format(comparison, scenario)))
     return 0
 
 
@@ -87,12 +87,12 @@ def _write(path: Path, text: str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
-    """The scenario with all that was chosen, what runs, and what an earlier time tells."""
+def _load(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
+    """The scenario with overrides, its workload, and the earlier workload to learn from."""
     if sum(each is not None for each in (arguments.scenario, arguments.trace, arguments.history)) != 1:
         raise UserError("give a scenario, or --trace with --format and --hosts, or --history")
     if arguments.days is not None and (arguments.history is None or not arguments.days > 0):
-        raise UserError("--days says how far back --history goes: give both, and more than 0")
+        raise UserError("--days needs --history and a number above 0")
     if arguments.history is not None:
         scenario, workload = read_history(arguments.history, arguments.days)
         return _seeded(scenario, arguments.seed), workload, None
@@ -100,7 +100,7 @@ def _what(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
         scenario, base = read_scenario(arguments.scenario), arguments.scenario.parent
     else:
         if arguments.hosts is None:
-            raise UserError("--trace needs --hosts: scenarios/planetlab-hosts.toml is a set of hosts")
+            raise UserError("--trace needs --hosts; an example is --hosts scenarios/planetlab-hosts.toml")
         scenario, base = read_scenario(arguments.hosts), Path()
         trace = _trace(arguments.trace, arguments.format, arguments.learn)
         scenario = msgspec.structs.replace(scenario, trace=trace)
@@ -113,7 +113,7 @@ def _note(text: str) -> None:
 
 
 def _trace(path: Path, format_name: str | None, learn: Path | None) -> Trace:
-    """A file or a folder in a format; or, without one, a data set."""
+    """A file or folder in a format; without a format, a data set."""
     earlier = None if learn is None else str(learn)
     if format_name is not None:
         return Trace(file=str(path), format=format_name, learn=earlier)
@@ -129,7 +129,7 @@ def _seeded(scenario: Scenario, seed: int | None) -> Scenario:
     return msgspec.structs.replace(scenario, simulation=simulation)
 
 
-def _shown(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
+def _format(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
     yield from table(HEADER, list(rows_of(comparison.results)))
     yield from (f"{name}: {note}" for name, note in comparison.notes.items())
     if held := beside(comparison.results, scenario.expected):
@@ -140,7 +140,7 @@ def _shown(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
 
 @contextmanager
 def _progress(name: str, total: float) -> Iterator[Callable[[float], None]]:
-    """A bar on a terminal, nothing elsewhere."""
+    """A progress bar, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

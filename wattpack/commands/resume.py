@@ -1,8 +1,8 @@
-"""`wattpack resume`: act again after a pause."""
+"""`wattpack resume`: resume the control loop after a pause."""
 
 import argparse
 
-from wattpack.client.control import add_collector_option, ask, told
+from wattpack.client.control import add_collector_option, ask, status_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -10,5 +10,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    print(told(ask(arguments.collector, "POST", "/v1/resume", {})))
+    print(status_text(ask(arguments.collector, "POST", "/v1/resume", {})))
     return 0

@@ -1,32 +1,44 @@
-"""`wattpack services`: what a collector has learnt of services, as a table."""
+"""`wattpack services`: a table of services."""
 
 import argparse
 
 from wattpack.client.collector import (
     Json,
     add_collector_options,
-    from_collector,
     json_text,
     number_text,
     percent_text,
+    query_collector,
 )
 from wattpack.output.report import bytes_text, table
 
-_HEADER = ("SERVICE", "CONTAINERS", "NODES", "WATTS", "DOMINANT", "SURE", "CPU need", "MEMORY need", "KNOWN")
+_HEADER = (
+    "SERVICE",
+    "CONTAINERS",
+    "NODES",
+    "WATTS",
+    "DOMINANT",
+    "CONFIDENCE",
+    "CPU NEED",
+    "MEMORY NEED",
+    "PROFILED",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--running", action="store_true", help="only those that run now")
+    parser.add_argument("--running", action="store_true", help="only services with running containers")
     parser.add_argument(
-        "--dominant", choices=("cpu", "memory", "disk", "network"), help="only those that this dominates"
+        "--dominant",
+        choices=("cpu", "memory", "disk", "network"),
+        help="only services with this dominant resource",
     )
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = from_collector(
+    found = query_collector(
         arguments,
-        lambda collector: collector.ask_all(
+        lambda collector: collector.get_all(
             "/v1/services", running="true" if arguments.running else None, dominant=arguments.dominant
         ),
     )
@@ -34,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(json_text(found))
     elif found:
         print("\n".join(table(_HEADER, [_row(each) for each in found])))
-        print("What is needed is of one container.")
+        print("CPU NEED and MEMORY NEED are per container.")
     else:
         print(
-            "No such service is known: those of running containers are learnt within a minute, by the labels"
-            " of Swarm, Compose and Kubernetes."
+            "No matching service. Services come from Swarm, Compose and Kubernetes labels, and appear a"
+            " minute after their start."
         )
     return 0
 

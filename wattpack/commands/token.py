@@ -1,4 +1,4 @@
-"""`wattpack token`: who may report to the collector, read from it, or change things."""
+"""`wattpack token`: add, list and revoke tokens for access to the collector."""
 
 import argparse
 import time
@@ -16,23 +16,23 @@ from wire.errors import UserError
 from wire.messages import MAX_NAME_LENGTH
 
 _DAY_SECONDS = 86_400
-_LONGEST_DAYS = 36_500
+_MAX_DAYS = 36_500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", required=True, metavar="add|list|revoke")
-    add = what.add_parser("add", help="make a token; its secret is shown this once")
+    add = what.add_parser("add", help="create a token and print its secret once")
     add.add_argument(
         "kind",
         choices=[kind.value for kind in KINDS],
-        help="node: report for one node; read: see everything; admin: all that and change things",
+        help="node: send reports of one node; read: read everything; admin: read and change everything",
     )
-    add.add_argument("name", help="the node's name; for the other kinds, what or whom it is for")
-    add.add_argument("--days", type=float, metavar="N", help="it expires after so many days")
-    revoke = what.add_parser("revoke", help="make a token void, within a second")
-    revoke.add_argument("token", metavar="ID", help="the token's id, as list shows it; or its node or label")
-    for command in (add, what.add_parser("list", help="show all tokens; never their secrets"), revoke):
-        command.add_argument("--file", type=Path, help="the file of tokens (default: access.tokens)")
+    add.add_argument("name", help="name of the node; for other kinds, a label")
+    add.add_argument("--days", type=float, metavar="N", help="expire after N days (default: never)")
+    revoke = what.add_parser("revoke", help="revoke a token; it takes effect within a second")
+    revoke.add_argument("token", metavar="ID", help="id of the token from 'wattpack token list', or its name")
+    for command in (add, what.add_parser("list", help="list tokens, without their secrets"), revoke):
+        command.add_argument("--file", type=Path, help="token file (default: the setting access.tokens)")
         command.add_argument("--json", action="store_true", help="print JSON")
         add_config_options(command, "collector")
 
@@ -55,12 +55,12 @@ def _path(arguments: argparse.Namespace) -> Path:
         return Path(arguments.file)
     configured = load_config(CollectorConfig, "collector", arguments).access.tokens
     if not configured:
-        raise UserError("access.tokens is empty, so the collector asks for none: set it, or give --file")
+        raise UserError("access.tokens is empty, so the collector uses no tokens: set it, or give --file")
     return Path(configured)
 
 
 Shown = dict[str, str | float | None]
-"""A token as people and scripts see it: without its hash."""
+"""A token without its hash."""
 
 
 def _public(token: Token, secret: str | None = None) -> Shown:
@@ -76,9 +76,9 @@ def _public(token: Token, secret: str | None = None) -> Shown:
 
 def _add(path: Path, kind: Scope, name: str, days: float | None) -> list[Shown]:
     if not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise UserError(f"a name has 1 to {MAX_NAME_LENGTH} characters: give another")
-    if days is not None and not 0 < days <= _LONGEST_DAYS:
-        raise UserError(f"--days {days:g}: choose a number above 0 and up to {_LONGEST_DAYS}")
+        raise UserError(f"the name must have 1 to {MAX_NAME_LENGTH} characters")
+    if days is not None and not 0 < days <= _MAX_DAYS:
+        raise UserError(f"--days {days:g}: use a number above 0 and up to {_MAX_DAYS}")
     now = time.time()
     token, secret = make_token(kind, name, now, None if days is None else now + days * _DAY_SECONDS)
     with edit_tokens(path) as tokens:
@@ -90,17 +90,17 @@ def _revoke(path: Path, which: str) -> list[Shown]:
     with edit_tokens(path) as tokens:
         found = [token for token in tokens if which in (token.id, token.name)]
         if not found:
-            raise UserError(f"there is no token {which!r} in {path}: wattpack token list shows them")
+            raise UserError(f"no token {which!r} in {path}: 'wattpack token list' shows all tokens")
         if len(found) > 1:
             ids = ", ".join(token.id for token in found)
-            raise UserError(f"{which!r} is the name of {len(found)} tokens: give one of their ids, {ids}")
+            raise UserError(f"{len(found)} tokens have the name {which!r}: give one of the ids {ids}")
         tokens.remove(found[0])
     return [_public(found[0])]
 
 
 def _table(shown: list[Shown], path: Path) -> str:
     if not shown:
-        return f"There are no tokens in {path}."
+        return f"No tokens in {path}."
     rows = [("ID", "KIND", "NAME", "CREATED", "EXPIRES")]
     rows += [
         (
@@ -115,7 +115,11 @@ def _table(shown: list[Shown], path: Path) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     secrets = [f"\n{each['secret']}" for each in shown if "secret" in each]
-    return "\n".join(lines + secrets + ["It is shown this once, and stored nowhere."] * bool(secrets))
+    return "\n".join(
+        lines
+        + secrets
+        + ["Save this secret now: it is not stored and cannot be shown again."] * bool(secrets)
+    )
 
 
 def _day(at: object) -> str:

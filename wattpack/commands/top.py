@@ -1,4 +1,4 @@
-"""`wattpack top`: hosts and containers, live."""
+"""`wattpack top`: nodes and containers, live."""
 
 import argparse
 import asyncio
@@ -17,35 +17,35 @@ from wattpack.top.view import SORTS, View
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError
 
-_SHORTEST_INTERVAL_SECONDS = 0.2
-_WIDTH_OF_A_PIPE = 120
+_MIN_INTERVAL_SECONDS = 0.2
+_PIPE_WIDTH = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collector",
         metavar="URL",
-        help=f"show all nodes that a collector knows, such as http://{COLLECTOR_DEFAULT};"
-        " without it, this host is looked at directly",
+        help=f"show all nodes of this collector, such as http://{COLLECTOR_DEFAULT} (default: this host,"
+        " without a collector)",
     )
     parser.add_argument(
-        "--interval", type=float, default=2.0, metavar="SECONDS", help="time between two looks (default: 2)"
+        "--interval", type=float, default=2.0, metavar="SECONDS", help="time between updates (default: 2)"
     )
     parser.add_argument(
         "--sort",
         choices=SORTS.values(),
         default=View().sort,
-        help="what to sort by at first (default: watts)",
+        help="initial sort order (default: watts)",
     )
-    parser.add_argument("--once", action="store_true", help="print one look at everything, and end")
-    parser.add_argument("--json", action="store_true", help="print one look at everything as JSON, and end")
+    parser.add_argument("--once", action="store_true", help="print everything once, and exit")
+    parser.add_argument("--json", action="store_true", help="print everything once as JSON, and exit")
     add_config_options(parser, "agent")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.interval < _SHORTEST_INTERVAL_SECONDS:
-        raise UserError(f"--interval {arguments.interval:g}: at least {_SHORTEST_INTERVAL_SECONDS:g} seconds")
-    # What cannot be seen is shown as gaps; a message across the screen would say it worse.
+    if arguments.interval < _MIN_INTERVAL_SECONDS:
+        raise UserError(f"--interval {arguments.interval:g}: use at least {_MIN_INTERVAL_SECONDS:g} seconds")
+    # Log messages would corrupt the screen; gaps are shown on it.
     logging.getLogger().addHandler(logging.NullHandler())
     asyncio.run(_top(arguments))
     return 0
@@ -58,7 +58,7 @@ async def _top(arguments: argparse.Namespace) -> None:
             scene = await anext(scenes)
             print(msgspec.json.format(msgspec.json.encode(scene)).decode())
         elif arguments.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            width = shutil.get_terminal_size((_WIDTH_OF_A_PIPE, 0)).columns
+            width = shutil.get_terminal_size((_PIPE_WIDTH, 0)).columns
             print(draw_all(await anext(scenes), view, width))
         else:
             from wattpack.top.terminal import show  # noqa: PLC0415 - some systems come without curses
@@ -69,12 +69,12 @@ async def _top(arguments: argparse.Namespace) -> None:
 def _scenes(arguments: argparse.Namespace) -> AsyncGenerator[Scene, None]:
     url: str | None = arguments.collector
     if url is None:
-        from agent.config import AgentConfig  # noqa: PLC0415 - a look at a collector needs no agent
-        from wattpack.top.here import scenes_here  # noqa: PLC0415 - the same
+        from agent.config import AgentConfig  # noqa: PLC0415 - not needed with a collector
+        from wattpack.top.local import local_scenes  # noqa: PLC0415 - the same
 
-        return scenes_here(load_config(AgentConfig, "agent", arguments), arguments.interval)
+        return local_scenes(load_config(AgentConfig, "agent", arguments), arguments.interval)
     if not url.startswith(("http://", "https://")):
-        raise UserError(f"--collector {url}: write an address such as http://{COLLECTOR_DEFAULT}")
-    from wattpack.top.there import scenes_there  # noqa: PLC0415 - a look at this host needs no HTTP
+        raise UserError(f"--collector {url}: use a URL such as http://{COLLECTOR_DEFAULT}")
+    from wattpack.top.remote import remote_scenes  # noqa: PLC0415 - not needed without a collector
 
-    return scenes_there(url, arguments.interval)
+    return remote_scenes(url, arguments.interval)

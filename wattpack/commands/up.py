@@ -1,4 +1,4 @@
-"""`wattpack up`: a collector and an agent for this host in one process, and what they see."""
+"""`wattpack up`: a collector and an agent for this host in one process, with a live table."""
 
 import argparse
 import asyncio
@@ -13,7 +13,7 @@ from agent.main import RunningAgent, full_report
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
 from collector.main import running as running_collector
-from wattpack.config.loader import Given, load
+from wattpack.config.loader import Sources, load
 from wattpack.config.options import ROLES
 from wattpack.output.report import show_report
 from wattpack.service.runner import run as run_service
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         default=_state_folder(),
-        help="where the collector keeps its history (default: %(default)s)",
+        help="directory for the collector's history (default: %(default)s)",
     )
     parser.add_argument(
         "--set",
@@ -58,8 +58,8 @@ async def _up(data: Path, assignments: list[str]) -> None:
     collector_config = load(
         CollectorConfig,
         "collector",
-        Given(
-            # Both in one process and on loopback: nobody to ask for a token.
+        Sources(
+            # One process on loopback needs no tokens.
             base={"history": {"path": str(data / "collector.db")}, "access": {"tokens": ""}},
             environment=os.environ,
             assignments=settings["collector"],
@@ -69,7 +69,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
         agent_config = load(
             AgentConfig,
             "agent",
-            Given(
+            Sources(
                 base={
                     "collector": {"url": collector.address.url},
                     "spool": {"path": str(data / "spool.db")},
@@ -97,7 +97,7 @@ def _by_role(assignments: list[str]) -> dict[str, list[str]]:
     for assignment in assignments:
         role, _, rest = assignment.partition(".")
         if role not in settings:
-            raise UserError(f"--set {assignment}: begin with agent. or collector., such as agent.node=web1")
+            raise UserError(f"--set {assignment}: start with agent. or collector., such as agent.node=web1")
         settings[role].append(rest)
     return settings
 
@@ -114,12 +114,12 @@ def _welcome(agent: RunningAgent, collector: Address) -> Iterator[str]:
     yield ""
     yield f"  collector {collector.url} (open it in a browser; /v1/nodes, /v1/containers, /openapi.json)"
     yield f"  agent     {agent.address.url}/metrics"
-    yield "  Ctrl-C stops both."
+    yield "  Press Ctrl-C to stop both."
     yield ""
 
 
 async def _show(agent: RunningAgent, period_seconds: float) -> None:
-    """The last report: drawn anew after each sample in a terminal, once where nobody watches."""
+    """Show the last report: redrawn after each sample in a terminal, else printed once."""
     drawn = 0
     while True:
         await asyncio.sleep(period_seconds)

@@ -1,7 +1,7 @@
 """From a TOML file, the environment and flags to one checked configuration.
 
-Later wins: defaults, file, environment, `--set`. Every key is known from the configuration classes,
-so a mistake is answered with the key's path, its line, and the nearest key that exists.
+Later sources override earlier ones: defaults, file, environment, `--set`. The configuration classes define
+all keys, so an error names the key, its line, and the nearest valid key.
 """
 
 import difflib
@@ -25,7 +25,7 @@ _KEY = re.compile(r"^\s*(?P<path>[A-Za-z0-9_.\"'-]+)\s*=")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting: where it stands, what it may be, and what it is for."""
+    """One setting: its path, type, default and description."""
 
     path: tuple[str, ...]
     type: type
@@ -37,15 +37,15 @@ class Key:
         return ".".join(self.path)
 
     def variable(self, role: str) -> str:
-        """The environment variable that overrides it."""
+        """Name of the environment variable for this key."""
         return "_".join(("WATTPACK", role, *self.path)).upper()
 
 
-_Known = dict[tuple[str, ...], Key]
+_Keys = dict[tuple[str, ...], Key]
 
 
 def keys(config: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[Key]:
-    """Every key of a configuration class, in the order in which it is declared."""
+    """All keys of a configuration class, in order of declaration."""
     hints = get_type_hints(config, include_extras=True)
     for entry in msgspec.structs.fields(config):
         hint = hints[entry.name]
@@ -59,27 +59,27 @@ def keys(config: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What the user gave, from the weakest to the strongest."""
+class Sources:
+    """Sources of settings, from the weakest to the strongest."""
 
     base: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that stand in for the defaults of the classes."""
+    """Settings that replace the defaults of the classes."""
     file: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     assignments: Sequence[str] = ()
-    """`KEY=VALUE`, as `--set` takes them."""
+    """`KEY=VALUE` of `--set`."""
 
 
-def load(config: type[Config], role: str, given: Given) -> Config:
-    """Read, merge and check the settings of one role; raises `UserError` for whatever is wrong."""
-    known = {key.path: key for key in keys(config)}
-    text = _read(given.file) if given.file else ""
-    tree = _merged(given.base, _parse(text, given.file))
-    origin = _Origin(given.file, text)
-    _refuse_unknown(tree, known, origin)
+def load(config: type[Config], role: str, sources: Sources) -> Config:
+    """Read, merge and check the settings of one role; raises `UserError` for the first error."""
+    valid_keys = {key.path: key for key in keys(config)}
+    text = _read(sources.file) if sources.file else ""
+    tree = _merged(sources.base, _parse(text, sources.file))
+    origin = _Origin(sources.file, text)
+    _refuse_unknown(tree, valid_keys, origin)
     for key, value, where in [
-        *_from_environment(known, role, given.environment),
-        *_from_assignments(known, given.assignments),
+        *_from_environment(valid_keys, role, sources.environment),
+        *_from_assignments(valid_keys, sources.assignments),
     ]:
         origin.overrides[key.path] = where
         _put(tree, key, value, where)
@@ -90,7 +90,7 @@ def load(config: type[Config], role: str, given: Given) -> Config:
 
 
 class _Origin:
-    """Remembers where a value came from, to name it when it is wrong."""
+    """Tracks where values come from, for error messages."""
 
     def __init__(self, file: Path | None, text: str) -> None:
         self.file = file
@@ -104,7 +104,7 @@ class _Origin:
             line = self._line(path[:depth])
             if line:
                 return f"{self.file}, line {line}"
-        inside = (where for known, where in self.overrides.items() if known[: len(path)] == path)
+        inside = (where for key, where in self.overrides.items() if key[: len(path)] == path)
         return next(inside, str(self.file or "configuration"))
 
     def _line(self, path: tuple[str, ...]) -> int | None:
@@ -154,37 +154,37 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _refuse_unknown(
-    tree: Mapping[str, Any], known: _Known, origin: _Origin, above: tuple[str, ...] = ()
+    tree: Mapping[str, Any], valid_keys: _Keys, origin: _Origin, above: tuple[str, ...] = ()
 ) -> None:
-    tables = {path[:depth] for path in known for depth in range(1, len(path))}
+    tables = {path[:depth] for path in valid_keys for depth in range(1, len(path))}
     for name, value in tree.items():
         path = (*above, name)
         dotted = ".".join(path)
-        if path in known:
+        if path in valid_keys:
             continue
         if path not in tables:
-            raise UserError(f"{origin.of(path)}: {_unknown_key(dotted, known)}")
+            raise UserError(f"{origin.of(path)}: {_unknown_key(dotted, valid_keys)}")
         if not isinstance(value, dict):
-            raise UserError(f"{origin.of(path)}: {dotted} is a table: write [{dotted}] above its keys")
-        _refuse_unknown(value, known, origin, path)
+            raise UserError(f"{origin.of(path)}: {dotted} is a table: put [{dotted}] above its keys")
+        _refuse_unknown(value, valid_keys, origin, path)
 
 
-def _unknown_key(dotted: str, known: _Known) -> str:
-    return _unknown("key", dotted, [key.dotted for key in known.values()])
+def _unknown_key(dotted: str, valid_keys: _Keys) -> str:
+    return _unknown("key", dotted, [key.dotted for key in valid_keys.values()])
 
 
 def _unknown(what: str, name: str, valid: Sequence[str]) -> str:
-    # A right key in the wrong table first; difflib would rather keep the table and change the key.
+    # First the same key in another table: difflib prefers another key in the same table.
     near = [key for key in valid if key.rpartition(".")[2] == name.rpartition(".")[2]]
     near = near or difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "see docs/configuration.md for all of them"
+    hint = f"did you mean {near[0]!r}?" if near else "docs/configuration.md lists all of them"
     return f"unknown {what} {name!r}: {hint}"
 
 
 def _from_environment(
-    known: _Known, role: str, environment: Mapping[str, str]
+    valid_keys: _Keys, role: str, environment: Mapping[str, str]
 ) -> Iterator[tuple[Key, str, str]]:
-    by_variable = {key.variable(role): key for key in known.values()}
+    by_variable = {key.variable(role): key for key in valid_keys.values()}
     for variable, value in environment.items():
         if not variable.startswith(f"WATTPACK_{role.upper()}_"):
             continue
@@ -193,14 +193,14 @@ def _from_environment(
         yield by_variable[variable], value, f"environment variable {variable}"
 
 
-def _from_assignments(known: _Known, assignments: Sequence[str]) -> Iterator[tuple[Key, str, str]]:
+def _from_assignments(valid_keys: _Keys, assignments: Sequence[str]) -> Iterator[tuple[Key, str, str]]:
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise UserError(f"--set {assignment}: write KEY=VALUE, such as --set sampling.interval_seconds=5")
-        key = known.get(tuple(name.strip().split(".")))
+            raise UserError(f"--set {assignment}: use KEY=VALUE, such as --set sampling.interval_seconds=5")
+        key = valid_keys.get(tuple(name.strip().split(".")))
         if key is None:
-            raise UserError(f"--set {assignment}: {_unknown_key(name, known)}")
+            raise UserError(f"--set {assignment}: {_unknown_key(name, valid_keys)}")
         yield key, value.strip(), "--set"
 
 
@@ -223,7 +223,7 @@ def _explained(error: msgspec.ValidationError, tree: Mapping[str, Any], origin: 
     message, _, at = str(error).partition(" - at `$")
     path = tuple(at.strip("`.").split(".")) if at else ()
     if "[" in at:
-        # Of the tables of one kind, msgspec does not say which.
+        # msgspec does not tell which of several tables it is.
         return f"{origin.of(path[:1])}: {'.'.join(path)}: {message[:1].lower()}{message[1:]}"
     value: Any = tree
     for part in path:

@@ -1,4 +1,4 @@
-"""How a configuration is given on the command line, the same for every role."""
+"""Command-line options for the configuration, the same for every role."""
 
 import argparse
 import os
@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from wattpack.config.loader import Config, Given, keys, load
+from wattpack.config.loader import Config, Sources, keys, load
 
 ETC = Path("/etc/wattpack")
 WEB_CONFIG = ("http", "web_config")
-"""The key for a web configuration, where a role has one."""
+"""The key of the web configuration, if a role has one."""
 CREDENTIALS = {
     WEB_CONFIG: "web.yml",
     ("collector", "token_file"): "token",
@@ -20,7 +20,7 @@ CREDENTIALS = {
     ("tls", "key"): "tls.key",
     ("tls", "client_ca"): "client-ca.crt",
 }
-"""What a credential is called that stands in for the default of a key."""
+"""systemd credentials that replace the default of a key."""
 
 
 def add_config_options(parser: argparse.ArgumentParser, role: str) -> None:
@@ -29,25 +29,25 @@ def add_config_options(parser: argparse.ArgumentParser, role: str) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help=f"configuration file (default: {ETC / role}.toml where there is one)",
+        help=f"configuration file (default: {ETC / role}.toml, if it exists)",
     )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="override one key of the configuration; may be given several times",
+        help="override a key of the configuration; may be given several times",
     )
 
 
 def load_config(config: type[Config], role: str, arguments: argparse.Namespace) -> Config:
-    """The configuration that the user meant: defaults, file, environment, `--set`."""
+    """The configuration from defaults, file, environment and `--set`."""
     default = ETC / f"{role}.toml"
     file = arguments.config or (default if default.is_file() else None)
     return load(
         config,
         role,
-        Given(
+        Sources(
             base=from_credentials(config, os.environ),
             file=file,
             environment=os.environ,
@@ -57,7 +57,7 @@ def load_config(config: type[Config], role: str, arguments: argparse.Namespace) 
 
 
 def from_credentials(config: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Give the defaults that credentials stand for: what systemd handed over under a known name is used."""
+    """Defaults from systemd credentials with the names in `CREDENTIALS`."""
     folder = environment.get("CREDENTIALS_DIRECTORY")
     base: dict[str, Any] = {}
     for key in keys(config):
@@ -68,7 +68,7 @@ def from_credentials(config: type[msgspec.Struct], environment: Mapping[str, str
 
 
 def config_class(role: str) -> type[msgspec.Struct]:
-    """The settings of a role, imported only now: a role's code has no business in the other's process."""
+    """The configuration class of a role, imported here to keep the other role's code out of the process."""
     if role == "agent":
         from agent.config import AgentConfig  # noqa: PLC0415 - see above
 

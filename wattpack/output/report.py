@@ -1,19 +1,19 @@
-"""A report as a person would like to read it in a terminal."""
+"""Tables, units, and a report as text for the terminal."""
 
 from collections.abc import Sequence
 
 from wire.messages import ContainerState, NodeState, Report
 from wire.resources import Resource, ratio
 
-_NOTHING = "-"
+_UNKNOWN = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 
 
 def bytes_text(number: float | None, per: str = "") -> str:
-    """`1.5 GiB`, or `-` where it is not known."""
+    """`1.5 GiB`, or `-` if unknown."""
     if number is None:
-        return _NOTHING
+        return _UNKNOWN
     unit = _BINARY[0]
     for unit in _BINARY:
         if number < _STEP or unit == _BINARY[-1]:
@@ -22,13 +22,18 @@ def bytes_text(number: float | None, per: str = "") -> str:
     return f"{number:.0f} {unit}{per}" if unit == _BINARY[0] else f"{number:.1f} {unit}{per}"
 
 
+def count_text(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`, `no nodes`."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
 def watts_text(watts: float, error_ratio: float) -> str:
-    """`12.3 W ±4.5`: a number of watts is never shown without its error."""
+    """`12.3 W ±4.5`: watts are never shown without their error."""
     return f"{watts:.2f} W ±{watts * error_ratio:.2f}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned columns: the first to the left, the others to the right."""
+    """Align columns: the first to the left, the others to the right."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     return [
         "  ".join(
@@ -40,22 +45,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def show_report(report: Report, most_containers: int | None = None) -> str:
-    """The node in a few lines, its containers in a table with the hungriest first."""
+    """The node in a few lines, its containers in a table, highest power first."""
     lines = [*_node_lines(report.node, report.state), ""] if report.state is not None else []
     if report.containers:
-        ranked = sorted(report.containers, key=_appetite, reverse=True)
+        ranked = sorted(report.containers, key=_sort_key, reverse=True)
         shown = ranked[:most_containers]
         lines += table(
-            ("CONTAINER", "CPU cores", "MEMORY", "DISK", "NETWORK", "POWER"), [_row(each) for each in shown]
+            ("CONTAINER", "CPU CORES", "MEMORY", "DISK", "NETWORK", "POWER"), [_row(each) for each in shown]
         )
         if len(shown) < len(ranked):
             lines.append(f"... and {len(ranked) - len(shown)} more")
     else:
-        lines.append("No container runs here.")
+        lines.append("No running containers.")
     return "\n".join(lines)
 
 
-def _appetite(container: ContainerState) -> tuple[float, float, str]:
+def _sort_key(container: ContainerState) -> tuple[float, float, str]:
     return (
         container.power.watts if container.power else 0.0,
         container.used.cpu_cores or 0.0,
@@ -67,17 +72,17 @@ def _row(container: ContainerState) -> tuple[str, ...]:
     used, power = container.used, container.power
     return (
         container.name,
-        _NOTHING if used.cpu_cores is None else f"{used.cpu_cores:.3f}",
+        _UNKNOWN if used.cpu_cores is None else f"{used.cpu_cores:.3f}",
         bytes_text(used.memory_bytes),
         bytes_text(used.disk_bytes_per_second, "/s"),
         bytes_text(used.network_bytes_per_second, "/s"),
-        _NOTHING if power is None else watts_text(power.watts, power.error_ratio),
+        _UNKNOWN if power is None else watts_text(power.watts, power.error_ratio),
     )
 
 
 def _node_lines(name: str, node: NodeState) -> list[str]:
     used, capacity, power = node.used, node.capacity, node.power
-    cpu = _NOTHING if used.cpu_cores is None else f"{used.cpu_cores:.2f}"
+    cpu = _UNKNOWN if used.cpu_cores is None else f"{used.cpu_cores:.2f}"
     memory = f"{bytes_text(used.memory_bytes)} of {bytes_text(capacity.memory_bytes)}"
     use = ", ".join(
         (

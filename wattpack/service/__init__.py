@@ -1,1 +1,1 @@
-"""What the long-running commands share: logging, signals, reloading, systemd."""
+"""Shared by the long-running commands: logging, signals, reloading, systemd."""

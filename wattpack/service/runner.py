@@ -1,4 +1,4 @@
-"""What the long-running commands share: logging, signals, reloading, and telling systemd."""
+"""Runs a service: logging, signals, reloading, and notifications to systemd."""
 
 import asyncio
 import logging
@@ -16,13 +16,13 @@ log = logging.getLogger(__name__)
 
 Settings = TypeVar("Settings")
 Work = asyncio.Task[None]
-"""What a service does as long as it runs; when it ends, so does the service."""
+"""The task of a service; the service ends with it."""
 
 _SYSLOG_PRIORITY = {logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
 
 class _Lines(logging.Formatter):
-    """One line per message; with a priority in front where the journal reads it."""
+    """One line per message, with a priority prefix for the journal."""
 
     def __init__(self, role: str, *, for_journal: bool) -> None:
         super().__init__("%(message)s" if for_journal else f"{role}: %(message)s")
@@ -34,20 +34,20 @@ class _Lines(logging.Formatter):
 
 
 def start_logging(role: str) -> None:
-    """Messages go to standard error, where systemd or a person reads them."""
+    """Log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(role, for_journal="JOURNAL_STREAM" in os.environ))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def run(service: Coroutine[Any, Any, None]) -> int:
-    """Run a service to its end."""
+    """Run a service until it ends."""
     asyncio.run(service)
     return 0
 
 
 async def until_stopped(*work: Work) -> None:
-    """Say that the service is ready, and return when it is asked to stop; raises if its work fails."""
+    """Notify systemd that the service is ready, and wait for a stop signal; raises if the work fails."""
     stop = _on(signal.SIGINT, signal.SIGTERM)
     notify("READY=1")
     await _first(work, stop)
@@ -57,25 +57,25 @@ async def until_stopped(*work: Work) -> None:
 async def keep_running(
     load: Callable[[], Settings], start: Callable[[Settings], AbstractAsyncContextManager[Work]]
 ) -> None:
-    """Run a service until it is asked to stop, and anew with the settings of the moment at each SIGHUP.
+    """Run a service until a stop signal; at each SIGHUP, restart it with reloaded settings.
 
-    New settings that cannot be read are said, and the service stays as it is. Some turn out wrong only when
-    it is started with them, such as an address that is taken: then it is started again with the old ones.
+    If the new settings are invalid, the service keeps running unchanged. If it cannot start with them, for
+    example because an address is in use, it starts again with the previous ones.
     """
     stop, reload = _on(signal.SIGINT, signal.SIGTERM), _on(signal.SIGHUP)
     settings: Settings = load()
-    proven: Settings | None = None
+    working: Settings | None = None
     while True:
         try:
             async with start(settings) as work:
-                proven = settings
+                working = settings
                 notify("READY=1")
                 new = await _until_stop_or_new_settings(work, stop, reload, load)
-        except UserError as complaint:
-            if proven is None or settings is proven:
+        except UserError as error:
+            if working is None or settings is working:
                 raise
-            _say_refused(complaint)
-            settings = proven
+            _log_rejected(error)
+            settings = working
             continue
         if new is None:
             return
@@ -94,17 +94,17 @@ async def _until_stop_or_new_settings(
         reloading()
         try:
             return load()
-        except UserError as complaint:
-            _say_refused(complaint)
+        except UserError as error:
+            _log_rejected(error)
             notify("READY=1")
 
 
-def _say_refused(complaint: UserError) -> None:
-    log.error("the new settings are not used, those before stay in force: %s", complaint)
+def _log_rejected(error: UserError) -> None:
+    log.error("the new settings are rejected, the previous ones stay in use: %s", error)
 
 
 def _on(*signals: signal.Signals) -> asyncio.Event:
-    """Give an event that is set when one of these signals comes."""
+    """An event that is set by these signals."""
     event = asyncio.Event()
     for number in signals:
         asyncio.get_running_loop().add_signal_handler(number, event.set)
@@ -112,7 +112,7 @@ def _on(*signals: signal.Signals) -> asyncio.Event:
 
 
 async def _first(work: tuple[Work, ...], *events: asyncio.Event) -> None:
-    """Wait for one of the events; raises what the work raises, should that come first."""
+    """Wait for one of the events; raises the error of the work if that fails first."""
     waiting = [asyncio.create_task(event.wait()) for event in events]
     done, _ = await asyncio.wait([*waiting, *work], return_when=asyncio.FIRST_COMPLETED)
     for wait in waiting:

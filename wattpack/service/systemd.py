@@ -1,4 +1,4 @@
-"""Telling systemd how the service is doing: one datagram to the socket that it names."""
+"""Notifications to systemd: a datagram to the socket in NOTIFY_SOCKET."""
 
 import os
 import socket
@@ -8,16 +8,16 @@ from contextlib import suppress
 from typing import Final
 
 _SEND_SECONDS: Final = 1.0
-_PATIENCE_SECONDS: Final = 30.0
-"""Where the unit names none; then only the status is of interest."""
-_PERIODS_PER_PATIENCE: Final = 4
-_MESSAGES_PER_PATIENCE: Final = 3
+_DEFAULT_TIMEOUT_SECONDS: Final = 30.0
+"""Without WatchdogSec in the unit; messages then only update the status."""
+_PERIODS_PER_TIMEOUT: Final = 4
+_MESSAGES_PER_TIMEOUT: Final = 3
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send `READY=1`, `STOPPING=1` or the like; does nothing when systemd is not the one who started us.
+    """Send a state such as `READY=1` or `STOPPING=1`; does nothing if systemd did not start the process.
 
-    A message that cannot be sent is lost: work does not end, nor wait, because nobody listens.
+    Errors are ignored: a missing receiver neither stops nor delays the service.
     """
     path = environment.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
@@ -29,15 +29,15 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def reloading() -> None:
-    """Say that the settings are being read again; `READY=1` ends it."""
+    """Notify that settings are being reloaded; `READY=1` ends it."""
     notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 
 class Watchdog:
-    """Systemd restarts a service not heard of for `WatchdogSec`: it is fed by progress, never by a timer.
+    """Keeps systemd from restarting the service after `WatchdogSec`. Fed by progress, never by a timer.
 
-    `period_seconds` is how often progress is made when all is well; a unit whose patience is too short for
-    that is told so. Each message wakes systemd, so there is only one `every_seconds`, a part of its patience.
+    `period_seconds` is the normal time between two calls of `progress`; a `WatchdogSec` that is too short for
+    that is extended. Each message wakes systemd, so one is sent every `every_seconds`, a part of the timeout.
     """
 
     def __init__(
@@ -49,23 +49,23 @@ class Watchdog:
     ) -> None:
         self._environment = environment
         self._monotonic = monotonic
-        given = _patience_seconds(environment)
-        patience = max(given or _PATIENCE_SECONDS, _PERIODS_PER_PATIENCE * period_seconds)
-        self.every_seconds = patience / _MESSAGES_PER_PATIENCE
+        configured = _timeout_seconds(environment)
+        timeout = max(configured or _DEFAULT_TIMEOUT_SECONDS, _PERIODS_PER_TIMEOUT * period_seconds)
+        self.every_seconds = timeout / _MESSAGES_PER_TIMEOUT
         self._next_at = monotonic()
-        if given is not None:
-            notify(f"WATCHDOG_USEC={patience * 1e6:.0f}", environment)
+        if configured is not None:
+            notify(f"WATCHDOG_USEC={timeout * 1e6:.0f}", environment)
 
     def progress(self, status: str) -> None:
-        """Take note that work was done; `status` is what `systemctl status` shows."""
+        """Record progress; `systemctl status` shows `status`."""
         now = self._monotonic()
         if now >= self._next_at:
             self._next_at = now + self.every_seconds
             notify(f"WATCHDOG=1\nSTATUS={status}", self._environment)
 
 
-def _patience_seconds(environment: Mapping[str, str]) -> float | None:
-    """The unit's `WatchdogSec`; None if it has none, or means another process by it."""
+def _timeout_seconds(environment: Mapping[str, str]) -> float | None:
+    """`WatchdogSec` of the unit; None if it is not set, or set for another process."""
     own = str(os.getpid())
     if "WATCHDOG_USEC" not in environment or environment.get("WATCHDOG_PID", own) != own:
         return None

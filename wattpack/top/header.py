@@ -1,10 +1,10 @@
-"""What stands above the table: who, how much of everything, how many watts, and what is wrong. Pure."""
+"""The lines above the table: nodes, usage, power and alerts. Pure."""
 
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from wattpack.output.report import bytes_text, watts_text
+from wattpack.output.report import bytes_text, count_text, watts_text
 from wattpack.top.scene import DOWN, SUSPECT, Node, Scene
 from wattpack.top.spans import Line, Style, bar, printable, shortened, style_of
 from wire.messages import NodePower, Pressure
@@ -19,22 +19,22 @@ _NARROWEST_BAR = 6
 
 
 def title(scene: Scene, width: int) -> Line:
-    """The name and size of what is seen, and when."""
-    whole = together(scene.nodes)
+    """The name and capacity of the nodes, and the time."""
+    whole = combine(scene.nodes)
     capacity = whole.capacity
     left = (
         f"{printable(whole.name)}: {capacity.cpu_cores or 0:g} cores, {bytes_text(capacity.memory_bytes)},"
-        f" {_count(len(scene.containers), 'container')}"
+        f" {count_text(len(scene.containers), 'container')}"
     )
     gaps = sum(len(node.gaps) for node in scene.nodes)
     clock = time.strftime("%H:%M:%S", time.localtime(scene.at))
-    right = ", ".join((_count(len(scene.alerts), "alert"), _count(gaps, "gap"), clock))
+    right = ", ".join((count_text(len(scene.alerts), "alert"), count_text(gaps, "gap"), clock))
     return ((f"{left.ljust(width - len(right) - 1)} {right}", Style.TITLE),)
 
 
 def meters(scene: Scene, width: int) -> Iterator[Line]:
-    """A bar per resource, and the watts."""
-    whole = together(scene.nodes)
+    """A bar per resource, and the power."""
+    whole = combine(scene.nodes)
     used, capacity, pressure = whole.used, whole.capacity, whole.pressure
     cores = "-" if used.cpu_cores is None else f"{used.cpu_cores:.2f}"
     network = None if Resource.NETWORK in whole.learned_capacities else capacity.network_bytes_per_second
@@ -52,7 +52,7 @@ def meters(scene: Scene, width: int) -> Iterator[Line]:
         pressure.memory_ratio,
         width,
     )
-    # Bytes per second say little about a disk: what it can do depends on how it is asked.
+    # The throughput of a disk depends on the access pattern, so its bar shows the busy time.
     yield _meter(
         "DISK",
         whole.disk_busy_ratio,
@@ -68,41 +68,43 @@ def meters(scene: Scene, width: int) -> Iterator[Line]:
         None,
         width,
     )
-    yield _power([node.power for node in heard(scene.nodes) if node.power is not None])
+    yield _power([node.power for node in alive(scene.nodes) if node.power is not None])
 
 
-def alerts(scene: Scene, width: int, most: int) -> list[Line]:
-    """What is wrong, in at most so many lines."""
-    wrong = [] if scene.trouble is None else [printable(scene.trouble)]
+def alerts(scene: Scene, width: int, max_lines: int) -> list[Line]:
+    """Problems and alerts, in at most `max_lines` lines."""
+    texts = [] if scene.problem is None else [printable(scene.problem)]
     several = len(scene.nodes) > 1
-    wrong += [
+    texts += [
         printable(f"{alert.node}: {alert.evidence}" if several else alert.evidence) for alert in scene.alerts
     ]
-    wrapped = [line for text in wrong for line in _wrap(f"! {text}", width)]
-    lines = wrapped if len(wrapped) <= most else [shortened(f"! {text}", width) for text in wrong]
-    if len(lines) > most:
-        lines = [*lines[: most - 1], f"! {len(lines) - most + 1} more in a taller window"]
+    wrapped = [line for text in texts for line in _wrap(f"! {text}", width)]
+    lines = wrapped if len(wrapped) <= max_lines else [shortened(f"! {text}", width) for text in texts]
+    if len(lines) > max_lines:
+        lines = [*lines[: max_lines - 1], f"! {len(lines) - max_lines + 1} more in a taller window"]
     return [((line, Style.HOT),) for line in lines]
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    # Names have hyphens, and are looked for as a whole.
+    # Names contain hyphens and must stay in one piece.
     return textwrap.wrap(text, max(width, 4), subsequent_indent="  ", break_on_hyphens=False)
 
 
-def heard(nodes: Iterable[Node]) -> list[Node]:
-    """Nodes whose last word may still hold."""
+def alive(nodes: Iterable[Node]) -> list[Node]:
+    """Nodes that are not down."""
     return [node for node in nodes if node.state != DOWN]
 
 
-def together(nodes: Sequence[Node]) -> Node:
-    """The one node there is, or all that are heard of as if they were one: sums, and the worst pressure."""
-    up = heard(nodes)
+def combine(nodes: Sequence[Node]) -> Node:
+    """A single node as it is; several as one, with sums and the highest pressure of those not down."""
+    up = alive(nodes)
     if len(nodes) == len(up) == 1:
         return nodes[0]
-    ailing = [(state, sum(node.state == state for node in nodes)) for state in (SUSPECT, DOWN)]
+    counts = [(state, sum(node.state == state for node in nodes)) for state in (SUSPECT, DOWN)]
     return Node(
-        name=", ".join((_count(len(nodes), "node"), *(f"{many} {state}" for state, many in ailing if many))),
+        name=", ".join(
+            (count_text(len(nodes), "node"), *(f"{count} {state}" for state, count in counts if count))
+        ),
         used=Quantities(
             cpu_cores=_sum(node.used.cpu_cores for node in up),
             memory_bytes=_whole(_sum(node.used.memory_bytes for node in up)),
@@ -130,7 +132,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _all(values: Iterable[float | None]) -> float | None:
-    """The sum, unless one is missing: a share of half the capacity would be told as too high."""
+    """The sum, unless a value is missing: a share of an incomplete capacity would be too high."""
     every = list(values)
     return None if None in every else _sum(every)
 
@@ -161,7 +163,7 @@ def _power(powers: Sequence[NodePower]) -> Line:
     watts = sum(power.watts for power in powers)
     if not watts:
         return (label, ("-", Style.FAINT))
-    # Nodes whose watts come from the same model are wrong in the same direction: errors add up.
+    # Estimates of the same model err in the same direction, so errors add up.
     error_ratio = sum(power.watts * power.error_ratio for power in powers) / watts
     idle = sum(power.idle_watts for power in powers)
     system = sum(power.system_watts for power in powers)
@@ -169,7 +171,3 @@ def _power(powers: Sequence[NodePower]) -> Line:
     sources = "+".join(sorted({power.source for power in powers}))
     parts = f" by {sources} = idle {idle:.2f} + system {system:.2f} + containers {containers:.2f}"
     return (label, (watts_text(watts, error_ratio), Style.TITLE), (parts, Style.PLAIN))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

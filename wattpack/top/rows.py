@@ -1,4 +1,4 @@
-"""The table's rows and columns: one line per container or node, sorted, filtered, cut to fit. Pure."""
+"""Rows and columns of the table: one row per container or node, sorted, filtered, cut to fit. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,28 +23,27 @@ class Row:
     service: str
     used: Quantities
     capacity: Quantities
-    """Its node's."""
+    """Capacity of the node."""
     pressure: Pressure
     power: NodePower | ContainerPower | None
-    is_old: bool
-    """Its node has missed its beacons: it may no longer be so."""
-    """Nothing was heard of its node lately: these are the last values known."""
+    is_stale: bool
+    """The node does not report any more: these are its last values."""
 
     @property
     def worst_pressure(self) -> tuple[float, str] | None:
-        """The resource it waits for most, and how much of the time."""
-        waits = (
+        """The highest pressure and its resource."""
+        pressures = (
             (self.pressure.cpu_ratio, "cpu"),
             (self.pressure.memory_ratio, "mem"),
             (self.pressure.disk_ratio, "disk"),
         )
-        known = [(share, what) for share, what in waits if share is not None]
-        return max(known, key=lambda wait: wait[0], default=None)
+        known = [(share, resource) for share, resource in pressures if share is not None]
+        return max(known, key=lambda pressure: pressure[0], default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What stands in a column, and what it is sorted by."""
+    """The cells of a column, and its sort order."""
 
     title: str
     width: int
@@ -55,14 +54,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A column at the width it got on this screen."""
+class SizedColumn:
+    """A column with its width on this screen."""
 
     column: Column
     width: int
 
     def fit(self, text: str) -> str:
-        """Text to the left, numbers to the right."""
+        """Align text to the left, numbers to the right."""
         cut = _shortened_inside(text, self.width) if self.column is _NAME else shortened(text, self.width)
         return cut.ljust(self.width) if self.column.is_text else cut.rjust(self.width)
 
@@ -103,18 +102,18 @@ _PRESSURE = Column(
 )
 _SERVICE = Column("SERVICE", 12, lambda row: row.service, is_text=True)
 
-_IN_ORDER = (_NAME, _NODE, _CPU, _CPU_BAR, _MEMORY, _DISK, _NETWORK, _POWER, _PRESSURE, _SERVICE)
-_FIRST_TO_GO = (_CPU_BAR, _SERVICE, _PRESSURE, _NETWORK, _DISK, _NODE, _MEMORY, _CPU, _POWER)
+_COLUMNS = (_NAME, _NODE, _CPU, _CPU_BAR, _MEMORY, _DISK, _NETWORK, _POWER, _PRESSURE, _SERVICE)
+_DROP_ORDER = (_CPU_BAR, _SERVICE, _PRESSURE, _NETWORK, _DISK, _NODE, _MEMORY, _CPU, _POWER)
 
 
-def columns_for(scene: Scene, view: View, rows: Sequence[Row], width: int) -> list[Shown]:
-    """The columns that fit: the one that is sorted by always stays, names get of the rest what they need."""
-    shown = list(_IN_ORDER)
+def columns_for(scene: Scene, view: View, rows: Sequence[Row], width: int) -> list[SizedColumn]:
+    """The columns that fit. The sorted column is never dropped; names get the spare width."""
+    shown = list(_COLUMNS)
     if not any(row.service for row in rows):
         shown.remove(_SERVICE)
     if view.nodes or len(scene.nodes) == 1:
         shown.remove(_NODE)
-    for column in _FIRST_TO_GO:
+    for column in _DROP_ORDER:
         if _total(shown) <= width:
             break
         if column in shown and column.sort != view.sort:
@@ -122,11 +121,11 @@ def columns_for(scene: Scene, view: View, rows: Sequence[Row], width: int) -> li
     spare = max(0, width - _total(shown))
     for_names = min(spare, _excess(_NAME, rows))
     extra = {_NAME: for_names, _SERVICE: min(spare - for_names, _excess(_SERVICE, rows))}
-    return [Shown(column, column.width + extra.get(column, 0)) for column in shown]
+    return [SizedColumn(column, column.width + extra.get(column, 0)) for column in shown]
 
 
 def _excess(column: Column, rows: Iterable[Row]) -> int:
-    """How much wider than the column its longest cell is."""
+    """Additional width that the longest cell needs."""
     return max(0, max((len(column.cell(row)) for row in rows), default=0) - column.width)
 
 
@@ -135,15 +134,15 @@ def _total(columns: Sequence[Column]) -> int:
 
 
 def _shortened_inside(name: str, width: int) -> str:
-    """Orchestrators put what tells two containers apart at the end of their names."""
+    """Shorten the middle of a name: orchestrators put the distinguishing part at the end."""
     tail = width // 3
     return name if len(name) <= width else f"{name[: width - tail - 1]}…{name[-tail:]}"
 
 
 def rows_of(scene: Scene, view: View) -> list[Row]:
-    """All rows that the view asks for, in its order; what is not known comes last either way."""
+    """The rows of the view, sorted; unknown values come last in either direction."""
     capacities = {node.name: node.capacity for node in scene.nodes}
-    quiet = {node.name for node in scene.nodes if node.state != UP}
+    stale = {node.name for node in scene.nodes if node.state != UP}
     if view.nodes:
         rows = [
             Row(
@@ -154,7 +153,7 @@ def rows_of(scene: Scene, view: View) -> list[Row]:
                 capacity=node.capacity,
                 pressure=node.pressure,
                 power=node.power,
-                is_old=node.name in quiet,
+                is_stale=node.name in stale,
             )
             for node in scene.nodes
         ]
@@ -168,7 +167,7 @@ def rows_of(scene: Scene, view: View) -> list[Row]:
                 capacity=capacities.get(each.node, Quantities()),
                 pressure=each.pressure,
                 power=each.power,
-                is_old=each.node in quiet,
+                is_stale=each.node in stale,
             )
             for each in scene.containers
         ]
@@ -181,7 +180,7 @@ def _sorted(rows: list[Row], view: View) -> list[Row]:
     by_name = sorted(rows, key=lambda row: (row.name, row.node))
     if view.sort == "name":
         return by_name[::-1] if view.reverse else by_name
-    rank = next(column.rank for column in _IN_ORDER if column.sort == view.sort)
+    rank = next(column.rank for column in _COLUMNS if column.sort == view.sort)
     ranked = [(value, row) for row in by_name if (value := rank(row)) is not None]
     ranked.sort(key=lambda pair: pair[0], reverse=not view.reverse)
     return [row for _, row in ranked] + [row for row in by_name if rank(row) is None]

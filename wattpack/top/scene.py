@@ -1,4 +1,4 @@
-"""What there is to be seen at one moment: the same, whether looked at here or told by a collector."""
+"""The nodes and containers at one moment, from this host or from a collector."""
 
 import msgspec
 
@@ -8,12 +8,12 @@ from wire.resources import Quantities, Resource
 UP, SUSPECT, DOWN = "up", "suspect", "down"
 
 
-class _Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Fields that this version does not know are passed over: the collector may be newer."""
+class _Lenient(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ignores unknown fields: the collector may be newer."""
 
 
-class Node(_Seen, frozen=True):
-    """A host."""
+class Node(_Lenient, frozen=True):
+    """A node."""
 
     name: str
     state: str = UP
@@ -26,7 +26,7 @@ class Node(_Seen, frozen=True):
     gaps: tuple[Gap, ...] = ()
 
 
-class Container(_Seen, frozen=True):
+class Container(_Lenient, frozen=True):
     """A running container."""
 
     node: str
@@ -39,7 +39,7 @@ class Container(_Seen, frozen=True):
     power: ContainerPower | None = None
 
 
-class Shortage(_Seen, frozen=True):
+class OpenAlert(_Lenient, frozen=True):
     """An open alert of a node."""
 
     node: str
@@ -50,12 +50,12 @@ class Shortage(_Seen, frozen=True):
     name: str | None = None
 
 
-class Scene(_Seen, frozen=True):
-    """Everything at once."""
+class Scene(_Lenient, frozen=True):
+    """All nodes, containers and alerts."""
 
     at: float
     nodes: tuple[Node, ...] = ()
     containers: tuple[Container, ...] = ()
-    alerts: tuple[Shortage, ...] = ()
-    trouble: str | None = None
-    """Why this is not how things are now, but how they last were."""
+    alerts: tuple[OpenAlert, ...] = ()
+    problem: str | None = None
+    """Why this scene is out of date; null if it is current."""

@@ -1,10 +1,10 @@
-"""Lines of styled text: what the drawing modules make, and a terminal shows. Pure."""
+"""Lines of styled text. Pure."""
 
 from enum import Enum, auto
 
 
 class Style(Enum):
-    """What a piece of text is; whoever can show colours chooses them."""
+    """Role of a piece of text; the terminal chooses its colour."""
 
     PLAIN = auto()
     TITLE = auto()
@@ -21,7 +21,7 @@ Line = tuple[Span, ...]
 
 
 def style_of(share: float | None) -> Style:
-    """Good up to 70 %, hot from 90 % on."""
+    """Good below 70 %, hot from 90 %."""
     if share is None:
         return Style.FAINT
     return Style.HOT if share >= 0.9 else Style.WARM if share >= 0.7 else Style.GOOD  # noqa: PLR2004 - see above
@@ -39,7 +39,7 @@ def cut(line: Line, width: int) -> Line:
 
 
 def spaced(cells: Line, width: int) -> Line:
-    """Cells with a column of nothing between them, and the rest of the line filled."""
+    """Cells with a space between them, filled to the width."""
     line: list[Span] = []
     for text, style in cells:
         line += [(text, style), (" ", Style.HEAD)]
@@ -48,22 +48,22 @@ def spaced(cells: Line, width: int) -> Line:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text, or as much of it as fits with a sign that there is more."""
+    """The text, cut to the width with an ellipsis."""
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"[: max(0, width)]
 
 
 def plain(line: Line) -> str:
-    """Only the text."""
+    """The text without styles."""
     return "".join(text for text, _ in line)
 
 
 def printable(text: str) -> str:
-    """Without what would move the cursor: names come from strangers."""
+    """Replace control characters: names are untrusted."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def bar(share: float | None, width: int) -> str:
-    """`[||||    ]`; empty where nothing is known."""
+    """`[||||    ]`; empty if unknown."""
     inside = max(0, width - 2)
     filled = 0 if share is None else min(inside, round(share * inside))
     return f"[{'|' * filled}{' ' * (inside - filled)}]"

@@ -1,4 +1,4 @@
-"""The thin shell around the drawing: curses for keys and cells, asyncio for the time in between."""
+"""The terminal: curses for keys and output, asyncio for updates."""
 
 import asyncio
 import curses
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from wattpack.top.scene import Scene
 from wattpack.top.screen import draw
 from wattpack.top.spans import Line, Style
-from wattpack.top.view import Room, View, press
+from wattpack.top.view import View, Viewport, press
 from wire.errors import UserError
 
 _KEYS: Mapping[int | str, str] = {
@@ -32,18 +32,18 @@ _KEYS: Mapping[int | str, str] = {
 }
 _REDRAW = "\x0c"
 _ESCAPE_MILLISECONDS = 25
-"""Long enough for the rest of an arrow key to arrive, short enough not to be felt after Esc."""
+"""Long enough for the rest of an arrow key to arrive, too short to be noticed after Esc."""
 
 
 async def show(scenes: AsyncGenerator[Scene, None], view: View) -> None:
-    """Draw each scene as it comes and heed the keys, until the person has seen enough."""
+    """Draw each scene and handle keys until the user quits."""
     with _opened() as window:
         shell = _Shell(window, view)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, shell.ended.set)
         loop.add_signal_handler(signal.SIGWINCH, shell.resize)
-        loop.add_reader(sys.stdin, shell.listen)
+        loop.add_reader(sys.stdin, shell.read_keys)
         following = asyncio.create_task(shell.follow(scenes))
         ending = asyncio.create_task(shell.ended.wait())
         try:
@@ -59,40 +59,40 @@ async def show(scenes: AsyncGenerator[Scene, None], view: View) -> None:
 
 
 class _Shell:
-    """Holds the last scene and the current view together on the screen."""
+    """The last scene and the current view on the screen."""
 
     def __init__(self, window: "curses.window", view: View) -> None:
         self.ended = asyncio.Event()
         self._window = window
         self._view = view
-        self._room = Room(0, 0)
+        self._viewport = Viewport(0, 0)
         self._scene: Scene | None = None
         self._attributes = _attributes()
-        self._write(((("looking ...", Style.FAINT),),))
+        self._write(((("sampling ...", Style.FAINT),),))
 
     async def follow(self, scenes: AsyncGenerator[Scene, None]) -> None:
         async for scene in scenes:
             self._scene = scene
             self._draw()
 
-    def listen(self) -> None:
-        """Take the keys that are there."""
+    def read_keys(self) -> None:
+        """Handle the keys pressed so far."""
         keys = list(iter(self._key, None))
         if not keys and not os.isatty(sys.stdin.fileno()):
-            # The terminal has gone: there is something to read for ever, and it is nothing.
+            # The terminal is closed: stdin stays readable and returns nothing.
             self.ended.set()
         for key in keys:
-            view = press(self._view, key, self._room)
+            view = press(self._view, key, self._viewport)
             if view is None:
                 self.ended.set()
                 return
             self._view = view
-        # Someone else has written over it; curses would send only what is new to itself.
+        # Another program may have overwritten the screen; curses sends only its own changes.
         self._window.clearok(_REDRAW in keys)
         self._draw()
 
     def resize(self) -> None:
-        """Follow the terminal to its new size."""
+        """Adapt to the new size of the terminal."""
         size = os.get_terminal_size()
         curses.resizeterm(size.lines, size.columns)
         self._window.clear()
@@ -110,7 +110,7 @@ class _Shell:
             return
         height, width = self._window.getmaxyx()
         screen = draw(self._scene, self._view, width, height)
-        self._room = screen.room
+        self._viewport = screen.viewport
         self._write(screen.lines)
 
     def _write(self, lines: tuple[Line, ...]) -> None:
@@ -120,7 +120,7 @@ class _Shell:
             x = 0
             for text, style in line:
                 showable = text.encode(encoding, "replace").decode(encoding)
-                # The last cell of all cannot be written without an error, though it is written.
+                # Writing the last cell raises an error, although it succeeds.
                 with suppress(curses.error):
                     self._window.addstr(y, x, showable, self._attributes[style])
                 x += len(text)
@@ -129,14 +129,14 @@ class _Shell:
 
 @contextmanager
 def _opened() -> Iterator["curses.window"]:
-    """The terminal in our hands, and given back as it was, whatever happens."""
+    """Take over the terminal, and restore it at the end."""
     locale.setlocale(locale.LC_ALL, "")
     try:
         window = curses.initscr()
     except curses.error as error:
         raise UserError(
-            f"this terminal cannot be drawn on (TERM={os.environ.get('TERM', '')}: {error});"
-            " set TERM to what it is, or use --once"
+            f"cannot draw on this terminal (TERM={os.environ.get('TERM', '')}: {error});"
+            " set TERM to its type, or use --once"
         ) from None
     try:
         curses.noecho()

@@ -1,4 +1,4 @@
-"""What the person at the keyboard chose to see, and how each key changes it. Pure."""
+"""Sort order, filter and scroll position, and how keys change them. Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -11,11 +11,11 @@ SORTS = {
     "p": "pressure",
     "a": "name",
 }
-"""By key: what to sort by."""
+"""Sort orders by key."""
 
 HELP = (
-    "sort by: " + ", ".join(f"{key} {word}" for key, word in SORTS.items()),
-    "r: the other way round",
+    "sort by: " + ", ".join(f"{key} {order}" for key, order in SORTS.items()),
+    "r: reverse the order",
     "/: filter by name",
     "Tab: nodes or containers",
     "arrows, PgUp, PgDn, Home, End: scroll",
@@ -26,34 +26,34 @@ HELP = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A choice of rows, their order, and how far one has scrolled."""
+    """Rows to show, their order, and the scroll position."""
 
     sort: str = "watts"
     reverse: bool = False
     filter: str = ""
     typing: bool = False
-    """Whether keys go to the filter."""
+    """Whether keys edit the filter."""
     first: int = 0
-    """The first row to be seen."""
+    """The first visible row."""
     nodes: bool = False
-    """Show nodes in place of containers."""
+    """Show nodes instead of containers."""
     help: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """How many rows there are, and how many of them the screen has room for."""
+class Viewport:
+    """Number of rows, and how many of them are visible."""
 
     rows: int
     visible: int
 
     def clamp(self, first: int) -> int:
-        """The nearest row to start at that leaves no room unused."""
+        """The nearest first row that fills the viewport."""
         return max(0, min(first, self.rows - self.visible))
 
 
-def press(view: View, key: str, room: Room) -> View | None:
-    """The view after a key; None is the end."""
+def press(view: View, key: str, viewport: Viewport) -> View | None:
+    """The view after a key; None quits."""
     if view.typing:
         return _type(view, key)
     if key in SORTS:
@@ -72,23 +72,23 @@ def press(view: View, key: str, room: Room) -> View | None:
         case "escape":
             return replace(view, filter="", help=False, first=0)
         case _:
-            return replace(view, first=room.clamp(_scrolled(room.clamp(view.first), key, room)))
+            return replace(view, first=viewport.clamp(_scrolled(viewport.clamp(view.first), key, viewport)))
 
 
-def _scrolled(first: int, key: str, room: Room) -> int:
+def _scrolled(first: int, key: str, viewport: Viewport) -> int:
     match key:
         case "up":
             return first - 1
         case "down":
             return first + 1
         case "page up":
-            return first - room.visible
+            return first - viewport.visible
         case "page down":
-            return first + room.visible
+            return first + viewport.visible
         case "home":
             return 0
         case "end":
-            return room.rows
+            return viewport.rows
         case _:
             return first
 

@@ -26,16 +26,16 @@ async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int,
     [
         (["status"], ["1 up", "50.0 W ±1.5 = idle 30.0 + system 5.0", "CPU at 97 %", "wattpack plan"]),
         (["nodes"], ["NODE", "alpha", "25 %", "LEE"]),
-        (["nodes", "--state", "down"], ["No node is there"]),
+        (["nodes", "--state", "down"], ["No matching node"]),
         (["containers"], ["web", "shop", "2.50", "47.7 MiB"]),
-        (["containers", "--most", "1"], ["... and 1 more"]),
-        (["containers", "--service", "none"], ["No such container"]),
-        (["alerts"], ["alpha", "cpu", "lasts", "CPU at 97 %"]),
-        (["alerts", "--kind", "quiet"], ["Nothing is wrong"]),
-        (["energy"], ["Nothing is known"]),
+        (["containers", "--limit", "1"], ["... and 1 more"]),
+        (["containers", "--service", "none"], ["No matching container"]),
+        (["alerts"], ["alpha", "cpu", "open", "CPU at 97 %"]),
+        (["alerts", "--kind", "quiet"], ["No open alerts"]),
+        (["energy"], ["No data from"]),
     ],
 )
-async def test_what_is_known_is_shown(
+async def test_list_commands_print_tables(
     words: list[str], expected: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async with collecting(settings(tmp_path / "history.db")) as collector:
@@ -59,14 +59,14 @@ async def test_what_is_known_is_shown(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["energy", "--by", "planet"], "--by planet: write node, container"),
-        (["energy", "--start", "soon"], "--start soon: write a time"),
+        (["energy", "--by", "planet"], "--by planet: use node, container"),
+        (["energy", "--start", "soon"], "--start soon: use a time"),
         (["energy", "--start", "2026-05-02", "--end", "2026-05-01"], "is not before the end"),
-        (["nodes", "--token-file", "/does/not/exist"], "cannot read a token"),
-        (["nodes", "--collector", "ftp://there"], "write an address such as"),
+        (["nodes", "--token-file", "/does/not/exist"], "cannot read the token file"),
+        (["nodes", "--collector", "ftp://there"], "use a URL such as"),
     ],
 )
-async def test_what_is_wrong_is_said_in_one_sentence(
+async def test_invalid_arguments_are_user_errors(
     words: list[str], expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async with collecting(settings(tmp_path / "history.db")) as collector:
@@ -76,7 +76,7 @@ async def test_what_is_wrong_is_said_in_one_sentence(
         assert expected in err
 
 
-async def test_a_token_is_read_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+async def test_token_file_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(add(tmp_path / "tokens.jsonl", Scope.READ, "me"), encoding="utf-8")
     async with collecting(settings(tokens=tmp_path / "tokens.jsonl")) as collector:
@@ -88,14 +88,14 @@ async def test_a_token_is_read_from_a_file(capsys: pytest.CaptureFixture[str], t
         assert status == 0
 
 
-async def test_a_collector_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_unreachable_collector_is_a_user_error(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = await printed(capsys, "status", "--collector", "http://127.0.0.1:1")
     assert status == 2
     assert "http://127.0.0.1:1 does not answer" in err
-    assert "is it running" in err
+    assert "check that it is running" in err
 
 
-def test_numbers_are_written_as_people_read_them() -> None:
+def test_number_formats() -> None:
     assert [seconds_text(each) for each in (5, 119, 120, 7200, 172_800)] == [
         "5 s",
         "119 s",

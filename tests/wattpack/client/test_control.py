@@ -1,53 +1,56 @@
-"""What `wattpack pause`, `resume` and `history` make of what they are told and answered."""
+"""What `wattpack pause`, `resume` and `history` make of what they are status_text and answered."""
 
 from typing import Any
 
 import pytest
 
-from wattpack.client.control import told
-from wattpack.commands.history import lines
-from wattpack.commands.pause import seconds
+from wattpack.client.control import status_text
+from wattpack.commands.history import format_decisions
+from wattpack.commands.pause import parse_duration
 from wire.errors import UserError
 
-_MEANWHILE = "nothing is begun, what is under way is brought to its end"
-ACTING = {"driver": "swarm", "dry_run": False, "lease_holder": None, "pause": None}
+_MEANWHILE = "Steps in progress finish, no new step starts."
+ACTIVE = {"driver": "swarm", "dry_run": False, "lease_holder": None, "pause": None}
 
 
 @pytest.mark.parametrize(("span", "meant"), [("90s", 90), ("30m", 1800), ("1h", 3600), ("1.5d", 129_600)])
-def test_times_are_read_as_people_write_them(span: str, meant: float) -> None:
-    assert seconds(span) == meant
+def test_parse_duration(span: str, meant: float) -> None:
+    assert parse_duration(span) == meant
 
 
 @pytest.mark.parametrize("wrong", ["", "1", "h", "0s", "-1h", "1 week"])
-def test_what_is_no_time_is_said(wrong: str) -> None:
-    with pytest.raises(UserError, match="is no time: write it as 90s, 30m, 1h or 2d"):
-        seconds(wrong)
+def test_invalid_duration_is_a_user_error(wrong: str) -> None:
+    with pytest.raises(UserError, match="is not a duration: use a value such as 90s, 30m, 1h or 2d"):
+        parse_duration(wrong)
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "acting, by the driver swarm"),
-        ({"lease_holder": "web1 (ab)"}, "not paused; another collector holds the lease: web1 (ab)"),
+        ({}, "Active: plans are carried out by the driver swarm."),
+        (
+            {"lease_holder": "web1 (ab)"},
+            "Standby: the collector web1 (ab) holds the lease and carries out plans.",
+        ),
         (
             {"dry_run": True, "driver": "none"},
-            "not paused; the driver is none: plans are kept on record, and nothing is done",
+            "Dry run with the driver none: plans are recorded, not carried out.",
         ),
         (
             {"pause": {"since": 0.0, "until": None, "why": "an audit"}},
-            f"paused until wattpack resume (an audit): {_MEANWHILE}",
+            f"Paused until 'wattpack resume' (an audit). {_MEANWHILE}",
         ),
         (
             {"pause": {"since": 0.0, "until": 3600.0, "why": ""}},
-            f"paused until 1970-01-01 01:00:00 UTC: {_MEANWHILE}",
+            f"Paused until 1970-01-01 01:00:00 UTC. {_MEANWHILE}",
         ),
     ],
 )
-def test_how_acting_stands_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
-    assert told(ACTING | changes) == sentence
+def test_control_status_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    assert status_text(ACTIVE | changes) == sentence
 
 
-def test_a_decision_is_told_with_its_reasons_its_outcome_and_its_effect() -> None:
+def test_decision_has_reasons_outcome_and_effect() -> None:
     move = {"kind": "move", "task": "a1", "name": "hog", "node": "alpha", "target": "beta", "reasons": ["so"]}
     decision = {
         "id": "abcd",
@@ -63,11 +66,11 @@ def test_a_decision_is_told_with_its_reasons_its_outcome_and_its_effect() -> Non
         "before": {"watts": 100.0, "used_ratios": {"alpha": 0.97}},
         "after": {"watts": 101.0, "used_ratios": {"alpha": 0.4}},
     }
-    assert list(lines([decision])) == [
+    assert list(format_decisions([decision])) == [
         "1970-01-01 00:00:00  abcd  done     draps: alert (cpu on alpha)",
         "    move hog from alpha to beta: verified",
         "        so",
-        "    left: memory on gamma stays short",
+        "    not done: memory on gamma stays short",
         "    based on an old state: the manager is away",
-        "    healed after 12 s; alpha 97 -> 40 %; 100.0 -> 101.0 W in all",
+        "    resolved after 12 s; alpha 97 -> 40 %; 100.0 -> 101.0 W in total",
     ]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.config import AgentConfig
 from collector.config import CollectorConfig, NodeRule
-from wattpack.config.loader import Given, keys, load
+from wattpack.config.loader import Sources, keys, load
 from wire.errors import UserError
 
 
@@ -17,23 +17,23 @@ def complaint(text: str = "", tmp_path: Path | None = None, **more: object) -> s
         file = tmp_path / "agent.toml"
         file.write_text(text)
     with pytest.raises(UserError) as caught:
-        load(AgentConfig, "agent", Given(file=file, **more))  # type: ignore[arg-type]
+        load(AgentConfig, "agent", Sources(file=file, **more))  # type: ignore[arg-type]
     return str(caught.value).replace(str(file), "agent.toml")
 
 
-def test_an_empty_file_gives_every_default(tmp_path: Path) -> None:
+def test_empty_file_has_all_defaults(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text("")
-    assert load(AgentConfig, "agent", Given(file=file)) == AgentConfig()
+    assert load(AgentConfig, "agent", Sources(file=file)) == AgentConfig()
 
 
-def test_later_wins_file_then_environment_then_flag(tmp_path: Path) -> None:
+def test_precedence_of_file_environment_and_flag(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text('node = "file"\n[sampling]\ninterval_seconds = 5\n[docker]\nenabled = false\n')
     config = load(
         AgentConfig,
         "agent",
-        Given(
+        Sources(
             base={"node": "base", "http": {"listen": "127.0.0.1:1"}},
             file=file,
             environment={
@@ -49,18 +49,18 @@ def test_later_wins_file_then_environment_then_flag(tmp_path: Path) -> None:
     assert config.http.listen == "127.0.0.1:1"
 
 
-def test_an_unknown_key_is_named_with_its_line_and_the_nearest(tmp_path: Path) -> None:
+def test_unknown_key_suggests_the_nearest(tmp_path: Path) -> None:
     assert complaint("# hello\n\n[sampling]\ninterval_second = 3\n", tmp_path) == (
         "agent.toml, line 4: unknown key 'sampling.interval_second':"
         " did you mean 'sampling.interval_seconds'?"
     )
 
 
-def test_a_key_in_the_wrong_table_is_pointed_to_the_right_one(tmp_path: Path) -> None:
+def test_key_in_the_wrong_table_suggests_the_right_one(tmp_path: Path) -> None:
     assert "did you mean 'docker.socket'?" in complaint('[sampling]\nsocket = "/x"\n', tmp_path)
 
 
-def test_an_unknown_table_is_named(tmp_path: Path) -> None:
+def test_unknown_table_is_a_user_error(tmp_path: Path) -> None:
     assert "line 1: unknown key 'sampler'" in complaint("[sampler]\ninterval_seconds = 3\n", tmp_path)
 
 
@@ -78,16 +78,16 @@ def test_an_unknown_table_is_named(tmp_path: Path) -> None:
         ("node = \n", "agent.toml is not TOML: invalid value (at line 1"),
     ],
 )
-def test_an_impossible_value_is_named_with_its_line(text: str, expected: str, tmp_path: Path) -> None:
+def test_invalid_value_names_its_line(text: str, expected: str, tmp_path: Path) -> None:
     assert complaint(text, tmp_path).startswith(expected)
 
 
-def test_overrides_are_named_as_what_they_are() -> None:
+def test_invalid_override_names_its_source() -> None:
     assert complaint(assignments=["sampling.interval_seconds=x"]) == (
         "--set: sampling.interval_seconds must be a number, not 'x'"
     )
     assert complaint(assignments=["interval_seconds=3"]).endswith("did you mean 'sampling.interval_seconds'?")
-    assert complaint(assignments=["nonsense"]).startswith("--set nonsense: write KEY=VALUE")
+    assert complaint(assignments=["nonsense"]).startswith("--set nonsense: use KEY=VALUE")
     assert complaint(environment={"WATTPACK_AGENT_SAMPLING_INTERVAL": "3"}).endswith(
         "did you mean 'WATTPACK_AGENT_SAMPLING_INTERVAL_SECONDS'?"
     )
@@ -96,35 +96,37 @@ def test_overrides_are_named_as_what_they_are() -> None:
     )
 
 
-def test_tables_by_pattern_are_read_and_what_is_wrong_in_one_is_said(tmp_path: Path) -> None:
+def test_tables_by_pattern(tmp_path: Path) -> None:
     file = tmp_path / "collector.toml"
     file.write_text('[nodes."rack1-*"]\ngeneration = "old"\nlabels = {zone = "a"}\n')
-    config = load(CollectorConfig, "collector", Given(file=file))
+    config = load(CollectorConfig, "collector", Sources(file=file))
     assert config.nodes == {"rack1-*": NodeRule(labels={"zone": "a"}, generation="old")}
     file.write_text('[nodes."rack1-*"]\ngeneration = "ancient"\n')
     with pytest.raises(UserError, match=r"nodes\[\.\.\.\]\.generation: invalid enum value 'ancient'"):
-        load(CollectorConfig, "collector", Given(file=file))
+        load(CollectorConfig, "collector", Sources(file=file))
     with pytest.raises(UserError, match="WATTPACK_COLLECTOR_NODES: nodes must be tables"):
-        load(CollectorConfig, "collector", Given(environment={"WATTPACK_COLLECTOR_NODES": "rack1"}))
+        load(CollectorConfig, "collector", Sources(environment={"WATTPACK_COLLECTOR_NODES": "rack1"}))
 
 
-def test_other_roles_variables_are_none_of_our_business() -> None:
-    config = load(AgentConfig, "agent", Given(environment={"WATTPACK_COLLECTOR_NONSENSE": "1", "HOME": "/"}))
+def test_variables_of_the_other_role_are_ignored() -> None:
+    config = load(
+        AgentConfig, "agent", Sources(environment={"WATTPACK_COLLECTOR_NONSENSE": "1", "HOME": "/"})
+    )
     assert config == AgentConfig()
 
 
-def test_an_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
+def test_unreadable_file_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file or directory"):
-        load(AgentConfig, "agent", Given(file=tmp_path / "absent.toml"))
+        load(AgentConfig, "agent", Sources(file=tmp_path / "absent.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="not UTF-8"):
-        load(AgentConfig, "agent", Given(file=tmp_path / "binary.toml"))
+        load(AgentConfig, "agent", Sources(file=tmp_path / "binary.toml"))
 
 
 @given(st.text())
-def test_any_text_is_a_configuration_or_a_complaint(text: str) -> None:
+def test_any_text_is_a_configuration_or_a_user_error(text: str) -> None:
     with suppress(UserError):
-        assert isinstance(load(AgentConfig, "agent", Given(assignments=[text])), AgentConfig)
+        assert isinstance(load(AgentConfig, "agent", Sources(assignments=[text])), AgentConfig)
 
 
 @pytest.mark.parametrize("config", [AgentConfig, CollectorConfig])

@@ -8,7 +8,7 @@ from wattpack.cli import main
 from wattpack.config.options import from_credentials
 
 
-def test_a_web_configuration_among_the_credentials_is_the_default(tmp_path: Path) -> None:
+def test_web_configuration_from_credentials(tmp_path: Path) -> None:
     environment = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
     assert from_credentials(AgentConfig, environment) == {}
     (tmp_path / "web.yml").touch()
@@ -17,7 +17,7 @@ def test_a_web_configuration_among_the_credentials_is_the_default(tmp_path: Path
     assert from_credentials(AgentConfig, {}) == {}
 
 
-def test_a_token_and_certificates_among_the_credentials_are_the_default(tmp_path: Path) -> None:
+def test_token_and_certificates_from_credentials(tmp_path: Path) -> None:
     environment = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
     for name in ("token", "tls.crt", "tls.key", "client-ca.crt"):
         (tmp_path / name).touch()
@@ -31,7 +31,7 @@ def test_a_token_and_certificates_among_the_credentials_are_the_default(tmp_path
     }
 
 
-def test_check_config_looks_at_tokens_and_certificates(
+def test_check_config_checks_tokens_and_certificates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for role, text, sentence in (
@@ -45,7 +45,7 @@ def test_check_config_looks_at_tokens_and_certificates(
         assert sentence in capsys.readouterr().err
 
 
-def test_check_config_looks_into_the_web_configuration_that_would_be_used(
+def test_check_config_checks_the_web_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, web = tmp_path / "agent.toml", tmp_path / "web.yml"

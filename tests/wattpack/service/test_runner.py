@@ -75,7 +75,7 @@ async def running(service: Service) -> AsyncIterator[asyncio.Task[None]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_stops_when_it_is_asked_to(number: signal.Signals, systemd: Listener) -> None:
+async def test_service_stops_on_a_signal(number: signal.Signals, systemd: Listener) -> None:
     service = Service()
     async with running(service) as task:
         os.kill(os.getpid(), number)
@@ -84,7 +84,7 @@ async def test_it_stops_when_it_is_asked_to(number: signal.Signals, systemd: Lis
     assert heard(systemd) == ["READY=1", "STOPPING=1"]
 
 
-async def test_a_hangup_makes_it_run_with_the_settings_of_the_moment(systemd: Listener) -> None:
+async def test_sighup_reloads_the_settings(systemd: Listener) -> None:
     service = Service()
     async with running(service):
         service.file = "second"
@@ -93,7 +93,7 @@ async def test_a_hangup_makes_it_run_with_the_settings_of_the_moment(systemd: Li
     assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
 
 
-async def test_settings_that_cannot_be_read_change_nothing(
+async def test_invalid_new_settings_change_nothing(
     systemd: Listener, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service()
@@ -103,7 +103,7 @@ async def test_settings_that_cannot_be_read_change_nothing(
         await until(lambda: caplog.messages)
         assert service.log == ["+first"]
         assert caplog.messages == [
-            "the new settings are not used, those before stay in force: line 1 is wrong"
+            "the new settings are rejected, the previous ones stay in use: line 1 is wrong"
         ]
         service.file = "third"
         os.kill(os.getpid(), signal.SIGHUP)
@@ -111,7 +111,7 @@ async def test_settings_that_cannot_be_read_change_nothing(
     assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1"]
 
 
-async def test_settings_that_it_cannot_start_with_give_way_to_those_before(
+async def test_failed_restart_falls_back_to_the_previous_settings(
     systemd: Listener, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service()
@@ -120,19 +120,19 @@ async def test_settings_that_it_cannot_start_with_give_way_to_those_before(
         os.kill(os.getpid(), signal.SIGHUP)
         await service.until("+first", "-first", "+first")
     assert caplog.messages == [
-        "the new settings are not used, those before stay in force: impossible cannot be"
+        "the new settings are rejected, the previous ones stay in use: impossible cannot be"
     ]
     assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
 
 
-async def test_what_it_cannot_start_with_at_first_is_its_end() -> None:
+async def test_failed_first_start_ends_the_service() -> None:
     service = Service()
     service.file = "impossible"
     with pytest.raises(UserError, match="impossible cannot be"):
         await keep_running(service.load, service.start)
 
 
-async def test_when_its_work_breaks_so_does_it() -> None:
+async def test_failed_work_ends_the_service() -> None:
     service = Service()
     async with running(service) as task:
         service.breaks.set()

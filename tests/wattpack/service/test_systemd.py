@@ -18,37 +18,35 @@ def systemd(tmp_path: Path) -> Iterator[Listener]:
         yield listener
 
 
-def test_the_state_reaches_the_socket_that_systemd_names(systemd: Listener) -> None:
+def test_notify_sends_the_state(systemd: Listener) -> None:
     notify("READY=1", systemd.environment)
     assert systemd.heard() == ["READY=1"]
 
 
-def test_an_abstract_socket_is_meant_by_its_at_sign() -> None:
+def test_notify_with_an_abstract_socket() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         channel.bind(f"\0wattpack-test-{id(channel)}")
         notify("STOPPING=1", {"NOTIFY_SOCKET": f"@wattpack-test-{id(channel)}"})
         assert channel.recv(100) == b"STOPPING=1"
 
 
-def test_nothing_is_sent_where_nobody_asked() -> None:
+def test_notify_without_a_socket() -> None:
     notify("READY=1", {})
     notify("READY=1", {"NOTIFY_SOCKET": "vsock:2:1"})
 
 
-def test_nobody_listening_disturbs_nothing(tmp_path: Path) -> None:
+def test_notify_ignores_a_missing_receiver(tmp_path: Path) -> None:
     notify("WATCHDOG=1", {"NOTIFY_SOCKET": str(tmp_path / "gone")})
 
 
-def test_a_listener_that_does_not_read_holds_nobody_up(
-    systemd: Listener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notify_does_not_wait_for_a_full_receiver(systemd: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_test, "_SEND_SECONDS", 0.001)
     for _ in range(1000):  # far more than the kernel keeps for it
         notify("WATCHDOG=1", systemd.environment)
     assert 0 < len(systemd.heard()) < 1000
 
 
-def test_reloading_says_since_when(systemd: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reloading_sends_the_monotonic_time(systemd: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", systemd.environment["NOTIFY_SOCKET"])
     reloading()
     (message,) = systemd.heard()
@@ -67,7 +65,7 @@ class Clock:
         return self.now
 
 
-def test_a_watchdog_is_fed_by_progress_and_only_a_few_times_per_patience(systemd: Listener) -> None:
+def test_watchdog_limits_messages_per_timeout(systemd: Listener) -> None:
     clock = Clock()
     environment = {**systemd.environment, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
     watchdog = Watchdog(3.0, environment=environment, monotonic=clock)
@@ -82,7 +80,7 @@ def test_a_watchdog_is_fed_by_progress_and_only_a_few_times_per_patience(systemd
     assert len(fed) == 26
 
 
-def test_without_progress_nothing_is_fed(systemd: Listener) -> None:
+def test_watchdog_without_progress_sends_nothing(systemd: Listener) -> None:
     clock = Clock()
     Watchdog(3.0, environment={**systemd.environment, "WATCHDOG_USEC": "30000000"}, monotonic=clock)
     systemd.heard()
@@ -90,7 +88,7 @@ def test_without_progress_nothing_is_fed(systemd: Listener) -> None:
     assert systemd.heard() == []
 
 
-def test_patience_is_stretched_to_the_pace_of_the_work(systemd: Listener) -> None:
+def test_watchdog_timeout_is_extended_for_slow_work(systemd: Listener) -> None:
     clock = Clock()
     environment = {**systemd.environment, "WATCHDOG_USEC": "30000000"}
     watchdog = Watchdog(300.0, environment=environment, monotonic=clock)
@@ -100,9 +98,7 @@ def test_patience_is_stretched_to_the_pace_of_the_work(systemd: Listener) -> Non
 
 
 @pytest.mark.parametrize("unit", [{}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}])
-def test_where_no_watchdog_is_meant_for_us_only_the_status_is_said(
-    systemd: Listener, unit: dict[str, str]
-) -> None:
+def test_without_a_watchdog_only_the_status_is_sent(systemd: Listener, unit: dict[str, str]) -> None:
     watchdog = Watchdog(3.0, environment={**systemd.environment, **unit})
     watchdog.progress("sampling")
     assert systemd.heard() == ["WATCHDOG=1\nSTATUS=sampling"]

@@ -1,6 +1,6 @@
 """Scenes as a source would give them, for tests that only need some."""
 
-from wattpack.top.scene import Container, Node, Scene, Shortage
+from wattpack.top.scene import Container, Node, OpenAlert, Scene
 from wire.messages import ContainerPower, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
 
@@ -34,9 +34,9 @@ def container(
     )
 
 
-def alert(evidence: str = "CPU at 97 % of 4 cores for 12 s", on: str = "web1") -> Shortage:
-    return Shortage(node=on, resource=Resource.CPU, evidence=evidence, opened_at=AT)
+def alert(evidence: str = "CPU at 97 % of 4 cores for 12 s", on: str = "web1") -> OpenAlert:
+    return OpenAlert(node=on, resource=Resource.CPU, evidence=evidence, opened_at=AT)
 
 
-def scene(*containers: Container, nodes: tuple[Node, ...] = (), alerts: tuple[Shortage, ...] = ()) -> Scene:
+def scene(*containers: Container, nodes: tuple[Node, ...] = (), alerts: tuple[OpenAlert, ...] = ()) -> Scene:
     return Scene(at=AT, nodes=nodes or (node(),), containers=containers, alerts=alerts)

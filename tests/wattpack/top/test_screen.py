@@ -37,7 +37,7 @@ def style_of(shown: Scene, text: str, view: View = View()) -> Style:  # noqa: B0
 # --- The header ------------------------------------------------------------------------------
 
 
-def test_the_header_tells_the_node_its_use_and_its_watts_with_their_error_and_source() -> None:
+def test_header_shows_usage_and_power() -> None:
     shown = lines(scene(container("a"), container("b"), alerts=(alert(),)))
     assert re.fullmatch(r"web1: 4 cores, 8\.0 GiB, 2 containers +1 alert, 1 gap, \d\d:\d\d:\d\d", shown[0])
     assert len(shown[0]) == 80
@@ -49,13 +49,13 @@ def test_the_header_tells_the_node_its_use_and_its_watts_with_their_error_and_so
     assert shown[6] == "! CPU at 97 % of 4 cores for 12 s"
 
 
-def test_a_capacity_that_was_only_learned_makes_no_percentage() -> None:
+def test_learned_capacity_has_no_percentage() -> None:
     learned = msgspec.structs.replace(node(), learned_capacities=("network",))
     (line,) = (line for line in lines(scene(nodes=(learned,))) if line.startswith("NETWORK"))
     assert re.fullmatch(r"NETWORK \[ +\]    -  11\.9 MiB/s", line)
 
 
-def test_what_is_not_known_is_a_dash_and_not_a_zero() -> None:
+def test_unknown_values_are_dashes() -> None:
     blank = msgspec.structs.replace(
         node(), used=Quantities(), pressure=Pressure(), disk_busy_ratio=None, power=None
     )
@@ -65,7 +65,7 @@ def test_what_is_not_known_is_a_dash_and_not_a_zero() -> None:
     assert shown[7].split() == ["new", "-", "0", "B", "-", "-", "-", "-"]
 
 
-def test_several_nodes_are_one_sum_and_those_that_are_down_are_left_out_of_it() -> None:
+def test_header_sums_nodes_that_are_not_down() -> None:
     three = (node("web1"), node("web2", cores=2.5), node("web3", state="down"))
     shown = lines(scene(nodes=three))
     assert shown[0].startswith("3 nodes, 1 down: 8 cores, 16.0 GiB, no containers")
@@ -73,17 +73,17 @@ def test_several_nodes_are_one_sum_and_those_that_are_down_are_left_out_of_it() 
     assert "82.40 W ±41.20 by prior = idle 76.00 + system 4.00" in shown[5]
 
 
-def test_a_sum_with_an_unknown_part_is_no_capacity() -> None:
+def test_capacity_with_an_unknown_part_is_unknown() -> None:
     unknown = msgspec.structs.replace(node("web2"), capacity=Quantities(4.0, 8 * GIBIBYTE))
     (line,) = (line for line in lines(scene(nodes=(node(), unknown))) if line.startswith("NETWORK"))
     assert re.fullmatch(r"NETWORK \[ +\]    -  23\.8 MiB/s", line)
 
 
-def test_before_anyone_reported_it_says_so() -> None:
+def test_scene_without_nodes() -> None:
     assert "No node has reported yet." in lines(Scene(at=0.0))
 
 
-def test_meters_and_alerts_have_the_colour_of_their_state() -> None:
+def test_meters_and_alerts_are_coloured_by_state() -> None:
     cool = scene(nodes=(node(cores=1.0),))
     assert style_of(cool, "[|||") is Style.GOOD
     assert Style.WARM in {span[1] for span in draw(scene(nodes=(node(cores=3.0),)), View(), 80, 24).lines[1]}
@@ -91,7 +91,7 @@ def test_meters_and_alerts_have_the_colour_of_their_state() -> None:
     assert style_of(scene(alerts=(alert("short of it"),)), "short of it") is Style.HOT
 
 
-def test_alerts_never_push_the_table_out_and_those_that_do_not_fit_are_counted() -> None:
+def test_alerts_are_limited_and_counted() -> None:
     many = tuple(alert(f"CPU {number} " + "so busy " * 30, on=f"web{number}") for number in range(9))
     shown = lines(scene(container("still-there"), nodes=(node(), node("web2")), alerts=many))
     wrong = [line for line in shown if line.startswith("!")]
@@ -100,8 +100,8 @@ def test_alerts_never_push_the_table_out_and_those_that_do_not_fit_are_counted()
     assert any(line.startswith("still-there") for line in shown)
 
 
-def test_a_collector_that_fell_silent_is_said_above_what_it_last_told() -> None:
-    stale = msgspec.structs.replace(scene(container("web")), trouble="the collector does not answer")
+def test_problem_is_shown_above_the_last_scene() -> None:
+    stale = msgspec.structs.replace(scene(container("web")), problem="the collector does not answer")
     shown = lines(stale)
     assert "! the collector does not answer" in shown
     assert any(line.startswith("web ") for line in shown)
@@ -128,14 +128,12 @@ VARIED = scene(
         ("pressure", "abc", "abc"),
     ],
 )
-def test_the_most_comes_first_and_the_unknown_last_in_either_direction(
-    sort: str, order: str, reversed_order: str
-) -> None:
+def test_unknown_values_sort_last_in_either_direction(sort: str, order: str, reversed_order: str) -> None:
     assert names(VARIED, View(sort=sort)) == list(order)
     assert names(VARIED, View(sort=sort, reverse=True)) == list(reversed_order)
 
 
-def test_pressure_is_that_of_the_resource_most_waited_for() -> None:
+def test_pressure_shows_the_highest_resource() -> None:
     waiting = msgspec.structs.replace(container("waiting"), pressure=Pressure(0.1, 0.7, None))
     calm = msgspec.structs.replace(container("calm"), pressure=Pressure(0.3, 0.0, 0.2))
     assert names(scene(calm, waiting), View(sort="pressure")) == ["waiting", "calm"]
@@ -143,33 +141,33 @@ def test_pressure_is_that_of_the_resource_most_waited_for() -> None:
     assert any(re.search(r"^waiting .*70% mem", line) for line in shown)
 
 
-def test_a_filter_looks_into_names_and_services_whatever_the_case() -> None:
+def test_filter_matches_names_and_services_ignoring_case() -> None:
     mixed = scene(container("web-1"), container("db"), container("x", service="Shop-Web"))
     assert names(mixed, View(sort="name", filter="WEB")) == ["web-1", "x"]
     shown = lines(mixed, View(filter="absent"))
-    assert any("Nothing here has 'absent' in its name" in line for line in shown)
+    assert any("No name contains 'absent'" in line for line in shown)
 
 
-def test_tab_shows_nodes_in_the_same_columns() -> None:
+def test_tab_shows_nodes() -> None:
     two = scene(container("c"), nodes=(node("web1", cores=1.0), node("web2", cores=2.0)))
     assert names(two, View(sort="cpu", nodes=True)) == ["web2", "web1"]
     assert "1-2 of 2 nodes by cpu" in lines(two, View(sort="cpu", nodes=True))[-1]
 
 
-def test_the_node_stands_beside_the_container_only_where_there_are_several() -> None:
+def test_node_column_only_with_several_nodes() -> None:
     one, two = scene(container("c")), scene(container("c"), nodes=(node(), node("web2")))
     assert re.search(r"^c +0\.50", draw(one, View(), 100, 24).text, re.MULTILINE)
     assert re.search(r"^c +web1 +0\.50", draw(two, View(), 100, 24).text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("state", ["suspect", "down"])
-def test_containers_of_a_node_that_missed_its_beacons_are_faint(state: str) -> None:
+def test_containers_of_a_stale_node_are_faint(state: str) -> None:
     quiet = scene(container("old"), nodes=(node(state=state),))
     assert style_of(quiet, "old ") is Style.FAINT
     assert style_of(scene(container("new")), "new ") is Style.PLAIN
 
 
-def test_the_column_that_is_sorted_by_is_marked_and_never_dropped() -> None:
+def test_sorted_column_is_marked_and_never_dropped() -> None:
     for sort in SORTS.values():
         head = next(
             line
@@ -189,13 +187,13 @@ def test_the_column_that_is_sorted_by_is_marked_and_never_dropped() -> None:
         (30, "NAME POWER"),
     ],
 )
-def test_what_matters_least_makes_room_first(width: int, columns: str) -> None:
+def test_columns_are_dropped_in_order(width: int, columns: str) -> None:
     shown = lines(scene(container("c", service="shop")), width=width)
     head = next(line for line in shown if line.startswith("NAME"))
     assert head.split() == columns.split()
 
 
-def test_long_names_get_the_room_there_is_and_keep_the_end_that_tells_them_apart() -> None:
+def test_long_names_use_spare_width_and_keep_their_end() -> None:
     twins = scene(container("shop-frontend.1.x8s7df6a"), container("shop-frontend.2.k3j4h5g6"))
     narrow = "\n".join(lines(twins))
     assert "shop-fron…df6a" in narrow
@@ -203,7 +201,7 @@ def test_long_names_get_the_room_there_is_and_keep_the_end_that_tells_them_apart
     assert "shop-frontend.1.x8s7df6a" in "\n".join(lines(twins, width=120))
 
 
-def test_strangers_cannot_move_the_cursor() -> None:
+def test_control_characters_in_names_are_replaced() -> None:
     evil = scene(container("a\x1b[2Jb\n"), nodes=(node("n\x1b[H"),), alerts=(alert("x\x1b[31m"),))
     assert "\x1b" not in draw(evil, View(), 120, 24).text
     assert "a?[2Jb?" in draw(evil, View(), 120, 24).text
@@ -212,24 +210,24 @@ def test_strangers_cannot_move_the_cursor() -> None:
 # --- The footer, and the whole ---------------------------------------------------------------
 
 
-def test_the_footer_tells_what_is_seen_in_which_order_and_how_to_get_help() -> None:
+def test_footer_shows_rows_order_and_help_key() -> None:
     many = scene(*(container(f"c{number:02}") for number in range(40)))
     footer = lines(many)[-1]
     assert re.fullmatch(r"1-16 of 40 containers by watts +\? help, q quit", footer)
     assert len(footer) == 80
     view = View(sort="name", reverse=True, filter="c", first=24)
-    assert lines(many, view)[-1].startswith("25-40 of 40 containers by name, the other way round, only 'c'")
-    assert lines(many, View(filter="c1", typing=True))[-1].startswith("show only: c1_")
+    assert lines(many, view)[-1].startswith("25-40 of 40 containers by name, reversed, filter 'c'")
+    assert lines(many, View(filter="c1", typing=True))[-1].startswith("filter: c1_")
 
 
-def test_help_names_every_key_and_leaves_the_table_to_be_seen() -> None:
+def test_help_lists_every_key_below_the_table() -> None:
     shown = draw(scene(container("web")), View(help=True), 80, 24).text
     assert all(f"{key} {word}" in " ".join(shown.split()) for key, word in SORTS.items())
     assert "q: quit" in shown
     assert "\nweb " in shown
 
 
-def test_scrolling_moves_the_table_and_leaves_the_rest() -> None:
+def test_scrolling_moves_only_the_table() -> None:
     many = scene(*(container(f"c{number:02}") for number in range(40)))
     top, down = lines(many, View(sort="name")), lines(many, View(sort="name", first=5))
     assert top[:7] == down[:7]
@@ -237,17 +235,17 @@ def test_scrolling_moves_the_table_and_leaves_the_rest() -> None:
     assert down[7].startswith("c05")
 
 
-def test_a_low_screen_gives_its_lines_to_the_table() -> None:
+def test_low_screen_drops_the_meters() -> None:
     shown = lines(scene(container("web")), height=8)
     assert not any(line.startswith("CPU") for line in shown)
     assert any(line.startswith("web") for line in shown)
 
 
-def test_a_pipe_gets_all_rows_and_no_footer() -> None:
+def test_pipe_has_all_rows_and_no_footer() -> None:
     printed = draw_all(scene(*(container(f"c{number:03}") for number in range(200))), View(), 100)
     assert len(re.findall(r"^c\d{3} ", printed, re.MULTILINE)) == 200
     assert "help" not in printed
-    assert draw_all(scene(), View(), 100).endswith("No container runs here.")
+    assert draw_all(scene(), View(), 100).endswith("No running containers.")
 
 
 SHARE = st.one_of(st.none(), st.floats(0, 2))
@@ -288,7 +286,7 @@ VIEWS = st.builds(
     st.integers(1, 200),
     st.integers(1, 60),
 )
-def test_whatever_there_is_fits_the_screen(  # noqa: PLR0913, PLR0917 - everything that shapes a screen
+def test_lines_always_fit_the_screen(  # noqa: PLR0913, PLR0917 - everything that shapes a screen
     containers: list[Container], nodes: int, wrong: list[str], view: View, width: int, height: int
 ) -> None:
     shown = Scene(
@@ -300,6 +298,6 @@ def test_whatever_there_is_fits_the_screen(  # noqa: PLR0913, PLR0917 - everythi
     screen = draw(shown, view, width, height)
     assert len(screen.lines) <= height
     assert all(sum(len(text) for text, _ in line) <= width for line in screen.lines)
-    assert screen.room.visible <= height
-    again = replace(view, first=screen.room.clamp(view.first))
+    assert screen.viewport.visible <= height
+    again = replace(view, first=screen.viewport.clamp(view.first))
     assert draw(shown, again, width, height) == screen

@@ -132,7 +132,7 @@ def terminal(*arguments: str, lines: int = 24, columns: int = 80, **environment:
         yield opened
 
 
-def test_keys_sort_filter_and_scroll_and_q_leaves_the_terminal_as_it_was(collector: str) -> None:
+def test_keys_and_quit_restore_the_terminal(collector: str) -> None:
     with terminal("--collector", collector, "--interval", "60") as screen:
         before = screen.settings()
         screen.shows(r"1-16 of 40 containers by watts")
@@ -140,12 +140,12 @@ def test_keys_sort_filter_and_scroll_and_q_leaves_the_terminal_as_it_was(collect
         by_cpu = screen.shows(r"of 40 containers by cpu")
         assert by_cpu.index("c39") < by_cpu.index("c38")
         screen.press("r" + REDRAW)
-        backwards = screen.shows(r"by cpu, the other way round")
+        backwards = screen.shows(r"by cpu, reversed")
         assert backwards.index("c00") < backwards.index("c01")
         screen.press("a" + PAGE_DOWN + DOWN + REDRAW)
         screen.shows(r"18-33 of 40 containers by name")
         screen.press("/c3\r" + REDRAW)
-        screen.shows(r"1-10 of 10 containers by name, only 'c3'")
+        screen.shows(r"1-10 of 10 containers by name, filter 'c3'")
         assert screen.settings() != before
         screen.press("q")
         end = screen.rest()
@@ -155,7 +155,7 @@ def test_keys_sort_filter_and_scroll_and_q_leaves_the_terminal_as_it_was(collect
         assert "\x1b[?25h" in end or "\x1b[?12l\x1b[?25h" in end, "so is the cursor"
 
 
-def test_it_follows_the_terminal_to_a_new_size(collector: str) -> None:
+def test_resize(collector: str) -> None:
     with terminal("--collector", collector, "--interval", "60") as screen:
         screen.shows(r"1-16 of 40")
         screen.resize(lines=50, columns=140)
@@ -168,7 +168,7 @@ def test_it_follows_the_terminal_to_a_new_size(collector: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_end_it_leaves_the_terminal_as_it_was(collector: str, number: signal.Signals) -> None:
+def test_signals_restore_the_terminal(collector: str, number: signal.Signals) -> None:
     with terminal("--collector", collector) as screen:
         before = screen.settings()
         screen.shows(r"of 40 containers")
@@ -178,14 +178,14 @@ def test_asked_to_end_it_leaves_the_terminal_as_it_was(collector: str, number: s
         assert screen.settings() == before
 
 
-def test_it_does_not_outlive_its_window(collector: str) -> None:
+def test_closed_terminal_ends_it(collector: str) -> None:
     with terminal("--collector", collector) as screen:
         screen.shows(r"of 40 containers")
         screen.hang_up()
         assert screen.process.wait(PATIENCE_SECONDS) is not None
 
 
-def test_it_has_colours_unless_they_are_unwanted(collector: str) -> None:
+def test_colours_unless_no_color(collector: str) -> None:
     red_or_green = re.compile(r"\x1b\[[0-9;]*3[12]m")
     with terminal("--collector", collector) as screen:
         assert red_or_green.search(screen.shows(r"of 40 containers"))
@@ -193,7 +193,7 @@ def test_it_has_colours_unless_they_are_unwanted(collector: str) -> None:
         assert not red_or_green.search(screen.shows(r"of 40 containers"))
 
 
-def test_a_collector_that_is_not_there_leaves_one_sentence_on_a_clean_terminal() -> None:
+def test_unreachable_collector_leaves_a_clean_terminal() -> None:
     with terminal("--collector", "http://127.0.0.1:1") as screen:
         before = screen.settings()
         end = screen.rest()
@@ -204,22 +204,22 @@ def test_a_collector_that_is_not_there_leaves_one_sentence_on_a_clean_terminal()
     )
 
 
-def test_an_unknown_terminal_is_one_sentence(collector: str) -> None:
+def test_unknown_terminal_is_a_user_error(collector: str) -> None:
     with terminal("--collector", collector, TERM="no-such-terminal") as screen:
         end = screen.rest()
         assert screen.process.returncode == 2
-    assert "wattpack: this terminal cannot be drawn on (TERM=no-such-terminal" in end
+    assert "wattpack: cannot draw on this terminal (TERM=no-such-terminal" in end
     assert "Traceback" not in end
 
 
-def test_a_pipe_gets_one_look_and_the_end(collector: str) -> None:
+def test_pipe_prints_one_scene(collector: str) -> None:
     ended = wattpack("top", "--collector", collector, "--sort", "name").run()
     assert ended.returncode == 0, ended.stderr
     assert re.findall(r"^c\d\d", ended.stdout, re.MULTILINE) == [f"c{number:02}" for number in range(40)]
     assert "\x1b" not in ended.stdout
 
 
-def test_one_look_can_be_had_as_json(collector: str) -> None:
+def test_top_as_json(collector: str) -> None:
     ended = wattpack("top", "--collector", collector, "--json").run()
     assert ended.returncode == 0, ended.stderr
     seen = json.loads(ended.stdout)
@@ -230,13 +230,13 @@ def test_one_look_can_be_had_as_json(collector: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--interval", "0"), "--interval 0: at least 0.2 seconds"),
+        (("--interval", "0"), "--interval 0: use at least 0.2 seconds"),
         (
             ("--collector", "web1:8640"),
-            "--collector web1:8640: write an address such as http://127.0.0.1:8640",
+            "--collector web1:8640: use a URL such as http://127.0.0.1:8640",
         ),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(arguments: tuple[str, ...], complaint: str) -> None:
+def test_invalid_top_arguments_are_user_errors(arguments: tuple[str, ...], complaint: str) -> None:
     ended = wattpack("top", *arguments).run()
     assert (ended.returncode, ended.stderr) == (2, f"wattpack: {complaint}\n")

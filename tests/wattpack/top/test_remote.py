@@ -7,8 +7,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.wattpack.top.scenes import alert, container, node
+from wattpack.top.remote import remote_scenes
 from wattpack.top.scene import Scene
-from wattpack.top.there import scenes_there
 from wire.errors import UserError
 
 OFTEN = 0.01
@@ -45,43 +45,45 @@ async def first(scenes: AsyncGenerator[Scene, None]) -> Scene:
         return await anext(scenes)
 
 
-async def test_a_scene_is_what_the_collector_tells() -> None:
+async def test_scene_has_the_collectors_data() -> None:
     async with answering(Collector()) as url:
-        seen = await first(scenes_there(url, OFTEN))
+        seen = await first(remote_scenes(url, OFTEN))
     assert (seen.nodes, seen.containers, seen.alerts) == ((node(),), (container("web"),), (alert(),))
-    assert seen.trouble is None
+    assert seen.problem is None
 
 
-async def test_a_field_of_a_newer_collector_is_passed_over() -> None:
+async def test_unknown_fields_are_ignored() -> None:
     collector = Collector()
     collector.nodes = b'{"nodes": [{"name": "web1", "invented_later": 1}], "total": 1}'
     async with answering(collector) as url:
-        assert [each.name for each in (await first(scenes_there(url, OFTEN))).nodes] == ["web1"]
+        assert [each.name for each in (await first(remote_scenes(url, OFTEN))).nodes] == ["web1"]
 
 
-async def test_a_collector_that_is_not_there_is_one_sentence() -> None:
+async def test_unreachable_collector_is_a_user_error() -> None:
     async with answering(Collector()) as url:
         pass
-    with pytest.raises(UserError, match=r"the collector at http://\S+ does not answer .*is it running"):
-        await first(scenes_there(url, OFTEN))
+    with pytest.raises(
+        UserError, match=r"the collector at http://\S+ does not answer .*check that it is running"
+    ):
+        await first(remote_scenes(url, OFTEN))
 
 
-async def test_something_else_at_that_address_is_one_sentence() -> None:
+async def test_invalid_answer_is_a_user_error() -> None:
     collector = Collector()
     collector.nodes = b"<html>"
     async with answering(collector) as url:
-        with pytest.raises(UserError, match="answers something else to /v1/nodes"):
-            await first(scenes_there(url, OFTEN))
+        with pytest.raises(UserError, match="sends an invalid answer to /v1/nodes"):
+            await first(remote_scenes(url, OFTEN))
 
 
-async def test_when_it_fails_later_the_last_scene_stays_with_the_reason_until_it_is_back() -> None:
+async def test_failing_collector_keeps_the_last_scene_with_the_problem() -> None:
     collector = Collector()
-    async with answering(collector) as url, aclosing(scenes_there(url, OFTEN)) as scenes:
+    async with answering(collector) as url, aclosing(remote_scenes(url, OFTEN)) as scenes:
         before = await anext(scenes)
         collector.status = 503
         stale = await anext(scenes)
-        assert stale.trouble is not None
-        assert stale.trouble.endswith("answers 503 to /v1/nodes")
+        assert stale.problem is not None
+        assert stale.problem.endswith("answers 503 to /v1/nodes")
         assert (stale.at, stale.containers) == (before.at, before.containers)
         collector.status = 200
-        assert (await anext(scenes)).trouble is None
+        assert (await anext(scenes)).problem is None

@@ -1,4 +1,4 @@
-"""This host, looked at by ourselves: no agent has to run."""
+"""Scenes of this host, sampled directly: no agent has to run."""
 
 import asyncio
 import socket
@@ -11,15 +11,15 @@ from agent.config import AgentConfig
 from agent.sampling.node_sample import NodeSample
 from agent.sampling.sampler import Sampler
 from agent.sampling.ticker import ticks
-from wattpack.top.scene import Container, Node, Scene, Shortage
+from wattpack.top.scene import Container, Node, OpenAlert, Scene
 from wire.messages import Alert
 
-_FIRST_LOOK_SECONDS = 1.0
-_PATIENCE_WITH_THE_ENGINE_SECONDS = 2.0
+_FIRST_INTERVAL_SECONDS = 1.0
+_ENGINE_TIMEOUT_SECONDS = 2.0
 
 
-async def scenes_here(config: AgentConfig, interval_seconds: float) -> AsyncGenerator[Scene, None]:
-    """One scene per interval; the first comes sooner."""
+async def local_scenes(config: AgentConfig, interval_seconds: float) -> AsyncGenerator[Scene, None]:
+    """Yield one scene per interval; the first comes sooner."""
     sampler, detector = Sampler(config), BottleneckDetector(config.bottleneck)
     node = config.node or socket.gethostname()
     names = sampler.names
@@ -27,12 +27,12 @@ async def scenes_here(config: AgentConfig, interval_seconds: float) -> AsyncGene
     try:
         if names is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(names.listed.wait(), _PATIENCE_WITH_THE_ENGINE_SECONDS)
+                await asyncio.wait_for(names.listed.wait(), _ENGINE_TIMEOUT_SECONDS)
         await asyncio.to_thread(sampler.take_sample)
-        await asyncio.sleep(min(_FIRST_LOOK_SECONDS, interval_seconds))
+        await asyncio.sleep(min(_FIRST_INTERVAL_SECONDS, interval_seconds))
         async for _ in ticks(interval_seconds, time.monotonic):
             sample = await asyncio.to_thread(sampler.take_sample)
-            assert sample is not None, "there was a look before, to compare this one with"
+            assert sample is not None, "the first reading was taken above"
             detector.update(sample)
             yield scene_of(node, sample, detector.open_alerts)
     finally:
@@ -43,7 +43,7 @@ async def scenes_here(config: AgentConfig, interval_seconds: float) -> AsyncGene
 
 
 def scene_of(node: str, sample: NodeSample, alerts: Iterable[Alert]) -> Scene:
-    """A picture as a scene of one node."""
+    """Convert a sample to a scene of one node."""
     rates = sample.rates
     return Scene(
         at=rates.unix_seconds,
@@ -73,7 +73,7 @@ def scene_of(node: str, sample: NodeSample, alerts: Iterable[Alert]) -> Scene:
             for each in sample.containers
         ),
         alerts=tuple(
-            Shortage(
+            OpenAlert(
                 node=node,
                 resource=alert.resource,
                 evidence=alert.evidence,

@@ -7,12 +7,12 @@ from agent.config import AgentConfig, DockerConfig
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
-from wattpack.top.here import scene_of, scenes_here
+from wattpack.top.local import local_scenes, scene_of
 from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
 
 
-def test_a_picture_becomes_a_scene_of_one_node() -> None:
+def test_sample_becomes_a_scene_of_one_node() -> None:
     power = NodePower(41.2, 38.0, 2.0, PowerSource.RAPL, 0.1, 120.0)
     rates = HostRates(
         unix_seconds=5.0,
@@ -44,12 +44,10 @@ def test_a_picture_becomes_a_scene_of_one_node() -> None:
 
 
 @pytest.mark.parametrize("asks_for_names", [True, False])
-async def test_this_host_is_seen_without_an_agent_or_an_engine(
-    tmp_path: Path, *, asks_for_names: bool
-) -> None:
+async def test_local_scenes_without_agent_and_engine(tmp_path: Path, *, asks_for_names: bool) -> None:
     docker = DockerConfig(enabled=asks_for_names, socket=str(tmp_path / "absent.sock"))
     config = AgentConfig(node="here", docker=docker)
-    async with aclosing(scenes_here(config, 0.2)) as scenes:
+    async with aclosing(local_scenes(config, 0.2)) as scenes:
         earlier, later = await anext(scenes), await anext(scenes)
     assert later.at > earlier.at
     (node,) = later.nodes
