@@ -56,7 +56,7 @@ class PlacementConfig(Section, frozen=True):
 
     def __post_init__(self) -> None:
         # Policies import numpy; the commands that only read settings stay without it.
-        from collector.policies.resolve import find_policy  # noqa: PLC0415 - said above
+        from collector.policies.resolve import find_policy  # noqa: PLC0415 - see above
 
         try:
             find_policy(self.policy, "place")

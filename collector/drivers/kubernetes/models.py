@@ -10,7 +10,6 @@ from collector.common.quantities import parse_quantity
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from wire.resources import Quantities
 
-"""The annotations of a node that was cordoned by us, and of one that was then switched off."""
 _HOSTNAME = "kubernetes.io/hostname"
 _MIRROR = "kubernetes.io/config.mirror"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"

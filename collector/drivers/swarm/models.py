@@ -20,8 +20,6 @@ _STOP_NANOSECONDS = 10e9
 """Default of Swarm."""
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
-"""The labels of a node that was drained by us, with what it was before, and of one that was then switched
-off: nobody else's drained node is ever taken for ours."""
 
 
 class Version(msgspec.Struct, rename="pascal", frozen=True):
