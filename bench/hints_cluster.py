@@ -78,7 +78,7 @@ def _tasks(generator: np.random.Generator, nodes: int, count: int) -> Tasks:
         mean=mean,
         variance=np.square(mean * 0.2),
         envelope=mean * 1.2,
-        samples=np.where(generator.random(count) < _PART_NEW, 0, 1000).astype(np.int64),
+        observed_seconds=np.where(generator.random(count) < _PART_NEW, 0.0, 86_400.0),
         requested=requested,
         allocated=requested,
         task_class=generator.integers(1, 5, count).astype(np.int8),

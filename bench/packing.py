@@ -173,7 +173,7 @@ def time_phase(containers: int, generator: np.random.Generator) -> tuple[float, 
             id=f"{row:06}",
             node=f"{Generation.NURSERY.name}-{row // _PER_NODE:05}",
             envelope=need,
-            samples=20,
+            observed_seconds=86_400.0,
             age_seconds=700.0,
         )
         for row, need in enumerate(needs)

@@ -20,6 +20,7 @@ from collector.ingest.pull import pulling
 from collector.jobs.analysis import analysing
 from collector.jobs.retention import retention
 from collector.live.registry import Registry
+from collector.live.windows import SLOT_SECONDS, SLOTS
 from collector.web.auth import authentication
 from collector.web.backpressure import BACKPRESSURE, Backpressure
 from collector.web.bodies import HTTP_LIMITS
@@ -69,6 +70,8 @@ async def _restore(core: Core) -> None:
     for received in stored.reports:
         core.registry.apply(received.report, received.received_at)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
+    windows = await core.history.load_windows(core.clock() - (SLOTS + 1) * SLOT_SECONDS)
+    core.registry.tables.restore_windows(windows)
     core.registry.drop_old(core.clock())
 
 

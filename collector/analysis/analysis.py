@@ -102,7 +102,7 @@ def analyse(
     profiled = np.array(
         [name in services and services[name].profiled for name in snapshot.services.names], np.bool_
     )
-    learnt = tasks.samples > 0
+    learnt = tasks.observed_seconds > 0
     guessed = ~learnt & (tasks.service != NOWHERE)
     guessed[guessed] = profiled[tasks.service[guessed]]
     grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)

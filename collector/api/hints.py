@@ -20,8 +20,9 @@ from collector.placement.answers import (
     Reservation,
     ReservationList,
 )
+from collector.placement.placing import place_container
 from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
-from collector.placement.question import PlacementQuestion, resolve_policy, understood
+from collector.placement.question import PlacementQuestion, resolve_policy
 from collector.placement.ranking import hint, rank
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
@@ -63,28 +64,28 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
     """Rank nodes. Blocks the event loop, for a few milliseconds at most."""
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     policy, settings = chosen.policy, chosen.settings
-    now = core.clock()
-    request, assumed = understood(question, snapshot, core.config.placement.default_class)
-    left = core.reservations.left_by([question.service], now) if question.service else frozenset[str]()
-    ranking = rank(snapshot, request, policy, settings, left)
+    try:
+        placement = place_container(
+            snapshot,
+            question,
+            chosen,
+            core.reservations,
+            default_class=core.config.placement.default_class,
+            now=core.clock(),
+        )
+    except UserError as error:
+        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
+    request, held = placement.request, placement.reservation
     core.snapshots.warm_up = partial(rank, request=request, policy=policy, settings=settings)
-    reservation = None
-    if question.reserve_seconds and ranking.best is not None:
-        best = snapshot.nodes.names[ranking.best]
-        try:
-            held = core.reservations.place(snapshot, request, best, now=now, seconds=question.reserve_seconds)
-        except UserError as error:
-            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
-        reservation = _reservation(held)
     return hint(
         snapshot,
         request,
-        ranking,
+        placement.ranking,
         policy=policy.name,
-        assumed=assumed,
+        assumed=placement.assumed,
         limit=question.limit,
         name_all_refused=question.refused == "all",
-        reservation=reservation,
+        reservation=None if held is None else _reservation(held),
     )
 
 

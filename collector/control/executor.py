@@ -3,8 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -17,9 +16,10 @@ from collector.control.records import (
     StepState,
 )
 from collector.control.situation import Situation
+from collector.control.steps import batches, failed_prerequisite
 from collector.control.verification import containers_of, find_effect, target_of
 from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.policies.actions import Kill, Move, affected_nodes, describe
+from collector.policies.actions import Kill, Move, describe
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Executor:
         """Carry out the steps in order; consecutive moves run concurrently within the limit."""
         if decision.dry or not decision.steps:
             return decision
-        for places in _batches(decision.steps, self._settings.max_concurrent_moves):
+        for places in batches(decision.steps, self._settings.max_concurrent_moves):
             await asyncio.gather(*(self._carry_out_step(decision.id, place) for place in places))
         return await self.close(decision.id)
 
@@ -58,7 +58,7 @@ class Executor:
     async def _carry_out_step(self, name: str, place: int) -> None:
         decision = self._journal.require(name)
         step = decision.steps[place]
-        if (why := _failed_prerequisite(decision, place)) is not None:
+        if (why := failed_prerequisite(decision.steps, place)) is not None:
             await self.change(name, place, state=StepState.DROPPED, why=why)
             return
         snapshot = await self._situation.snapshot()
@@ -156,20 +156,3 @@ class Executor:
         if step.ended_at is not None:
             self.ended[step.action.kind, step.state] += 1
         log.info("%s %s: %s%s", name, describe(step.action), step.state, f" ({step.why})" if step.why else "")
-
-
-def _batches(steps: Sequence[Step], at_once: int) -> Iterator[list[int]]:
-    """Return indices of steps that may run concurrently: consecutive moves, up to a limit."""
-    for is_move, group in groupby(range(len(steps)), key=lambda place: isinstance(steps[place].action, Move)):
-        places, size = list(group), at_once if is_move else 1
-        yield from (places[start : start + size] for start in range(0, len(places), size))
-
-
-def _failed_prerequisite(decision: Decision, place: int) -> str | None:
-    """Return why a step must not run: an earlier step on the same node was not carried out."""
-    mine = affected_nodes(decision.steps[place].action)
-    for step in decision.steps[:place]:
-        shared = mine & affected_nodes(step.action)
-        if shared and step.state not in {StepState.VERIFIED, *IN_MOTION}:
-            return f"an earlier step on {min(shared)} was not carried out"
-    return None

@@ -7,24 +7,22 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from collector.analysis.usage import quantities
 from collector.control.guards import first_refusal
 from collector.control.records import Decision, Step, Trigger
 from collector.control.situation import Situation
+from collector.control.steps import planned_step
 from collector.control.verification import alerts, load
-from collector.policies.actions import Action, PowerOff, PowerOn, affected_nodes, describe
+from collector.policies.actions import Action, affected_nodes, describe
 from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.codec import pack
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.tables import Snapshot
 
 log = logging.getLogger(__name__)
 
 _COUNT = re.compile(r"\b\d+ ((?:more )?\w+?)s?\b")
 """A number and its noun: a reason in which only the number changed is not recorded again."""
-_MEMORY = 1
 
 
 class Planner:
@@ -58,7 +56,7 @@ class Planner:
         request: dict[str, Any] | None = None,
     ) -> Decision | None:
         """Record a plan with the snapshot that it was made from."""
-        steps = tuple(_step(action, snapshot) for action in plan.actions)
+        steps = tuple(planned_step(action, snapshot) for action in plan.actions)
         context = self._situation.guard_context(snapshot)
         refusals = [first_refusal(step, context) for step in steps]
         if not self._is_new(trigger, plan, steps, tuple(refusal and refusal[0] for refusal in refusals)):
@@ -115,21 +113,6 @@ class Planner:
             return False
         self._last_recorded[trigger] = content
         return True
-
-
-def _step(action: Action, snapshot: Snapshot) -> Step:
-    tasks = snapshot.tasks
-    row = NOWHERE if isinstance(action, PowerOn | PowerOff) else tasks.index.get(action.task, NOWHERE)
-    if row == NOWHERE:
-        return Step(action=action)
-    service = int(tasks.service[row])
-    requested = np.where(np.isnan(tasks.requested[row]), tasks.allocated[row], tasks.requested[row])
-    return Step(
-        action=action,
-        service=None if service == NOWHERE else snapshot.services.names[service],
-        memory_bytes=int(tasks.envelope[row, _MEMORY]),
-        requested=quantities(requested),
-    )
 
 
 def _subject(action: Action) -> tuple[str | None, ...]:

@@ -124,6 +124,21 @@ class StoredState:
     """Usage that is not in the totals yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class SlotUsage:
+    """Usage in one slot of five minutes, or in a part of it."""
+
+    node: str
+    container: str | None
+    """Id of a container on the node; None for the node itself."""
+    slot: int
+    """Unix time of its start, divided by its length."""
+    seconds: float
+    """Time in it that is known."""
+    totals: tuple[float | None, float | None, float | None, float | None]
+    """Usage times time, per resource: core-seconds, byte-seconds, bytes, bytes; None if unknown."""
+
+
 class SubjectKind(StrEnum):
     """What a series can be about."""
 
@@ -200,6 +215,12 @@ class History(Protocol):
 
     async def load_state(self) -> StoredState:
         """What a starting collector restores."""
+
+    async def load_windows(self, since: float) -> Sequence[SlotUsage]:
+        """Usage of all nodes and containers in slots of five minutes, from a time on.
+
+        The same slot may occur more than once: its parts add up.
+        """
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
         """Per node, over the window that ends with its last report."""

@@ -17,13 +17,13 @@ from typing import TypeVar
 
 import msgspec
 
-from collector.analysis.analysis import Analysis, ServiceProfile, analyse, pack_profile, restore_analysis
+from collector.analysis.analysis import Analysis, ServiceProfile, pack_profile, restore_analysis
 from collector.analysis.bottlenecks import Bottleneck, BottleneckTracker, Finding, findings
-from collector.analysis.running import RunningServices
-from collector.analysis.usage import ObservedContainer, UsageWeights
+from collector.analysis.usage import ObservedContainer
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
+from collector.jobs.analysis_pass import AnalysisPass
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -41,10 +41,7 @@ class AnalysisJob:
     def __init__(self, core: Core, threads: ThreadPoolExecutor) -> None:
         self._core = core
         self._threads = threads
-        self._settings = core.config.analysis
-        self._weights = UsageWeights.of(core.config.envelopes)
-        self._running: RunningServices | None = None
-        self._full_pass_at = -inf
+        self._pass = AnalysisPass(core.registry, core.config)
         self._tracker = BottleneckTracker(now=core.clock())
         self._stored_at: dict[str, float] = {}
 
@@ -63,8 +60,9 @@ class AnalysisJob:
     async def analyse(self) -> Analysis:
         """Run one pass and publish its result."""
         started_at = time.monotonic()
-        is_full, nodes = self._due()
-        found = await self._in_thread(self._pass, await self._collect(nodes), is_full)
+        full, nodes = self._pass.due(self._core.clock())
+        observed, before = await self._collect(nodes), self._core.analysis.latest
+        found = await self._in_thread(lambda: self._pass.run(observed, before, self._core.clock(), full=full))
         found = replace(found, seconds=time.monotonic() - started_at)
         forgotten = self._core.analysis.latest.services.keys() - found.services.keys()
         self._core.analysis.latest = found
@@ -88,37 +86,13 @@ class AnalysisJob:
     async def _in_thread(self, work: Callable[..., Found], *arguments: object) -> Found:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
-    def _due(self) -> tuple[bool, Collection[str]]:
-        """Whether a full pass is due, which corrects anything that was missed, and the nodes to collect."""
-        now, changed = self._core.clock(), self._core.registry.take_changed_nodes()
-        if self._running is None or not 0 <= now - self._full_pass_at < self._settings.full_pass_seconds:
-            self._full_pass_at = now
-            return True, self._core.registry.names()
-        return False, changed
-
     async def _collect(self, nodes: Collection[str]) -> dict[str, list[ObservedContainer]]:
         observed: dict[str, list[ObservedContainer]] = {}
         for number, name in enumerate(nodes, 1):
-            observed[name] = self._core.registry.observed_containers(name)
+            observed[name] = self._pass.gather(name)
             if number % _NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return observed
-
-    def _pass(self, changed: Mapping[str, list[ObservedContainer]], is_full: bool) -> Analysis:  # noqa: FBT001 - for a thread
-        # A pass that fails may leave this half updated: the next one then starts from nothing.
-        running, self._running = self._running, None
-        if running is None or is_full:
-            running = RunningServices(self._weights)
-        tables = self._core.registry.tables
-        before = self._core.analysis.latest
-        snapshot = tables.snapshot(self._core.clock())
-        for node, observed in changed.items():
-            running.put(node, observed)
-        found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
-        tables.put_services([each.facts() for each in found.services.values()])
-        tables.put_groups(found.changed_groups)
-        self._running = running
-        return found
 
     def _find(self, now: float) -> tuple[Finding, ...]:
         return findings(self._core.registry.tables.snapshot(now))

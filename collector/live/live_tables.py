@@ -1,12 +1,13 @@
 """The live tables: nodes and tasks now, behind one lock, and the snapshot of both."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
 
 import numpy as np
 
 from collector.config import CollectorConfig
+from collector.history.interface import SlotUsage
 from collector.live.node_columns import NodeTable
 from collector.live.snapshots import SnapshotBuilder
 from collector.live.task_columns import TaskTable, quantities
@@ -14,6 +15,7 @@ from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdat
 from collector.snapshot.columns import ServiceFacts, strictest_by_node
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, highest_ratio, region_of
+from wire.resources import RESOURCES
 
 CLASSES = (1, 2, 3, 4)
 """SLA classes, the strictest first."""
@@ -41,6 +43,7 @@ class LiveTables:
     def apply(self, update: NodeUpdate) -> list[str]:
         """Apply the changes of a report; returns the ids of new containers."""
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            self._advance(update.last_report_at)
             row = self._nodes.apply(update)
             self._tasks.drop(update.node, update.gone)
             if not update.containers:
@@ -67,6 +70,45 @@ class LiveTables:
             row = self._nodes.row(node)
             return row is not None and not self._nodes.table.columns.on[row]
 
+    def hear(self, nodes: Iterable[str], at: float) -> None:
+        """Note that nodes without anything to report are up."""
+        with self._lock:
+            self._advance(at)
+            self._nodes.hear(nodes, at)
+
+    def restore_windows(self, usage: Iterable[SlotUsage]) -> None:
+        """Fill in the windows of existing nodes and containers from the history."""
+        sums: defaultdict[tuple[str, str | None, int], Floats]
+        sums = defaultdict(lambda: np.zeros((2, len(RESOURCES))))
+        for each in usage:
+            known = [0.0 if total is None else each.seconds for total in each.totals]
+            sums[each.node, each.container, each.slot] += [[total or 0.0 for total in each.totals], known]
+        of_nodes: defaultdict[int, list[tuple[int, Floats]]] = defaultdict(list)
+        of_tasks: defaultdict[int, list[tuple[int, Floats]]] = defaultdict(list)
+        with self._lock:
+            capacity = self._nodes.table.columns.capacity
+            for (node, container, slot), (weighed, seconds) in sums.items():
+                row = self._nodes.row(node) if container is None else self._tasks.row(node, container)
+                if row is None:
+                    continue
+                if container is None:
+                    has = capacity[row] > 0
+                    ratio = np.divide(weighed, capacity[row], out=np.zeros(len(RESOURCES)), where=has)
+                    of_nodes[slot].append((row, np.stack([ratio, seconds * has])))
+                else:
+                    of_tasks[slot].append((row, np.stack([weighed, seconds])))
+            for windows, by_slot in ((self._nodes.windows, of_nodes), (self._tasks.windows, of_tasks)):
+                for slot, found in by_slot.items():
+                    stacked = np.stack([both for _, both in found])
+                    windows.restore(np.array([row for row, _ in found]), slot, stacked[:, 0], stacked[:, 1])
+
+    def _advance(self, now: float) -> None:
+        """Close the slots of the windows that ended."""
+        if self._nodes.windows.is_over(now):
+            valid_until = self._nodes.valid_until(now)
+            self._nodes.windows.advance(now, valid_until)
+            self._tasks.advance(now, valid_until)
+
     # --- Analysis -----------------------------------------------------------------------------
 
     def put_envelopes(  # noqa: PLR0913, PLR0917 - the containers, and their columns
@@ -76,7 +118,7 @@ class LiveTables:
         envelope: Floats,
         mean: Floats,
         variance: Floats,
-        samples: Sequence[int],
+        observed_seconds: Sequence[float],
     ) -> None:
         """Set the expected need of containers of a node, one row each; NaN is unknown.
 
@@ -89,7 +131,7 @@ class LiveTables:
             columns = self._tasks.table.columns
             columns.envelope[rows], columns.mean[rows] = envelope[places], mean[places]
             columns.variance[rows] = variance[places]
-            columns.samples[rows] = [samples[place] for place in places]
+            columns.observed_seconds[rows] = [observed_seconds[place] for place in places]
 
     def put_groups(self, groups: Mapping[tuple[str, str], int]) -> None:
         """Set the groups of these containers, by node and id; all others keep theirs.
@@ -196,6 +238,7 @@ class LiveTables:
                 return last
             with np.errstate(over="ignore", invalid="ignore"):
                 with self._lock:
+                    self._advance(now)
                     copy = self._builder.copy(self._nodes, self._tasks, now)
                 self._last = self._builder.snapshot(copy, now)
             return self._last

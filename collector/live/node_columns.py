@@ -1,6 +1,6 @@
 """Nodes in columns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -11,8 +11,8 @@ from collector.config import CollectorConfig
 from collector.live.table import Table
 from collector.live.task_columns import amounts, blank_resources
 from collector.live.traits import NodeTraits, node_traits
-from collector.live.trend import Trend
 from collector.live.updates import NodeStatus, NodeUpdate
+from collector.live.windows import UsageWindows
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
 from collector.snapshot.tables import Codes, Flags, Generation
 from wire.messages import PowerCurve
@@ -80,7 +80,7 @@ class NodeTable:
         self._nodes: dict[str, _Node] = {}
         self._statuses: dict[str, NodeStatus] = {}
         self.table = Table(_blank())
-        self.trend = Trend()
+        self.windows = UsageWindows()
         self.version = 0
         """Incremented when a label changes."""
 
@@ -95,7 +95,6 @@ class NodeTable:
 
     def apply(self, update: NodeUpdate) -> int:
         """Apply the changes of a report; returns the row of its node."""
-        self.advance(update.last_report_at)
         entry = self._nodes.get(update.node) or self._add(update.node)
         row, columns = entry.row, self.table.columns
         columns.last_report_at[row] = update.last_report_at
@@ -107,7 +106,13 @@ class NodeTable:
             columns.used[row] = amounts(update.state.used)
             columns.capacity[row] = amounts(update.state.capacity)
         if update.state is not None or update.is_new_run:
-            self.trend.put(row, self._ratios(row), update.last_report_at)
+            window_seconds = 0.0 if update.state is None else update.state.window_seconds
+            self.windows.put(
+                np.array([row]),
+                self._ratios(columns, slice(row, row + 1)),
+                update.last_report_at,
+                np.array([window_seconds]),
+            )
         if update.curve is not None and update.curve is not entry.curve:
             if update.curve != entry.curve:
                 self._put_curve(entry, update.curve)
@@ -128,12 +133,17 @@ class NodeTable:
             (part / whole for part, whole in pairs if 0 <= part < inf and 0 < whole < inf), default=0.0
         )
 
-    def advance(self, now: float) -> None:
-        """Close the trend slots that ended. The last state of a node holds until the node is down."""
-        if self.trend.is_over(now):
-            columns = self.table.columns
-            liveness = liveness_column(self._limits, now - columns.last_report_at, columns.beacon_seconds)
-            self.trend.advance(now, np.where(liveness == Liveness.DOWN, columns.last_report_at, now))
+    def valid_until(self, now: float) -> Floats:
+        """Until when the last state of each row holds: until its node is down."""
+        columns = self.table.columns
+        liveness = liveness_column(self._limits, now - columns.last_report_at, columns.beacon_seconds)
+        return np.where(liveness == Liveness.DOWN, columns.last_report_at, now)
+
+    def hear(self, nodes: Iterable[str], at: float) -> None:
+        """Note that nodes without anything to report are up."""
+        rows = [entry.row for node in nodes if (entry := self._nodes.get(node)) is not None]
+        column = self.table.columns.last_report_at
+        column[rows] = np.maximum(column[rows], at)
 
     def put_status(self, status: NodeStatus) -> None:
         """Set the status of a node; for a node without reports, it applies from the first one on."""
@@ -146,7 +156,7 @@ class NodeTable:
         entry = self._nodes.pop(node, None)
         if entry is None:
             return None
-        self.trend.clear(entry.row)
+        self.windows.clear(entry.row)
         self.table.remove(entry.row)
         return entry.row
 
@@ -161,13 +171,12 @@ class NodeTable:
         age_seconds = max(0.0, now - float(columns.failed_at[row]))
         return float(columns.failures[row] * 2.0 ** (-age_seconds / self._half_life_seconds))
 
-    def _ratios(self, row: int) -> list[float | None]:
-        # Four numbers: plain Python is faster here than numpy.
-        columns = self.table.columns
-        pairs = zip(columns.used[row].tolist(), columns.capacity[row].tolist(), strict=True)
-        return [
-            used / capacity if 0 <= used < inf and 0 < capacity < inf else None for used, capacity in pairs
-        ]
+    @staticmethod
+    def _ratios(columns: NodeColumns, rows: slice) -> Floats:
+        used, capacity = columns.used[rows], columns.capacity[rows]
+        known = (used >= 0) & (used < inf) & (capacity > 0) & (capacity < inf)
+        ratios: Floats = np.divide(used, capacity, out=np.full(used.shape, np.nan), where=known)
+        return ratios
 
     def _add(self, node: str) -> _Node:
         entry = self._nodes[node] = _Node(self.table.add(node))

@@ -52,6 +52,12 @@ class _Entry:
     """From the last heartbeat of any run."""
     alerts: NodeAlerts = field(default_factory=NodeAlerts)
 
+    @property
+    def sample_seconds(self) -> float:
+        """Time between two samples of its agent; a second if it does not report it."""
+        heartbeat = self.run.heartbeat
+        return (0.0 if heartbeat is None else heartbeat.value.sample_seconds) or 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
@@ -133,6 +139,14 @@ class Registry:
         self._write(entry, update)
         return merged.is_ahead
 
+    def apply_beacons(self, nodes: Sequence[str], received_at: float) -> None:
+        """Apply reports of nodes that only show that they are up."""
+        for node in nodes:
+            entry = self._entries[node]
+            entry.last_report_at = max(entry.last_report_at, received_at)
+            entry.run.last_report_at = max(entry.run.last_report_at, received_at)
+        self.tables.hear(nodes, received_at)
+
     def _write(self, entry: _Entry, update: NodeUpdate) -> None:
         """Update the live tables, with the usage of new containers where an earlier run reported it."""
         new = self.tables.apply(update)
@@ -204,7 +218,8 @@ class Registry:
     def _put_envelopes(self, node: str, containers: Sequence[str]) -> None:
         if not containers:
             return
-        rings = self._entries[node].usage.rings
+        entry = self._entries[node]
+        rings, sample_seconds = entry.usage.rings, entry.sample_seconds
         found = np.stack([rings[name].statistics for name in containers])
         variance = found[:, :, Statistic.VARIANCE]
         self.tables.put_envelopes(
@@ -213,7 +228,7 @@ class Registry:
             envelope=found[:, :, Statistic.ENVELOPE],
             mean=found[:, :, Statistic.MEAN],
             variance=np.where(np.isnan(variance), 0.0, variance),
-            samples=[rings[name].samples for name in containers],
+            observed_seconds=[rings[name].samples * sample_seconds for name in containers],
         )
 
     def names(self) -> list[str]:
@@ -241,8 +256,7 @@ class Registry:
         entry = self._entries.get(node)
         if entry is None:
             return []
-        heartbeat = entry.run.heartbeat
-        sample_seconds = (0.0 if heartbeat is None else heartbeat.value.sample_seconds) or 1.0
+        sample_seconds = entry.sample_seconds
         observed = []
         for name, reported in entry.run.containers.items():
             state, ring = reported.value, entry.usage.rings.get(name, _NO_USAGE)

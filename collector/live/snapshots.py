@@ -11,6 +11,7 @@ from collector.config import CollectorConfig
 from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
+from collector.live.windows import Amounts
 from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
@@ -55,6 +56,7 @@ class _Copy:
     failures: Floats
     history: Floats
     tasks: TaskColumns
+    task_windows: Amounts
     task_ids: tuple[str, ...]
     node_places: Rows
     """The row in the snapshot of each live row of nodes."""
@@ -105,6 +107,7 @@ class SnapshotBuilder:
         self._running: _Cached[_RunningServices] = _Cached()
         self._services: _Cached[_ServiceTable] = _Cached()
         self._history: _Cached[Floats] = _Cached()
+        self._task_windows: _Cached[Amounts] = _Cached()
         self._last_nodes: Nodes | None = None
 
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
@@ -113,7 +116,6 @@ class SnapshotBuilder:
 
     def copy(self, nodes: NodeTable, tasks: TaskTable, now: float) -> _Copy:
         """Copy everything that writers may change a moment later."""
-        nodes.advance(now)
         node_order, task_order = nodes.table.order(), tasks.table.order()
         node_columns = gather(nodes.table.columns, node_order)
         return _Copy(
@@ -123,9 +125,13 @@ class SnapshotBuilder:
             ),
             failures=nodes.failures_column(node_columns, now),
             history=self._history.get(
-                (nodes.table.version, nodes.trend.closed), lambda: nodes.trend.ratios(node_order)
+                (nodes.table.version, nodes.windows.version),
+                lambda: nodes.windows.windows(node_order).astype(np.float64),
             ),
             tasks=gather(tasks.table.columns, task_order),
+            task_windows=self._task_windows.get(
+                (tasks.table.version, tasks.windows.version), lambda: tasks.windows.windows(task_order)
+            ),
             task_ids=self._task_ids.get((tasks.table.version,), lambda: tasks.table.names(task_order)),
             node_places=places(node_order, nodes.table.size),
             running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
@@ -168,7 +174,7 @@ class SnapshotBuilder:
         )
         services, service = table.services, _row(columns.service, table.places)
         # A container without samples gets the profile of its service.
-        profiled = (service != NOWHERE) & (columns.samples == 0)
+        profiled = (service != NOWHERE) & (columns.observed_seconds == 0)
         profiled[profiled] = services.profiled[service[profiled]]
         for column, profile in (
             (columns.envelope, services.envelope),
@@ -185,7 +191,7 @@ class SnapshotBuilder:
             mean=best_guess(columns.mean, columns.used, columns.requested),
             variance=columns.variance,
             envelope=best_guess(columns.envelope, columns.used, columns.requested),
-            samples=columns.samples,
+            observed_seconds=columns.observed_seconds,
             requested=columns.requested,
             allocated=columns.allocated,
             task_class=columns.task_class,
@@ -195,6 +201,7 @@ class SnapshotBuilder:
             settled_seconds=np.maximum(age_seconds, reported_seconds),
             came_from=_row(columns.came_from, copy.node_places),
             movable=columns.movable,
+            windows=copy.task_windows,
         )
 
     def _nodes(self, copy: _Copy, tasks: Tasks, now: float) -> Nodes:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from collector.live.table import Table
 from collector.live.traits import task_traits
+from collector.live.windows import KeptRow, UsageWindows
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, TaskKind
 from wire.messages import ContainerState
@@ -20,6 +21,8 @@ Amounts = tuple[float | None, int | None, float | None, float | None]
 """A row as reported: numpy turns None into NaN."""
 _MOST_BYTES = 2**63 - 1
 """Reported limits may be absurd: a sum is capped at the largest number of a message."""
+_KEPT_ENDED = 4096
+"""Containers that ended and whose windows are kept: a busy cluster ends fewer within a slot or two."""
 
 
 def amounts(quantities: Quantities) -> Amounts:
@@ -69,7 +72,7 @@ class TaskColumns:
     mean: Floats
     variance: Floats
     envelope: Floats
-    samples: NDArray[np.int64]
+    observed_seconds: Floats
     requested: Floats
     allocated: Floats
     is_orchestrated: Flags
@@ -95,7 +98,7 @@ def _blank() -> TaskColumns:
         mean=blank_resources(),
         variance=blank_resources(0.0),
         envelope=blank_resources(),
-        samples=np.zeros(1, dtype=np.int64),
+        observed_seconds=np.zeros(1),
         requested=blank_resources(),
         allocated=blank_resources(),
         is_orchestrated=np.zeros(1, dtype=np.bool_),
@@ -165,7 +168,10 @@ class TaskTable:
         self._shared: dict[str, set[int]] = {}
         """Ids that several nodes report, which is unusual: these rows are named node/id."""
         self._services = _ServiceRows()
+        self._ended: dict[str, KeptRow] = {}
+        """Windows of containers that ended lately, by id: one may have been moved to another node."""
         self.table = Table(_blank())
+        self.windows = UsageWindows()
 
     @property
     def services(self) -> Table[_Count]:
@@ -211,8 +217,19 @@ class TaskTable:
                 row = of_node[state.id] = self._add(node, node_row, state.id, at)
             self._describe(row, node, state, limits_below(state.limit, capacity))
             rows.append(row)
-        self.table.columns.used[rows] = np.array([amounts(state.used) for state in containers], dtype=float)
+        used = np.array([amounts(state.used) for state in containers], dtype=float)
+        self.table.columns.used[rows] = used
+        windows = np.array([state.window_seconds for state in containers])
+        self.windows.put(np.array(rows), np.where(np.isfinite(used), used, np.nan), at, windows)
         return new
+
+    def advance(self, now: float, valid_until: Floats) -> None:
+        """Close the slots that ended; the states of the tasks of each node hold until `valid_until`."""
+        self.windows.advance(now, valid_until[self.table.columns.node])
+        if len(self._ended) > _KEPT_ENDED:
+            self._ended.clear()
+        oldest = self.windows.closed - 1
+        self._ended = {name: kept for name, kept in self._ended.items() if kept.closed >= oldest}
 
     def drop(self, node: str, containers: Iterable[str]) -> None:
         """Remove containers of a node."""
@@ -263,6 +280,10 @@ class TaskTable:
                 self.table.rename(unique, f"{self._reported[unique].node}/{container}")
         self.table.columns.node[row] = node_row
         self.table.columns.first_report_at[row] = at
+        # Ids are unique: the same one on another node is the same container, which was moved.
+        kept = self._ended.pop(container, None) if unique is None else self.windows.keep(unique)
+        if kept is not None:
+            self.windows.put_back(row, kept)
         return row
 
     def _remove(self, row: int, container: str) -> None:
@@ -276,6 +297,8 @@ class TaskTable:
                 (self._unique[container],) = sharing
                 self.table.rename(self._unique[container], container)
         self._services.release(self._reported.pop(row).state.service)
+        self._ended[container] = self.windows.keep(row)
+        self.windows.clear(row)
         self.table.remove(row)
 
     def _describe(self, row: int, node: str, state: ContainerState, limits: Amounts) -> None:

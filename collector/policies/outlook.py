@@ -21,8 +21,8 @@ CPU, MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
 BURSTS = 3.0
 """Disk and network come in bursts that no bell curve describes: so many deviations are kept free for them."""
 LOOK_BACK = 30
-FEW_SAMPLES = 12
-"""Of fewer samples than an hour of windows has, a mean says little."""
+FEW_SECONDS = 3600.0
+"""Of less than an hour of observation, a mean says little."""
 _NEWEST_WEIGHT = 0.9
 """How much the newest windows count at most against the whole day."""
 _PRIOR_SAMPLES = 3.0
@@ -73,7 +73,7 @@ class Forecast:
 
 def guessed(tasks: Tasks) -> Flags:
     """The tasks of which nothing is known but what they ask for."""
-    few: Flags = (tasks.samples < FEW_SAMPLES) & (tasks.variance[:, CPU] == 0)
+    few: Flags = (tasks.observed_seconds < FEW_SECONDS) & (tasks.variance[:, CPU] == 0)
     return few
 
 
@@ -92,7 +92,7 @@ def known_sums(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]
 def _not_known(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]:
     """How much less the tasks that nobody knows are reckoned to use than the sums say; and how they stray."""
     tasks, count = snapshot.tasks, len(snapshot.nodes.names)
-    rows = np.flatnonzero(guessed(tasks) & (tasks.samples == 0))
+    rows = np.flatnonzero(guessed(tasks) & (tasks.observed_seconds == 0))
     counted = tasks.mean[rows]
     counted[:, MEMORY] = tasks.envelope[rows, MEMORY]
     share = np.nan_to_num(tasks.requested[rows], nan=0.0) * np.array(unknown_ratio)
@@ -109,9 +109,9 @@ def forecast(snapshot: Snapshot) -> Forecast:
     tasks = snapshot.tasks
     expected, variance = tasks.mean.copy(), tasks.variance.copy()
     expected[:, MEMORY] = np.fmax(tasks.envelope[:, MEMORY], np.nan_to_num(tasks.used[:, MEMORY], nan=0.0))
-    history = tasks.history[:, -LOOK_BACK:, CPU] if tasks.history.shape[1] else np.empty((len(tasks.ids), 0))
+    history = tasks.windows[:, -LOOK_BACK:, CPU] if tasks.windows.shape[1] else np.empty((len(tasks.ids), 0))
     seen = np.count_nonzero(~np.isnan(history), axis=1)
-    filled = np.nan_to_num(history, nan=0.0)
+    filled = np.nan_to_num(history, nan=0.0).astype(np.float64)
     some = np.maximum(seen, 1)
     recent = filled.sum(axis=1) / some
     strays = np.maximum(np.square(filled).sum(axis=1) / some - np.square(recent), 0.0)

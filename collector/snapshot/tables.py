@@ -202,8 +202,9 @@ class Tasks:
     mean: Floats
     variance: Floats
     envelope: Floats
-    """Its expected need: a percentile per resource; never NaN, a guess where `samples` is 0."""
-    samples: NDArray[np.int64]
+    """Its expected need: a percentile per resource; never NaN, a guess where `observed_seconds` is 0."""
+    observed_seconds: Floats
+    """Time of the samples that `envelope`, `mean` and `variance` come from; 0 if they are estimates."""
     requested: Floats
     """The resources promised at its start; NaN where none were."""
     allocated: Floats
@@ -219,8 +220,11 @@ class Tasks:
     came_from: Rows
     """The node it was last moved from; `NOWHERE` if it was never moved."""
     movable: Flags
-    history: Floats = field(default_factory=lambda: np.empty((0, 0, len(RESOURCES))))
-    """Past use, as `Nodes.history` but in amounts; without rows where it is not recorded."""
+    windows: NDArray[np.float32] = field(
+        default_factory=lambda: np.empty((0, 0, len(RESOURCES)), dtype=np.float32)
+    )
+    """Amounts used in the last slots of five minutes: one plane per task, its rows from the oldest to the
+    newest; NaN is unknown. The slots are those of `Nodes.history`."""
 
     @cached_property
     def index(self) -> Mapping[str, int]:

@@ -6,13 +6,16 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
+from collector.common.labels import GENERATION_LABEL
+from collector.config import PlacementConfig
 from collector.snapshot.power_curves import Floats, PowerCurves
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Generation
+from collector.snapshot.tables import Flags
 from replay.setup.scenario import MIPS_PER_CORE, Host
 from wire.messages import PowerCurve, PowerSource
 
 MEGABYTE = 1e6
 MEBIBYTE = float(1 << 20)
+_DOMAIN_LABEL = PlacementConfig().domain_label
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -24,14 +27,14 @@ class Hosts:
     """NaN where a host's disk or network has no limit that matters."""
     system: Floats
     """What a host needs for itself."""
+    curves: tuple[PowerCurve, ...]
     power: PowerCurves
+    """The same in columns."""
     boot_seconds: Floats
     boot_joules: Floats
     on: Flags
-    generation: Codes
-    domain: np.ndarray[tuple[int], np.dtype[np.int32]]
-    domain_names: tuple[str, ...]
     labels: tuple[Mapping[str, str], ...]
+    """As the orchestrator has them: those of the scenario, and what stands for generation and domain."""
 
     @property
     def size(self) -> int:
@@ -43,24 +46,19 @@ def build_hosts(kinds: Sequence[Host], *, interleave: bool = False) -> Hosts:
     """Every host of every kind. Names are such that their order is the order in which they stand here."""
     named = sorted(_named(kinds, interleave=interleave), key=lambda each: each[0])
     each_kind = [kind for _, kind in named]
-    domain_names = tuple(sorted({kind.domain for kind in kinds if kind.domain is not None}))
+    curves = tuple(_curve(kind) for kind in each_kind)
     return Hosts(
         names=tuple(name for name, _ in named),
         capacity=np.array([_capacity(kind) for kind in each_kind]),
         system=np.array(
             [[kind.system_cores, kind.system_memory_mb * MEBIBYTE, 0.0, 0.0] for kind in each_kind]
         ),
-        power=PowerCurves.of([_curve(kind) for kind in each_kind]),
+        curves=curves,
+        power=PowerCurves.of(curves),
         boot_seconds=np.array([kind.boot_seconds for kind in each_kind]),
         boot_joules=np.array([kind.boot_joules for kind in each_kind]),
         on=np.array([kind.on for kind in each_kind], dtype=np.bool_),
-        generation=np.array([Generation[kind.generation.upper()] for kind in each_kind], dtype=np.int8),
-        domain=np.array(
-            [NOWHERE if kind.domain is None else domain_names.index(kind.domain) for kind in each_kind],
-            dtype=np.int32,
-        ),
-        domain_names=domain_names,
-        labels=tuple(kind.labels for kind in each_kind),
+        labels=tuple(_labels(kind) for kind in each_kind),
     )
 
 
@@ -75,6 +73,11 @@ def _named(kinds: Sequence[Host], *, interleave: bool) -> Iterator[tuple[str, Ho
         width = len(str(kind.count))
         for number in range(1, kind.count + 1):
             yield (kind.name if kind.count == 1 else f"{kind.name}-{number:0{width}}"), kind
+
+
+def _labels(kind: Host) -> dict[str, str]:
+    labels = {**kind.labels, GENERATION_LABEL: kind.generation}
+    return labels if kind.domain is None else {**labels, _DOMAIN_LABEL: kind.domain}
 
 
 def _capacity(kind: Host) -> tuple[float, float, float, float]:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.envelopes import PLAIN_NEED, EnvelopeRule
 from collector.snapshot.tables import Generation
 from wire.errors import UserError
 
@@ -72,38 +71,19 @@ class Machines(_Table, frozen=True, kw_only=True):
     """What the host that it is first put on must carry."""
 
 
-class Learning(_Table, frozen=True, kw_only=True):
-    """What the policies' numbers are made of."""
-
-    percentiles: tuple[Share, Share, Share, Share] = PLAIN_NEED.percentile
-    """Of what a container used, per resource: its envelope."""
-    bursts: tuple[bool, bool, bool, bool] = PLAIN_NEED.bursts
-    """Whether the mean of what lies above the percentile is meant."""
-    fewest_samples: Annotated[int, Meta(ge=1)] = 12
-    """Before a container has so many, its envelope is what it asks for, or what others like it used."""
-
-    @property
-    def need(self) -> EnvelopeRule:
-        """As the collector's own analysis takes it."""
-        return EnvelopeRule(self.percentiles, self.bursts)
-
-
 class Simulation(_Table, frozen=True, kw_only=True):
     """What holds for the whole run."""
 
     seed: int = 0
     decide_seconds: Positive = 300.0
     """How often a policy is asked what should be elsewhere."""
-    observe_seconds: Positive | None = None
-    """How often the agents' windows end; without it, as often as the trace has something new."""
+    sample_seconds: Positive | None = None
+    """How often agents sample; without it, as often as the trace has values."""
     delay_seconds: NotNegative = 1.0
-    """How long it takes from the end of a window to a decision that knows of it."""
-    threshold_points: NotNegative = 10.0
-    """How far a resource must have moved before its node says so."""
-    heartbeat_seconds: Positive = 300.0
-    """How often everything is said, moved or not."""
+    """From a sample of the agents to the decision that uses it."""
     exact: bool = False
-    """Policies see what containers want now, without windows, thresholds and delays, as in CloudSim."""
+    """As in CloudSim: agents report every sample, and what containers want instead of what they get; plans
+    are carried out at once, without guards. For the papers' policies only."""
     idle_is_off: bool = False
     """A host that begins an interval unused draws nothing in it and is not counted as on, as in CloudSim."""
     zero_is_the_end: bool = False
@@ -150,10 +130,12 @@ class Choice(_Table, frozen=True, kw_only=True):
 
     policy: Annotated[str, Meta(min_length=1)]
     settings: dict[str, Any] = {}
-    learning: dict[str, Any] = {}
-    """What holds for this policy instead of what `[learning]` says."""
+    control: dict[str, Any] = {}
+    """The collector's `[control]` for this policy: its guards and budgets. The rest has the defaults."""
+    collector: dict[str, Any] = {}
+    """Other tables of the collector's settings, such as `envelopes`."""
     simulation: dict[str, Any] = {}
-    """The same for `[simulation]`."""
+    """What holds for this policy instead of what `[simulation]` says."""
     note: str = ""
 
 
@@ -181,14 +163,15 @@ class Scenario(_Table, frozen=True, kw_only=True):
     title: str = ""
     about: str = ""
     hosts_file: str | None = None
-    """Another file to take hosts, machines, learning and simulation from."""
+    """Another file to take hosts, machines, control and simulation from."""
     interleave: bool = False
     """Whether kinds of hosts take turns, instead of standing one kind after the other."""
     hosts: tuple[Host, ...] = ()
     machines: tuple[Machines, ...] = ()
     """The machines of a trace come in as many blocks of equal size, in the order of the file."""
     trace: Trace | None = None
-    learning: Learning = Learning()
+    control: dict[str, Any] = {}
+    """The collector's `[control]` for all policies: guards and budgets. The rest has the defaults."""
     simulation: Simulation = Simulation()
     policies: dict[str, Choice] = {}
     run: tuple[str, ...] = ()
@@ -209,7 +192,7 @@ def read_scenario(path: Path) -> Scenario:
             hosts=below.hosts,
             interleave=below.interleave,
             machines=scenario.machines or below.machines,
-            learning=_either(scenario.learning, below.learning),
+            control=scenario.control or below.control,
             simulation=_either(scenario.simulation, below.simulation),
             policies={**below.policies, **scenario.policies},
         )

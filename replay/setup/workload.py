@@ -20,6 +20,10 @@ from wire.resources import RESOURCES
 class Use(Protocol):
     """What containers want to use at any moment."""
 
+    @property
+    def resources(self) -> int:
+        """How many resources are known, of `RESOURCES` from the first."""
+
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
         """Four columns for these containers, each of which has run since its own moment."""
 
@@ -53,6 +57,10 @@ class Recorded:
             np.zeros(count, dtype=np.intp),
             np.full(count, steps),
         )
+
+    @property
+    def resources(self) -> int:
+        return int(self.values.shape[1])
 
     @property
     def duration_seconds(self) -> float:
@@ -94,6 +102,10 @@ class Steady:
     """How far the waves go to either side, per resource."""
     wave_seconds: Floats
     phase: Floats
+
+    @property
+    def resources(self) -> int:
+        return len(RESOURCES)
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
         ramp = self.ramp_seconds[rows]

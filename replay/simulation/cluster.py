@@ -53,24 +53,16 @@ class Cluster:
         self.cut: Flags = np.zeros(count, dtype=np.bool_)
         self.since: Floats = np.zeros(count)
         """When it began to run, this time."""
-        self.settled: Floats = np.zeros(count)
-        """When it came to its host."""
         self.killed: Flags = np.zeros(count, dtype=np.bool_)
         """Ended in favour of others, and not placed again yet."""
         self.left: Floats = workload.lifetime_seconds.copy()
         """How much of its life is still to come."""
         self.on: Flags = hosts.on.copy()
         self.booting: Flags = np.zeros(hosts.size, dtype=np.bool_)
-        self.failures = np.zeros(hosts.size, dtype=np.int32)
 
     def rows(self, *phases: Phase) -> Rows:
         """The containers that are so far."""
         return np.flatnonzero(np.isin(self.phase, phases))
-
-    @property
-    def present(self) -> Rows:
-        """The containers that a policy knows of."""
-        return np.flatnonzero((self.phase >= Phase.WAITING) & (self.phase <= Phase.RUNNING))
 
     def load(self, seconds: float) -> Load:
         """What all running containers want, and what that comes to on every host.

@@ -10,7 +10,6 @@ from replay.setup.hosts import Hosts, build_hosts
 from replay.setup.scenario import Scenario
 from replay.setup.workload import Workload
 from replay.simulation.contenders import contenders
-from replay.simulation.prior import Prior
 from replay.simulation.results import Point, Results, points_of, result_of
 from replay.simulation.run import run
 
@@ -37,9 +36,8 @@ def compare(
     workload = fitted(workload, hosts)
     results, points = {}, {}
     for contender in chosen:
-        prior = Prior(earlier, contender.learning)
         with progress(contender.name, workload.duration_seconds) as tell:
-            outcome = run(contender, hosts, workload, prior, tell)
+            outcome = run(contender, hosts, workload, earlier, tell)
         results[contender.name] = result_of(outcome)
         points[contender.name] = points_of(outcome)
     notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from collector.config import CollectorConfig
 from collector.policies.resolve import SettingsError, resolve
-from replay.setup.scenario import Choice, Learning, Scenario, Simulation
+from replay.setup.scenario import Choice, Scenario, Simulation
 from replay.simulation.run import Contender
 from wire.errors import UserError
 
@@ -29,12 +30,11 @@ def _contender(text: str, scenario: Scenario) -> Contender:
         raise UserError(f"the settings of {text}: {invalid.error}") from None
     return Contender(
         name=text,
-        policy=resolved.policy,
-        settings=resolved.settings,
-        learning=_converted(
-            {**msgspec.structs.asdict(scenario.learning), **choice.learning},
-            Learning,
-            f"the learning of {text}",
+        chosen=resolved,
+        collector=_converted(
+            {**choice.collector, "control": {**scenario.control, **choice.control}},
+            CollectorConfig,
+            f"the collector's settings of {text}",
         ),
         simulation=_converted(
             {**msgspec.structs.asdict(scenario.simulation), **choice.simulation},

@@ -1,32 +1,47 @@
-"""One policy through one workload: from event to event, with everything in columns.
+"""One policy through one workload: from event to event.
 
-An event is an arrival, an end, the end of a move or of a boot, a window that closes, or a time to decide.
+An event is an arrival, an end, the end of a move or of a boot, a sample of the agents, or a time to decide.
 Between two events nothing changes but what containers use, so energy is added up from event to event.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import thread_time
+from typing import Literal
 
 import numpy as np
 
-from collector.policies.interface import Policy, PolicySettings
-from collector.snapshot.power_curves import Rows
+from collector.config import CollectorConfig
+from collector.live.updates import Allocation, NodeStatus
+from collector.placement.question import PlacementQuestion
+from collector.policies.actions import Action
+from collector.policies.resolve import PolicyChoice
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, TaskKind
 from replay.setup.hosts import Hosts
-from replay.setup.scenario import Learning, Simulation
+from replay.setup.scenario import Simulation
 from replay.setup.workload import Workload
 from replay.simulation.accounting import Account
+from replay.simulation.agents import (
+    BEACON_SECONDS,
+    DEFAULT_INTERVAL_SECONDS,
+    AgentSettings,
+    HostLoad,
+    SimulatedAgents,
+    quantities,
+)
+from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Load, Phase
-from replay.simulation.executor import Actor
-from replay.simulation.observer import Observer
-from replay.simulation.prior import Prior
-from replay.simulation.snapshots import Viewer
+from replay.simulation.collector import SimulatedCollector
+from replay.simulation.control import SimulatedControl, service_views
+from replay.simulation.driver import SimulatedDriver
+from replay.simulation.earlier import report_earlier
 from wire.errors import UserError
 
 _CPU, _MEMORY = 0, 1
 _SOON = 1e-6
 """Events that lie less than this apart are one."""
+_KINDS: dict[int, Literal["service", "job"]] = {TaskKind.SERVICE: "service", TaskKind.JOB: "job"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +49,8 @@ class Contender:
     """A policy, as it takes part."""
 
     name: str
-    policy: Policy
-    settings: PolicySettings
-    learning: Learning
+    chosen: PolicyChoice
+    collector: CollectorConfig
     simulation: Simulation
 
 
@@ -65,31 +79,59 @@ class Outcome:
 
 
 def run(
-    contender: Contender, hosts: Hosts, workload: Workload, prior: Prior, tell: Callable[[float], None]
+    contender: Contender,
+    hosts: Hosts,
+    workload: Workload,
+    earlier: Workload | None,
+    progress: Callable[[float], None],
 ) -> Outcome:
-    """Simulate from the beginning to the end; `tell` is called with the seconds that are done."""
-    if contender.policy.place is None:
-        raise UserError(f"{contender.policy.name} places nothing, so there is nothing to replay with it")
-    return _Run(contender, hosts, workload, prior).go(tell)
+    """Simulate from the beginning to the end; `progress` is called with the seconds that are done."""
+    if contender.chosen.policy.place is None:
+        raise UserError(
+            f"{contender.chosen.policy.name} places nothing, so there is nothing to replay with it"
+        )
+    return _Run(contender, hosts, workload, earlier).go(progress)
 
 
 class _Run:
-    """A simulation that is under way."""
+    """A simulation that is under way. Times are seconds of the trace; agents and collector get Unix times."""
 
-    def __init__(self, contender: Contender, hosts: Hosts, workload: Workload, prior: Prior) -> None:
+    def __init__(
+        self, contender: Contender, hosts: Hosts, workload: Workload, earlier: Workload | None
+    ) -> None:
         simulation = contender.simulation
         self._contender, self._workload, self._simulation = contender, workload, simulation
+        self._exact = simulation.exact
+        self._start = simulation.start_seconds
+        settings = AgentSettings.sampling_every(
+            simulation.sample_seconds or workload.step_seconds, every_window=self._exact
+        )
+        self._sample_seconds = settings.sample_seconds
         self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
-        self._observer = Observer(self._cluster, simulation, contender.learning, prior)
+        self._collector = SimulatedCollector(contender.collector, seed=simulation.seed)
+        if earlier is not None and not self._exact:
+            report_earlier(self._collector, hosts, earlier, settings, self._start)
+        self._agents = SimulatedAgents(hosts, workload, settings, all_resources=self._exact)
         self._account = Account(
             self._cluster, idle_is_off=simulation.idle_is_off, warm_up_seconds=simulation.warm_up_seconds
         )
-        self._viewer = Viewer(self._cluster, self._observer, simulation)
-        self._actor = Actor(self._cluster, self._observer, self._account, simulation.migration_mb_per_second)
+        self._driver = SimulatedDriver(
+            self._cluster, self._agents, self._account, simulation.migration_mb_per_second
+        )
+        self._control = SimulatedControl(self._collector, self._driver, service_views(workload.services))
         self._arrivals = np.argsort(workload.arrival_seconds, kind="stable")
         self._arrived = 0
-        self._turn = 0
-        self._delay_seconds = 0.0 if simulation.exact else simulation.delay_seconds
+        self._delay_seconds = 0.0 if self._exact else simulation.delay_seconds
+        self._reserve_seconds = max(
+            contender.collector.control.reservation_seconds,
+            2 * self._sample_seconds + float(hosts.boot_seconds.max(initial=0.0)),
+        )
+        self._sampled_at = self._start
+        self._samples_at = self._start + self._sample_seconds
+        # Windows close a tenth of a sample early: one that closes without a sample would be reported so.
+        self._early_seconds = 0.1 * self._sample_seconds + 2 * DEFAULT_INTERVAL_SECONDS
+        self._looks: dict[int, float] = {}
+        """Hosts whose agent looks what runs, and when: something started or ended there."""
         self._outcome = Outcome(
             name=contender.name,
             account=self._account,
@@ -99,43 +141,146 @@ class _Run:
             nodes=[],
         )
 
-    def go(self, tell: Callable[[float], None]) -> Outcome:
-        now = self._simulation.start_seconds
+    def go(self, progress: Callable[[float], None]) -> Outcome:
+        now = self._start
         end = now + self._workload.duration_seconds
-        window = self._simulation.observe_seconds or self._workload.step_seconds
-        window_ends, decides = now + window, now + self._simulation.decide_seconds + self._delay_seconds
+        step = self._workload.step_seconds
+        marks, decides = now + step, now + self._simulation.decide_seconds + self._delay_seconds
+        self._introduce(now)
         self._arrive(now)
+        self._tell_changes(now)
         load = self._cluster.load(now)
         while now < end:
             then = min(
                 end,
-                window_ends,
+                marks,
                 decides,
+                self._samples_at,
+                min(self._looks.values(), default=np.inf),
                 self._next_arrival(),
-                self._actor.next_end(),
+                self._driver.next_end(),
                 self._next_leave(now, load),
             )
             before, load = load, self._cluster.load(then)
             self._account.spend(now, before, then, load)
             self._live(then - now, before)
             now = then
-            if now >= window_ends - _SOON:
-                self._observer.observe(now, load)
-                self._viewer.observed()
+            self._sample(now, load)
+            if now >= marks - _SOON:
                 self._mark(now)
-                window_ends += window
-                tell(now)
-            self._actor.finish(now)
+                marks += step
+                progress(now)
+            self._driver.finish(now)
             self._leave(now, load)
-            self._run_out_of_memory(load)
+            self._run_out_of_memory(now, load)
             self._arrive(now)
+            self._tell_changes(now)
+            if self._control.is_busy:
+                self._beacons(now)
+                self._control.advance(now)
             if now >= decides - _SOON and now < end:
                 self._decide(now)
                 decides += self._simulation.decide_seconds
+            self._tell_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
         self._outcome.nodes.extend(self._nodes_at_end(load))
         return self._outcome
+
+    # --- Agents and collector -----------------------------------------------------------------------
+
+    def _introduce(self, now: float) -> None:
+        """Every host is known from before: those that are off now were on once."""
+        cluster = self._cluster
+        everywhere = range(cluster.hosts.size)
+        reports = [self._agents.boot(host, unix(now)) for host in everywhere]
+        self._collector.take([each for each in reports if each is not None], unix(now))
+        for host in everywhere:
+            if not cluster.on[host]:
+                self._agents.shut_down(host, unix(now))
+        self._tell_hosts(everywhere)
+
+    def _sample(self, now: float, load: Load) -> None:
+        """Let the agents sample whose time has come."""
+        if now >= self._samples_at - _SOON:
+            self._collector.take(self._agents.sample(unix(now), self._seen(load)), unix(now))
+            self._sampled_at = now
+            self._samples_at += self._sample_seconds
+            self._looks.clear()
+            self._tell_promises()
+            self._collector.work(unix(now))
+        elif due := [host for host, at in self._looks.items() if at <= now + _SOON]:
+            node = self._cluster.node[load.running]
+            self._collector.take(self._agents.look(unix(now), load.running, node, due), unix(now))
+            for host in due:
+                del self._looks[host]
+            self._tell_promises(set(due))
+
+    def _seen(self, load: Load) -> HostLoad:
+        """What agents measure: what containers get, or in CloudSim's way what they want."""
+        cluster = self._cluster
+        return HostLoad(
+            running=load.running,
+            node=cluster.node[load.running],
+            used=load.wanted if self._exact else cluster.served(load),
+            by_node=load.by_node if self._exact else np.fmin(load.by_node, cluster.hosts.capacity),
+        )
+
+    def _tell_changes(self, now: float) -> None:
+        """Let agents see soon what started or ended, and the collector know which hosts have power."""
+        driver = self._driver
+        if driver.reports:
+            self._collector.take([each for each in driver.reports if each is not None], unix(now))
+            driver.reports.clear()
+        if driver.switched:
+            self._tell_hosts(sorted(driver.switched))
+            driver.switched.clear()
+        if driver.changed:
+            soon = now + DEFAULT_INTERVAL_SECONDS
+            if not self._exact and soon < self._samples_at - self._early_seconds:
+                for host in driver.changed:
+                    self._looks.setdefault(host, soon)
+            driver.changed.clear()
+
+    def _tell_hosts(self, hosts: Iterable[int]) -> None:
+        names, labels = self._cluster.hosts.names, self._cluster.hosts.labels
+        on = self._cluster.on | self._cluster.booting
+        self._collector.put_statuses(
+            NodeStatus(
+                node=names[host], on=bool(on[host]), accepts=True, labels=tuple(sorted(labels[host].items()))
+            )
+            for host in hosts
+        )
+
+    def _tell_promises(self, hosts: set[int] | None = None) -> None:
+        """What the orchestrator promised the containers that agents just reported for the first time."""
+        cluster, promised = self._cluster, self._driver.promised
+        rows = [row for row in promised if hosts is None or int(cluster.node[row]) in hosts]
+        if not rows:
+            return
+        promised.difference_update(rows)
+        requested, allocated = self._workload.requested, cluster.allocated
+        self._collector.put_allocations(
+            Allocation(
+                node=cluster.hosts.names[int(cluster.node[row])],
+                container=self._workload.ids[row],
+                requested=_four(requested[row]),
+                allocated=_four(allocated[row]),
+                came_from=self._driver.came_from(row),
+            )
+            for row in sorted(rows)
+            if cluster.node[row] != NOWHERE
+        )
+
+    def _beacons(self, now: float) -> None:
+        """Apply the beacons that agents sent since their last sample."""
+        sent = (now - self._sampled_at) // BEACON_SECONDS
+        if sent > 0:
+            names = self._cluster.hosts.names
+            at = unix(self._sampled_at + sent * BEACON_SECONDS)
+            self._collector.hear([names[host] for host in self._agents.running], at)
+
+    # --- The course of the simulation ---------------------------------------------------------------
 
     def _nodes_at_end(self, load: Load) -> Iterator[NodeAtEnd]:
         cluster = self._cluster
@@ -164,7 +309,7 @@ class _Run:
             return np.inf
         return now + max(_SOON, float((left / self._pace(load)).min()))
 
-    def _pace(self, load: Load) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _pace(self, load: Load) -> Floats:
         """How fast lives go by: a job that gets half of its CPU takes twice as long, a service does not."""
         if not self._workload.jobs_stretch:
             return np.ones(load.running.size)
@@ -185,63 +330,92 @@ class _Run:
             took = now - self._workload.arrival_seconds[jobs]
             self._outcome.lateness_ratio.extend(took / self._workload.lifetime_seconds[jobs] - 1)
             self._account.count("finished", int(over.size))
-            self._actor.leave(over)
+            self._driver.leave(over, now)
 
-    def _run_out_of_memory(self, load: Load) -> None:
+    def _run_out_of_memory(self, now: float, load: Load) -> None:
         if self._simulation.out_of_memory != "kill":
             return
         cluster = self._cluster
         for node in np.flatnonzero(load.by_node[:, _MEMORY] > cluster.hosts.capacity[:, _MEMORY]):
-            self._actor.die(np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.RUNNING)))
+            self._driver.die(np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.RUNNING)), now)
 
     def _arrive(self, now: float) -> None:
         begin = self._arrived
         while self._next_arrival() <= now + _SOON:
             self._arrived += 1
-        # All who come at once are seen to wait, and are then placed one after the other.
         come = self._arrivals[begin : self._arrived]
+        if not come.size:
+            return
         self._cluster.phase[come] = Phase.WAITING
         self._account.count("arrived", int(come.size))
+        self._beacons(now)
         for row in come.tolist():
-            if self._place(row, now, self._actor.put):
+            if self._place(row, now, self._driver.put):
                 self._account.placed_after(0.0)
             elif self._simulation.when_full == "refuse":
                 self._account.count("refused")
                 self._cluster.phase[row] = Phase.GONE
 
     def _place(self, row: int, now: float, put: Callable[[int, int, float], None]) -> bool:
-        place = self._contender.policy.place
-        assert place is not None
-        request = self._viewer.request(row)
-        snapshot = self._viewer.snapshot(now, self._turn)
+        question = self._question(row)
         began = thread_time()
-        ranking = place(snapshot, request, self._contender.settings)
-        best = ranking.best
+        placement = self._collector.place(question, self._contender.chosen, unix(now))
         self._outcome.place_seconds.append(thread_time() - began)
+        ranking = placement.ranking
+        best = ranking.best
         if best is None:
             return False
-        self._turn += 1
-        self._actor.do(ranking.needs(best), now)
+        needs = ranking.needs(best)
+        if needs and not self._carries_out_first(needs, now):
+            assert placement.reservation is not None
+            self._collector.reservations.release(placement.reservation.id)
+            return False
+        # Nodes in a snapshot are in the order of their names, as hosts are.
         put(row, best, now)
         if (gets := ranking.gets(best)) is not None:
-            self._actor.promise(row, gets)
+            self._driver.promise(row, gets)
         return True
 
+    def _carries_out_first(self, needs: tuple[Action, ...], now: float) -> bool:
+        if self._exact:
+            self._driver.do(needs, now)
+            return True
+        return self._control.allow(needs, self._collector.snapshot(unix(now)), now)
+
+    def _question(self, row: int) -> PlacementQuestion:
+        workload = self._workload
+        return PlacementQuestion(
+            service=workload.services[row],
+            reserve=quantities(workload.requested[row]),
+            task_class=int(workload.task_class[row]),
+            kind=_KINDS.get(int(workload.kind[row])),
+            constraints=(
+                tuple(f"{each.label}{each.operator}{each.value}" for each in workload.constraints[row])
+                if workload.constraints
+                else ()
+            ),
+            reserve_seconds=self._reserve_seconds,
+        )
+
     def _decide(self, now: float) -> None:
+        self._beacons(now)
         self._retry(self._cluster.rows(Phase.WAITING), now)
         self._give_up(self._cluster.rows(Phase.WAITING), now)
-        rebalance = self._contender.policy.rebalance
-        if rebalance is None:
+        chosen = self._contender.chosen
+        if chosen.policy.rebalance is None or self._control.is_busy:
             return
-        snapshot = self._viewer.snapshot(now, self._turn, with_history=True)
+        snapshot = self._collector.snapshot(unix(now))
         began = thread_time()
-        plan = rebalance(snapshot, self._contender.settings)
+        plan = chosen.rebalance(snapshot)
         self._outcome.rebalance_seconds.append(thread_time() - began)
-        self._actor.do(plan.actions, now)
+        if self._exact:
+            self._driver.do(plan.actions, now)
+        else:
+            self._control.begin(plan.actions, snapshot, now)
 
     def _retry(self, waiting: Rows, now: float) -> None:
         for row in waiting[np.argsort(self._workload.arrival_seconds[waiting], kind="stable")]:
-            self._place(int(row), now, self._actor.put_later)
+            self._place(int(row), now, self._driver.put_later)
 
     def _give_up(self, waiting: Rows, now: float) -> None:
         patience = self._simulation.patience_seconds
@@ -249,4 +423,9 @@ class _Run:
         if patience is not None and waiting.size:
             tired = waiting[now - self._workload.arrival_seconds[waiting] > patience]
             self._account.count("refused", int(tired.size))
-            self._actor.leave(tired)
+            self._driver.leave(tired, now)
+
+
+def _four(row: Floats) -> tuple[float, float, float, float]:
+    cpu, memory, disk, network = row.tolist()
+    return cpu, memory, disk, network

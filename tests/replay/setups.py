@@ -5,14 +5,15 @@ from math import inf
 
 import numpy as np
 
+from collector.config import CollectorConfig
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
+from collector.policies.resolve import PolicyChoice
 from collector.policies.table import POLICIES
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts
-from replay.setup.scenario import Host, Learning, Simulation
+from replay.setup.scenario import Host, Simulation
 from replay.setup.workload import Recorded, Workload
-from replay.simulation.prior import Prior
 from replay.simulation.run import Contender, Outcome, run
 
 GIGABYTE = 1 << 30
@@ -25,6 +26,10 @@ class Always:
 
     def __init__(self, *used: tuple[float, float]) -> None:
         self.used = np.array([[cpu, memory, 0.0, 0.0] for cpu, memory in used])
+
+    @property
+    def resources(self) -> int:
+        return 4
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
         del seconds, since
@@ -92,13 +97,15 @@ def simulate(  # noqa: PLR0913 - the parts of a run
     containers: Workload,
     simulation: Simulation = CALM,
     *,
-    learning: Learning | None = None,
+    config: CollectorConfig | None = None,
     earlier: Workload | None = None,
 ) -> Outcome:
     """Run it."""
     chosen = POLICIES[policy] if isinstance(policy, str) else policy
-    learns = learning or Learning()
     contender = Contender(
-        name=chosen.name, policy=chosen, settings=chosen.settings(), learning=learns, simulation=simulation
+        name=chosen.name,
+        chosen=PolicyChoice(chosen, chosen.settings()),
+        collector=config or CollectorConfig(),
+        simulation=simulation,
     )
-    return run(contender, build_hosts(hosts), containers, Prior(earlier, learns), lambda _: None)
+    return run(contender, build_hosts(hosts), containers, earlier, lambda _: None)

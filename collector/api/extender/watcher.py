@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.live.trend import SLOT_SECONDS
+from collector.live.windows import SLOT_SECONDS
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES, Resource
 

@@ -30,6 +30,7 @@ from collector.history.interface import (
     Mean,
     OutboxStatus,
     Series,
+    SlotUsage,
     StoredEvent,
     StoredState,
     SubjectKind,
@@ -93,6 +94,9 @@ class PrometheusHistory:
 
         await self._on_disk(restore)
         return stored
+
+    async def load_windows(self, since: float) -> Sequence[SlotUsage]:
+        return await self._file.load_windows(since)
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
         return await self._file.node_means(window_seconds, window_ends)

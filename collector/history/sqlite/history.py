@@ -17,6 +17,7 @@ from collector.history.interface import (
     HistoryStats,
     Mean,
     Series,
+    SlotUsage,
     StoredEvent,
     StoredState,
     SubjectKind,
@@ -37,6 +38,7 @@ from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
 from collector.history.sqlite.series import SeriesReader
+from collector.history.sqlite.windows import WindowReader
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from wire.messages import Report
 
@@ -81,6 +83,7 @@ class _Reading:
         self.reader = SqliteReader(connection)
         self.series = SeriesReader(connection)
         self.energy = EnergyReader(connection)
+        self.windows = WindowReader(connection)
 
 
 class SqliteHistory:
@@ -140,6 +143,9 @@ class SqliteHistory:
 
     async def load_state(self) -> StoredState:
         return await self._read_thread.run(self._reading.reader.load_state)
+
+    async def load_windows(self, since: float) -> list[SlotUsage]:
+        return await self._read_thread.run(partial(self._reading.windows.read, since))
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, Mean]:
         return await self._read_thread.run(

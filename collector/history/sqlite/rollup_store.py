@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.history.sqlite.rollups import ContainerReading, NodeReading, RollupRows, roll_up
@@ -87,28 +87,51 @@ class RollupReader:
 
     def read(self, node_id: int) -> RollupUpdate | None:
         """The update for a node, up to its latest heartbeat; None if there is nothing to add."""
-        row = self._connection.execute(_PROGRESS, (node_id,)).fetchone()
-        done = None if row is None else _Position(*row)
-        boots = self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0)).fetchall()
+        done = self._progress(node_id)
+        boots = self._boots(node_id, done)
         with_heartbeat = [boot for boot, last in boots if last is not None]
         if not with_heartbeat:
             return None
         last_boot = with_heartbeat[-1]
-        readings: list[NodeReading] = []
-        end = _Position(0, 0)
-        for boot_id, last_heartbeat in boots:
-            if boot_id > last_boot:
-                break
-            begin = done.sequence if done is not None and boot_id == done.boot_id else 0
-            until = last_heartbeat if boot_id == last_boot else _LARGEST
-            for sequence, reading in self._readings(boot_id, begin, until):
-                if readings or reading.is_heartbeat:
-                    readings.append(reading)
-                    end = _Position(boot_id, sequence)
-        if not readings or (done is not None and end == done):
+        ends = {
+            boot: last if boot == last_boot and last is not None else _LARGEST
+            for boot, last in boots
+            if boot <= last_boot
+        }
+        found = self._collect(done, ends)
+        if not found or (done is not None and found[-1][0] == done):
             return None
         ended = dict(self._connection.execute(_ENDED, (node_id,)))
-        return RollupUpdate(node_id, end.boot_id, end.sequence, roll_up(readings, ended))
+        end = found[-1][0]
+        return RollupUpdate(
+            node_id, end.boot_id, end.sequence, roll_up([reading for _, reading in found], ended)
+        )
+
+    def read_pending(self, node_id: int) -> list[NodeReading]:
+        """All that the rollups do not include, from the last heartbeat that they do."""
+        done = self._progress(node_id)
+        ends = {boot: _LARGEST for boot, _ in self._boots(node_id, done)}
+        return [reading for _, reading in self._collect(done, ends)]
+
+    def _progress(self, node_id: int) -> _Position | None:
+        row = self._connection.execute(_PROGRESS, (node_id,)).fetchone()
+        return None if row is None else _Position(*row)
+
+    def _boots(self, node_id: int, done: _Position | None) -> list[tuple[int, int | None]]:
+        """The boots from where the rollups end, each with its last heartbeat."""
+        return self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0)).fetchall()
+
+    def _collect(
+        self, done: _Position | None, ends: Mapping[int, int]
+    ) -> list[tuple[_Position, NodeReading]]:
+        """The readings of boots up to their end, from a first heartbeat on."""
+        found: list[tuple[_Position, NodeReading]] = []
+        for boot_id, end in ends.items():
+            begin = done.sequence if done is not None and boot_id == done.boot_id else 0
+            for sequence, reading in self._readings(boot_id, begin, end):
+                if found or reading.is_heartbeat:
+                    found.append((_Position(boot_id, sequence), reading))
+        return found
 
     def _readings(self, boot_id: int, begin: int, end: int) -> Iterator[tuple[int, NodeReading]]:
         given = (boot_id, begin, end)

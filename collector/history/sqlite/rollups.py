@@ -80,11 +80,7 @@ def roll_up(readings: Sequence[NodeReading], ended_joules: Mapping[int, float]) 
     continue from there.
     """
     from_at = readings[0].at
-    samples: defaultdict[int, list[Sample]] = defaultdict(list)
-    for reading in readings:
-        for container in reading.containers:
-            if container.sample is not None:
-                samples[container.container_id].append(container.sample)
+    samples = _container_samples(readings)
     counters = _Counters(readings[0], ended_joules)
     node_samples = [reading.sample for reading in readings if reading.sample is not None]
     per_container: defaultdict[int, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -104,13 +100,34 @@ def roll_up(readings: Sequence[NodeReading], ended_joules: Mapping[int, float]) 
             (container_id, row)
             for container_id in sorted({*samples, *per_container})
             for row in _rows(
-                _usage(samples[container_id], from_at),
+                _usage(samples.get(container_id, ()), from_at),
                 {slot: [joules] for slot, joules in per_container[container_id].items()},
                 1,
             )
         ],
         ended=counters.ended(),
     )
+
+
+def usage_by_slot(
+    readings: Sequence[NodeReading],
+) -> tuple[dict[int, SlotSums], dict[int, dict[int, SlotSums]]]:
+    """Usage per slot of five minutes, of the node and of its containers by id, after the first reading."""
+    from_at = readings[0].at
+    node = [reading.sample for reading in readings if reading.sample is not None]
+    containers = {
+        container_id: _usage(of_one, from_at) for container_id, of_one in _container_samples(readings).items()
+    }
+    return _usage(node, from_at), containers
+
+
+def _container_samples(readings: Sequence[NodeReading]) -> dict[int, list[Sample]]:
+    samples: defaultdict[int, list[Sample]] = defaultdict(list)
+    for reading in readings:
+        for container in reading.containers:
+            if container.sample is not None:
+                samples[container.container_id].append(container.sample)
+    return samples
 
 
 def _usage(samples: Sequence[Sample], from_at: float) -> dict[int, SlotSums]:

@@ -39,7 +39,9 @@ class Phase:
         every_task = np.ones(tasks.age_seconds.size, dtype=np.bool_)
         both = settings.nursery_seconds + settings.young_seconds
         self._advance(every_task, both, Generation.YOUNG, Generation.OLD)
-        self._advance(tasks.samples > 0, settings.nursery_seconds, Generation.NURSERY, Generation.YOUNG)
+        self._advance(
+            tasks.observed_seconds > 0, settings.nursery_seconds, Generation.NURSERY, Generation.YOUNG
+        )
 
     def relieve(self) -> None:
         """Move the largest containers off nodes whose envelopes exceed the limit, until the rest fits."""

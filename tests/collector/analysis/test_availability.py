@@ -17,9 +17,11 @@ def test_availability_is_free_capacity_sorted_by_score() -> None:
                 NodeFacts(name="c", capacity=Quantities()),
             ],
             [
-                TaskFacts(id="1", node="a", envelope=need, samples=9, requested=Quantities(3.0, 6_000)),
-                TaskFacts(id="2", node="a", envelope=need, samples=9),
-                TaskFacts(id="3", node="a", envelope=need, samples=9),
+                TaskFacts(
+                    id="1", node="a", envelope=need, observed_seconds=9.0, requested=Quantities(3.0, 6_000)
+                ),
+                TaskFacts(id="2", node="a", envelope=need, observed_seconds=9.0),
+                TaskFacts(id="3", node="a", envelope=need, observed_seconds=9.0),
             ],
         )
     )

@@ -132,7 +132,7 @@ async def test_a_new_container_starts_with_the_profile_of_its_service_even_after
         assert found.services["web"].profiled
         snapshot = core.registry.tables.snapshot(clock.now + MINUTE)
         assert snapshot.tasks.envelope[0] == pytest.approx(before.statistics[:, Statistic.ENVELOPE])
-        assert snapshot.tasks.samples[0] == 0
+        assert snapshot.tasks.observed_seconds[0] == 0
 
 
 async def test_a_briefly_observed_service_is_not_profiled_and_expires(

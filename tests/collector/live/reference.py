@@ -58,7 +58,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
     return assemble(nodes, tasks, at=now)
 
 
-TIME_DEPENDENT = frozenset({"history", "failures", "age_seconds", "settled_seconds"})
+TIME_DEPENDENT = frozenset({"history", "windows", "failures", "age_seconds", "settled_seconds"})
 """Columns that depend on the times of reports."""
 
 

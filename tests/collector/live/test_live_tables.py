@@ -30,10 +30,12 @@ EAGER = CollectorConfig(
 )
 
 
-def put_envelope(registry: Registry, node: str, container: str, envelope: Four, samples: int) -> None:
+def put_envelope(
+    registry: Registry, node: str, container: str, envelope: Four, observed_seconds: float
+) -> None:
     """One container's need, which was its mean as well."""
     row = np.array([envelope])
-    registry.tables.put_envelopes(node, [container], row, row, np.full((1, 4), 0.5), [samples])
+    registry.tables.put_envelopes(node, [container], row, row, np.full((1, 4), 0.5), [observed_seconds])
 
 
 def make_registry(config: CollectorConfig = EAGER) -> Registry:
@@ -71,7 +73,7 @@ def test_columns_after_any_reports_equal_those_built_from_the_registry(
 def test_rows_are_reused_and_blank() -> None:
     registry = make_registry()
     registry.apply(report(containers=[container("old", labels={"wattpack.class": "4"})]), START)
-    put_envelope(registry, "alpha", "id-of-old", (1.0,) * 4, samples=99)
+    put_envelope(registry, "alpha", "id-of-old", (1.0,) * 4, observed_seconds=99)
     registry.tables.put_groups({("alpha", "id-of-old"): 3})
     registry.tables.put_allocations(
         [Allocation(node="alpha", container="id-of-old", requested=(9.0,) * 4, allocated=(9.0,) * 4)]
@@ -134,7 +136,7 @@ def test_a_snapshot_does_not_change_when_tables_do() -> None:
     registry.apply(
         partial_report(sequence=2, state=busy, gone=("id-of-a",), containers=(container("c"),)), START + 1
     )
-    put_envelope(registry, "beta", "id-of-a", (7.0,) * 4, samples=7)
+    put_envelope(registry, "beta", "id-of-a", (7.0,) * 4, observed_seconds=7)
     registry.tables.put_services([ServiceFacts(name="shop", profiled=True)])
     registry.tables.put_status(NodeStatus(node="beta", on=False))
     registry.tables.remove("alpha")
@@ -187,18 +189,18 @@ def test_a_snapshot_is_kept_for_as_long_as_it_is_set() -> None:
 def test_envelopes_outlive_agent_runs_and_end_with_their_container() -> None:
     registry = make_registry()
     registry.apply(report(containers=[container("a"), container("b")]), START)
-    put_envelope(registry, "alpha", "id-of-a", (2.0, 5e7, NAN, 9.0), samples=12)
-    put_envelope(registry, "alpha", "id-of-z", (2.0,) * 4, samples=12)
+    put_envelope(registry, "alpha", "id-of-a", (2.0, 5e7, NAN, 9.0), observed_seconds=12)
+    put_envelope(registry, "alpha", "id-of-z", (2.0,) * 4, observed_seconds=12)
     registry.tables.put_groups({("alpha", "id-of-b"): 2, ("alpha", "id-of-z"): 1})
     registry.apply(
         report(boot="second", at=START + 9, containers=[container("a"), container("b")]), START + 9
     )
     tasks = registry.tables.snapshot(START + 9).tasks
     assert tasks.envelope[0].tolist() == [2.0, 5e7, 1000.0, 9.0], "what is not learnt is what is used"
-    assert (tasks.samples.tolist(), tasks.group.tolist()) == ([12, 0], [NOWHERE, 2])
+    assert (tasks.observed_seconds.tolist(), tasks.group.tolist()) == ([12, 0], [NOWHERE, 2])
     registry.apply(partial_report(boot="second", sequence=2, gone=("id-of-a",)), START + 9)
     registry.apply(partial_report(boot="second", sequence=3, containers=(container("a"),)), START + 9)
-    assert registry.tables.snapshot(START + 9).tasks.samples.tolist() == [0, 0]
+    assert registry.tables.snapshot(START + 9).tasks.observed_seconds.tolist() == [0, 0]
 
 
 def test_the_services_are_the_running_and_the_profiled_ones() -> None:

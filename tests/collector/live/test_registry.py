@@ -105,7 +105,7 @@ def test_a_renamed_machine_is_recognised_by_its_containers() -> None:
         "b": 0,
         "web": 1,
     }
-    assert registry.tables.snapshot(START + 41).tasks.samples.tolist() == [0, 1]
+    assert registry.tables.snapshot(START + 41).tasks.observed_seconds.tolist() == [0, 3]
 
 
 def test_a_container_that_comes_back_keeps_its_usage() -> None:
@@ -113,7 +113,7 @@ def test_a_container_that_comes_back_keeps_its_usage() -> None:
     apply_report(registry, heartbeat_with(1.0, 1.0), START)
     registry.apply(partial_report(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
     registry.apply(partial_report(sequence=3, at=START + 6, containers=(container(),)), START + 6)
-    assert registry.tables.snapshot(START + 6).tasks.samples.tolist() == [2]
+    assert registry.tables.snapshot(START + 6).tasks.observed_seconds.tolist() == [6]
 
 
 def test_a_node_that_is_down_is_no_renamed_one_where_another_ran_the_same_before() -> None:

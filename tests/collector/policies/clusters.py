@@ -111,7 +111,7 @@ def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster
                 used=need,
                 mean=need,
                 envelope=need,
-                samples=100,
+                observed_seconds=86_400.0,
                 requested=need,
                 task_class=int(generator.integers(1, classes + 1)),
                 age_seconds=float(generator.choice([_SHORT, 1000.0, _LONG])),

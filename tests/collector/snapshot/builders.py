@@ -57,7 +57,7 @@ class TaskFacts:
     mean: Quantities = _UNKNOWN
     variance: Four = (0.0, 0.0, 0.0, 0.0)
     envelope: Quantities | None = None
-    samples: int = 0
+    observed_seconds: float = 0.0
     requested: Quantities = _UNKNOWN
     allocated: Quantities | None = None
     """None: as requested."""
@@ -68,7 +68,7 @@ class TaskFacts:
     settled_seconds: float = inf
     came_from: str | None = None
     movable: bool = True
-    history: Sequence[Four] = ()
+    windows: Sequence[Four] = ()
     """Amounts, the newest last."""
 
 
@@ -131,7 +131,7 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
         mean=np.where(np.isnan(mean), best_guess(used, requested), mean),
         variance=four_columns([each.variance for each in tasks]),
         envelope=best_guess(learnt, used, requested),
-        samples=np.array([each.samples for each in tasks], dtype=np.int64),
+        observed_seconds=np.array([each.observed_seconds for each in tasks], dtype=np.float64),
         requested=requested,
         allocated=four_columns(allocated),
         task_class=np.array([each.task_class for each in tasks], dtype=np.int8),
@@ -141,7 +141,7 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
         settled_seconds=np.array([each.settled_seconds for each in tasks], dtype=np.float64),
         came_from=np.array([row_of(each.came_from, node_row) for each in tasks], dtype=np.intp),
         movable=np.array([each.movable for each in tasks], dtype=np.bool_),
-        history=_histories([each.history for each in tasks]),
+        windows=_histories([each.windows for each in tasks]).astype(np.float32),
     )
 
 

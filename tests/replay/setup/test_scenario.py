@@ -74,15 +74,16 @@ def test_watts_lie_equally_far_apart() -> None:
 
 
 def moves_of(contender: Contender) -> int:
-    assert isinstance(contender.settings, Stability)
-    return contender.settings.moves
+    settings = contender.chosen.settings
+    assert isinstance(settings, Stability)
+    return settings.moves
 
 
 class TestChoosing:
     scenario = parse_scenario(
         HOSTS
         + '[policies.calm]\npolicy = "draps"\nsettings = { moves = 3 }\n'
-        + "simulation = { seed = 9 }\nlearning = { fewest_samples = 2 }\n",
+        + "simulation = { seed = 9 }\ncontrol = { max_moves_per_hour = 2 }\n",
         "s",
     )
 
@@ -90,7 +91,7 @@ class TestChoosing:
         plain, set_ = contenders(["draps", "calm:moves=7"], self.scenario)
         assert moves_of(plain) == 20
         assert moves_of(set_) == 7
-        assert (set_.simulation.seed, set_.learning.fewest_samples) == (9, 2)
+        assert (set_.simulation.seed, set_.collector.control.max_moves_per_hour) == (9, 2)
         assert set_.name == "calm:moves=7"
 
     @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def _node(name: str, **facts: object) -> NodeFacts:
 
 
 def _task(name: str, node: str, cores: float, gibibytes: float = 1.0) -> TaskFacts:
-    return TaskFacts(id=name, node=node, used=amount(cores, gibibytes), samples=100)
+    return TaskFacts(id=name, node=node, used=amount(cores, gibibytes), observed_seconds=86_400.0)
 
 
 def test_median_deviation_is_as_published() -> None:

@@ -29,7 +29,7 @@ def asleep(name: str, generation: Generation, **facts: Any) -> NodeFacts:
 
 def task(name: str, on: str, need: Any = CPU_HEAVY, **facts: Any) -> TaskFacts:
     return TaskFacts(
-        **{"id": name, "node": on, "envelope": need, "samples": 20, "age_seconds": 100.0, **facts}
+        **{"id": name, "node": on, "envelope": need, "observed_seconds": 60.0, "age_seconds": 100.0, **facts}
     )
 
 
@@ -112,7 +112,7 @@ def test_the_motivating_example_is_placed_whole_by_a_phase() -> None:
     [
         ({"age_seconds": 599.0}, "n", None),
         ({"age_seconds": 600.0}, "n", "y"),
-        ({"age_seconds": 600.0, "samples": 0}, "n", None),
+        ({"age_seconds": 600.0, "observed_seconds": 0.0}, "n", None),
         ({"age_seconds": 600.0, "movable": False}, "n", None),
         ({"age_seconds": 1799.0}, "y", None),
         ({"age_seconds": 1800.0}, "y", "o"),

@@ -44,9 +44,9 @@ def _task(  # noqa: PLR0913 - a task's facts
         mean=used,
         envelope=used,
         variance=(deviation**2, 0.0, 0.0, 0.0),
-        samples=288,
+        observed_seconds=86_400.0,
         service=service,
-        history=[(each, 0.0, 0.0, 0.0) for each in history],
+        windows=[(each, 0.0, 0.0, 0.0) for each in history],
     )
 
 
@@ -189,7 +189,7 @@ def test_an_overload_that_passes_is_left_alone() -> None:
         used=burst,
         mean=amount(1, 0.1),
         envelope=burst,
-        samples=288,
+        observed_seconds=86_400.0,
         variance=(1.0, 0, 0, 0),
     )
     assert _moves(assemble([_node("a"), _node("b")], [passing, _task("steady", "a", 5)])) == []

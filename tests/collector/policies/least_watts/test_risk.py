@@ -34,8 +34,8 @@ def _task(name: str, node: str, cores: float, history: Sequence[float] = ()) -> 
         mean=used,
         envelope=used,
         variance=(0.01, 0.0, 0.0, 0.0),
-        samples=288,
-        history=[(each, 0.0, 0.0, 0.0) for each in history],
+        observed_seconds=86_400.0,
+        windows=[(each, 0.0, 0.0, 0.0) for each in history],
     )
 
 

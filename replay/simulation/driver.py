@@ -1,4 +1,4 @@
-"""Carries out what a policy decides: moves take their time, hosts boot, the killed start anew."""
+"""The simulated driver: carries out actions. Moves and boots take time; killed containers start again."""
 
 import heapq
 from collections.abc import Sequence
@@ -11,20 +11,22 @@ from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE
 from replay.simulation.accounting import Account
+from replay.simulation.agents import SimulatedAgents
+from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Phase
-from replay.simulation.observer import Observer
+from wire.messages import Report
 from wire.resources import Quantities
 
 _MEMORY = 1
 
 
-class Actor:
-    """The hands of a simulation. What takes time ends with `finish`, at the moment that `next_end` tells."""
+class SimulatedDriver:
+    """Changes the cluster. What takes time ends with `finish`, at the time that `next_end` returns."""
 
     def __init__(
-        self, cluster: Cluster, observer: Observer, account: Account, migration_mb_per_second: float
+        self, cluster: Cluster, agents: SimulatedAgents, account: Account, migration_mb_per_second: float
     ) -> None:
-        self._cluster, self._observer, self._account = cluster, observer, account
+        self._cluster, self._agents, self._account = cluster, agents, account
         self._bytes_per_second = migration_mb_per_second * MEBIBYTE
         self._node_row = {name: row for row, name in enumerate(cluster.hosts.names)}
         self._row = {name: row for row, name in enumerate(cluster.workload.ids)}
@@ -33,6 +35,14 @@ class Actor:
         self._after_boot: dict[int, list[int]] = {}
         """Moves to a host that has no power yet."""
         self._off_when_empty: set[int] = set()
+        self.changed: set[int] = set()
+        """Hosts on which a container started, ended or was limited; who reads them clears them."""
+        self.promised: set[int] = set()
+        """Containers whose host or promise the orchestrator has to report, likewise."""
+        self.reports: list[Report | None] = []
+        """Of agents that started or stopped, likewise."""
+        self.switched: set[int] = set()
+        """Hosts that were switched on or off, likewise."""
 
     def next_end(self) -> float:
         """When the next move or boot is over."""
@@ -72,8 +82,17 @@ class Actor:
         if not cluster.on[node]:
             self._switch(node, on=True, now=now)
         cluster.node[row] = node
-        cluster.since[row] = cluster.settled[row] = now
-        cluster.phase[row] = Phase.RUNNING if cluster.on[node] else Phase.STARTING
+        cluster.phase[row] = Phase.STARTING
+        if cluster.on[node]:
+            self._starts(row, now)
+
+    def _starts(self, row: int, now: float) -> None:
+        cluster = self._cluster
+        cluster.since[row] = now
+        cluster.phase[row] = Phase.RUNNING
+        self._agents.start(row, unix(now))
+        self.promised.add(row)
+        self.changed.add(int(cluster.node[row]))
 
     def put_later(self, row: int, node: int, now: float) -> None:
         """Start a container that had to wait: since it came, or since it was killed."""
@@ -84,22 +103,23 @@ class Actor:
             self._account.placed_after(now - float(self._cluster.workload.arrival_seconds[row]))
         self.put(row, node, now)
 
-    def leave(self, rows: Rows) -> None:
+    def leave(self, rows: Rows, now: float) -> None:
         """Containers end."""
         cluster = self._cluster
         nodes = np.unique(cluster.node[rows])
         cluster.phase[rows] = Phase.GONE
         self._take_off(rows)
-        self._observer.forget(rows)
-        for node in nodes[nodes != NOWHERE]:
-            self._empty(int(node))
+        self.promised.difference_update(rows.tolist())
+        for node in nodes[nodes != NOWHERE].tolist():
+            self.changed.add(node)
+            self._empty(node, now)
 
-    def die(self, rows: Rows) -> None:
+    def die(self, rows: Rows, now: float) -> None:
         """Containers end because their host has run out of memory."""
-        nodes = self._cluster.node[rows]
-        np.add.at(self._cluster.failures, nodes[nodes != NOWHERE], 1)
+        for row in rows.tolist():
+            self._agents.kill(row, int(self._cluster.node[row]), unix(now))
         self._account.count("died", int(rows.size))
-        self.leave(rows)
+        self.leave(rows, now)
 
     def _take_off(self, rows: Rows) -> None:
         self._cluster.node[rows] = NOWHERE
@@ -132,8 +152,10 @@ class Actor:
 
     def _move_begins(self, row: int, now: float) -> None:
         """As CloudSim: the memory that the container has, over half of the link."""
-        memory = self._cluster.workload.requested[row, _MEMORY]
-        used = self._observer.used[row, _MEMORY]
+        cluster = self._cluster
+        one = np.array([row])
+        memory = cluster.workload.requested[row, _MEMORY]
+        used = cluster.workload.use.at(now, one, cluster.since[one])[0, _MEMORY]
         size = float(np.nanmax([used, 0.0 if np.isnan(memory) or used > 0 else memory]))
         heapq.heappush(self._moving, (now + size / self._bytes_per_second, row))
         self._account.count("migrations")
@@ -144,13 +166,18 @@ class Actor:
         if target == NOWHERE:
             return  # it ended on its way
         cluster.came_from[row], cluster.node[row], cluster.target[row] = source, target, NOWHERE
-        cluster.settled[row] = now
-        self._empty(source)
+        # What runs on the target is another process: its agent sees it start.
+        self._agents.start(row, unix(now))
+        self.promised.add(row)
+        self.changed |= {source, target}
+        self._empty(source, now)
 
-    def _empty(self, node: int) -> None:
+    def _empty(self, node: int, now: float) -> None:
         if node in self._off_when_empty and not self._cluster.on_or_coming(node).size:
             self._off_when_empty.discard(node)
             self._cluster.on[node] = False
+            self.reports.append(self._agents.shut_down(node, unix(now)))
+            self.switched.add(node)
 
     def _switch(self, node: int, *, on: bool, now: float) -> None:
         cluster = self._cluster
@@ -158,7 +185,7 @@ class Actor:
             if cluster.on[node]:
                 self._account.count("switched_off")
                 self._off_when_empty.add(node)
-                self._empty(node)
+                self._empty(node, now)
             return
         self._off_when_empty.discard(node)
         if cluster.on[node] or cluster.booting[node]:
@@ -168,14 +195,21 @@ class Actor:
             cluster.booting[node] = True
             heapq.heappush(self._booting, (now + float(cluster.hosts.boot_seconds[node]), node))
         else:
-            cluster.on[node] = True
+            self._has_power(node, now)
+
+    def _has_power(self, node: int, now: float) -> None:
+        self._cluster.on[node] = True
+        self.reports.append(self._agents.boot(node, unix(now)))
+        self.switched.add(node)
+        self.changed.add(node)
 
     def _boot_ends(self, node: int, now: float) -> None:
         cluster = self._cluster
-        cluster.booting[node], cluster.on[node] = False, True
+        cluster.booting[node] = False
+        self._has_power(node, now)
         waiting = np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.STARTING))
-        cluster.phase[waiting] = Phase.RUNNING
-        cluster.since[waiting] = cluster.settled[waiting] = now
+        for row in waiting.tolist():
+            self._starts(row, now)
         for row in self._after_boot.pop(node, []):
             if cluster.target[row] == node:
                 self._move_begins(row, now)
@@ -188,6 +222,10 @@ class Actor:
         cluster.allocated[row] = np.where(np.isnan(promised), before, promised)
         asked = cluster.workload.requested[row]
         cluster.cut[row] = bool(np.any(cluster.allocated[row] < asked * (1 - 1e-9)))
+        self._agents.limit(row, cluster.allocated[row])
+        self.promised.add(row)
+        if cluster.node[row] != NOWHERE:
+            self.changed.add(int(cluster.node[row]))
         self._account.count("cuts" if np.any(cluster.allocated[row] < before) else "given_back")
 
     def _kill(self, row: int, target: str | None, now: float) -> None:
@@ -197,10 +235,34 @@ class Actor:
         self._take_off(np.array([row]))
         cluster.allocated[row] = workload.requested[row]
         cluster.cut[row] = False
+        self._agents.limit(row, cluster.allocated[row])
         cluster.left[row] = workload.lifetime_seconds[row]
         cluster.phase[row] = Phase.WAITING
         cluster.killed[row] = True
         if target is not None:
             self.put_later(row, self._node_row[target], now)
         if node != NOWHERE:
-            self._empty(node)
+            self.changed.add(node)
+            self._empty(node, now)
+
+    def is_done(self, action: Action) -> bool:
+        """Whether an action that was begun is over, however it ended."""
+        cluster = self._cluster
+        match action:
+            case Move():
+                return bool(cluster.target[self._row[action.task]] == NOWHERE)
+            case PowerOn():
+                return bool(cluster.on[self._node_row[action.node]])
+            case PowerOff():
+                return not cluster.on[self._node_row[action.node]]
+            case Cut() | Kill() | Start():
+                return True
+
+    def is_there(self, task: str) -> bool:
+        """Whether a container has not ended."""
+        return bool(self._cluster.phase[self._row[task]] != Phase.GONE)
+
+    def came_from(self, row: int) -> str | None:
+        """The host that a container was moved away from last."""
+        source = int(self._cluster.came_from[row])
+        return None if source == NOWHERE else self._cluster.hosts.names[source]

@@ -1,0 +1,231 @@
+"""Usage over the last hours, in slots of five minutes: one ring per node or container.
+
+A report describes its own window, and what it says holds until the window of the next report begins, or until
+the node falls silent: the rule of the history (`collector.history.sqlite.timeline`), so that a collector that
+restarts finds the same windows there. A slot holds the mean of what was known in it, weighted by time. All
+rows have the same slots, so that closing one is a single operation of numpy. The first report after a slot
+has closed usually describes some of its end: that slot is then corrected.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.snapshot.power_curves import Floats, Rows
+from wire.resources import RESOURCES
+
+SLOT_SECONDS = 300.0
+SLOTS = 36
+_WIDTH = len(RESOURCES)
+_NOT_YET = -1
+_BLOCK = 1024
+"""Rows that are added at once: doubling would take up to twice the memory."""
+Amounts = NDArray[np.float32]
+_Columns = dict[str, NDArray[Any]]
+
+
+def _blank(rows: int) -> _Columns:
+    sums = (rows, _WIDTH)
+    return {
+        "value": np.full(sums, np.nan, np.float32),
+        "at": np.full(rows, -np.inf),
+        "weighed": np.zeros(sums, np.float32),
+        "seconds": np.zeros(sums, np.float32),
+        "last_weighed": np.zeros(sums, np.float32),
+        "last_seconds": np.zeros(sums, np.float32),
+        "ring": np.full((rows, SLOTS, _WIDTH), np.nan, np.float32),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    """The windows of a row that is given back, in case its container appears elsewhere."""
+
+    closed: int
+    """Slots that had closed by then."""
+    values: dict[str, NDArray[Any]]
+
+
+class UsageWindows:
+    """One ring of slots per row. What a row stands for is the caller's business."""
+
+    def __init__(self) -> None:
+        self._columns = _blank(1)
+        self._slot = _NOT_YET
+        self.closed = SLOTS
+        """How many slots have closed, counting those before the first report."""
+        self.version = 0
+        """Grows whenever a closed slot changes."""
+
+    # --- Writing ------------------------------------------------------------------------------------
+
+    def put(self, rows: Rows, values: Floats, at: float, window_seconds: Floats) -> None:
+        """Take in reports of some rows: used on average over windows that end `at`; NaN is unknown.
+
+        Close the slots that are over first: see `advance`.
+        """
+        self._make_room(int(rows.max(initial=0)))
+        columns = self._columns
+        new = values.astype(np.float32)
+        old, last = columns["value"][rows], columns["at"][rows]
+        begins_at = np.minimum(np.maximum(last, at - window_seconds), at)
+        if self._slot != _NOT_YET:
+            opened_at = self._slot * SLOT_SECONDS
+            since = np.minimum(np.maximum(last, opened_at), at)
+            changes_at = np.maximum(begins_at, since)
+            weighed, seconds = _sums(old, changes_at - since)
+            more_weighed, more_seconds = _sums(new, at - changes_at)
+            columns["weighed"][rows] += weighed + more_weighed
+            columns["seconds"][rows] += seconds + more_seconds
+            early = np.flatnonzero(begins_at < opened_at)
+            if early.size:
+                self._correct(rows[early], old[early], new[early], last[early], begins_at[early])
+        columns["value"][rows] = new
+        columns["at"][rows] = at
+
+    def is_over(self, now: float) -> bool:
+        """Whether there is a slot to close."""
+        return now // SLOT_SECONDS > self._slot
+
+    def advance(self, now: float, known_until: Floats) -> None:
+        """Close the slots that are over. What a row reported is not held beyond `known_until`, per row."""
+        slot = int(now // SLOT_SECONDS)
+        # After a long pause nothing but the last slots is left of the ring.
+        first = slot if self._slot == _NOT_YET else max(self._slot, slot - SLOTS)
+        for ending in range(first, slot):
+            self._close(ending, known_until)
+        self._slot = max(slot, self._slot)
+
+    def _close(self, slot: int, known_until: Floats) -> None:
+        self._make_room(known_until.size - 1)
+        columns = self._columns
+        begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+        until = np.full(columns["at"].size, end)
+        until[: known_until.size] = np.minimum(end, known_until)
+        held = np.maximum(0.0, until - np.maximum(columns["at"], begin))
+        weighed, seconds = _sums(columns["value"], held)
+        weighed += columns["weighed"]
+        seconds += columns["seconds"]
+        columns["ring"][:, self.closed % SLOTS] = _means(weighed, seconds)
+        # Without what was held: the next report may say otherwise.
+        columns["last_weighed"], columns["weighed"] = columns["weighed"], columns["last_weighed"]
+        columns["last_seconds"], columns["seconds"] = columns["seconds"], columns["last_seconds"]
+        columns["weighed"][:] = columns["seconds"][:] = 0.0
+        self.closed += 1
+        self.version += 1
+
+    def _correct(self, rows: Rows, old: Amounts, new: Amounts, last: Floats, begins_at: Floats) -> None:
+        """Apply windows that began in slots that have closed."""
+        columns, ring = self._columns, self._columns["ring"]
+        first = max(int(begins_at.min() // SLOT_SECONDS), self._slot - SLOTS)
+        for slot in range(first, self._slot):
+            begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+            some = np.flatnonzero(begins_at < end)
+            place = (self.closed - (self._slot - slot)) % SLOTS
+            within = end - np.maximum(begins_at[some], begin)
+            if slot == self._slot - 1:
+                since = np.maximum(last[some], begin)
+                weighed, seconds = _sums(old[some], np.maximum(0.0, end - within - since))
+                more_weighed, more_seconds = _sums(new[some], within)
+                weighed += columns["last_weighed"][rows[some]] + more_weighed
+                seconds += columns["last_seconds"][rows[some]] + more_seconds
+                means = _means(weighed, seconds)
+            else:
+                share = (within / SLOT_SECONDS).astype(np.float32)[:, None]
+                before = ring[rows[some], place]
+                mixed = np.where(share < 1, before * (1 - share) + new[some] * share, new[some])
+                means = np.where(np.isnan(before), new[some], mixed)
+            ring[rows[some], place] = means
+        self.version += 1
+
+    # --- Rows that come, go and move ----------------------------------------------------------------
+
+    def clear(self, row: int) -> None:
+        """Clear a row, which something else may get next."""
+        self._make_room(row)
+        blank = _blank(1)
+        for name, column in self._columns.items():
+            column[row] = blank[name][0]
+
+    def keep(self, row: int) -> KeptRow:
+        """A copy of a row, to be put elsewhere."""
+        self._make_room(row)
+        return KeptRow(self.closed, {name: column[row].copy() for name, column in self._columns.items()})
+
+    def put_back(self, row: int, kept: KeptRow) -> None:
+        """Let a row go on from what was kept of another."""
+        self._make_room(row)
+        values = dict(kept.values)
+        missed = self.closed - kept.closed
+        if missed:
+            ring = values["ring"].copy()
+            places = np.arange(kept.closed, kept.closed + min(missed, SLOTS)) % SLOTS
+            ring[places] = np.nan
+            if missed < SLOTS:
+                ring[kept.closed % SLOTS] = _means(values["weighed"], values["seconds"])
+            blank = _blank(1)
+            values = {**{name: column[0] for name, column in blank.items()}, "ring": ring}
+        for name, column in self._columns.items():
+            column[row] = values[name]
+        self.version += 1
+
+    def restore(self, rows: Rows, slot: int, weighed: Floats, seconds: Floats) -> None:
+        """Fill in a slot of some rows from stored sums, up to their last reports; no seconds are unknown."""
+        if self._slot == _NOT_YET or not self._slot - SLOTS <= slot <= self._slot:
+            return
+        self._make_room(int(rows.max(initial=0)))
+        columns, known = self._columns, seconds > 0
+        names = {0: ("weighed", "seconds"), 1: ("last_weighed", "last_seconds")}.get(self._slot - slot)
+        if names is not None:
+            for name, stored in zip(names, (weighed, seconds), strict=True):
+                columns[name][rows] = np.where(known, stored, columns[name][rows])
+        if slot == self._slot:
+            return
+        begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+        at = columns["at"][rows]
+        held_weighed, held_seconds = _sums(
+            columns["value"][rows], np.where(at >= begin, np.maximum(0.0, end - at), 0.0)
+        )
+        means = _means(weighed + held_weighed, seconds + held_seconds)
+        place = (self.closed - (self._slot - slot)) % SLOTS
+        columns["ring"][rows, place] = np.where(known, means, columns["ring"][rows, place])
+        self.version += 1
+
+    # --- Reading ------------------------------------------------------------------------------------
+
+    def windows(self, rows: Rows) -> Amounts:
+        """The closed slots of some rows: one plane per row, from the oldest slot to the newest."""
+        self._make_room(int(rows.max(initial=0)))
+        ring, turn = self._columns["ring"], self.closed % SLOTS
+        found = np.empty((rows.size, SLOTS, _WIDTH), np.float32)
+        found[:, : SLOTS - turn] = ring[rows, turn:]
+        found[:, SLOTS - turn :] = ring[rows, :turn]
+        return found
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that the rows take."""
+        return sum(column.nbytes for column in self._columns.values())
+
+    def _make_room(self, row: int) -> None:
+        have = self._columns["at"].size
+        if row >= have:
+            more = _blank(max(row + 1 - have, min(have, _BLOCK)))
+            self._columns = {
+                name: np.concatenate([column, more[name]]) for name, column in self._columns.items()
+            }
+
+
+def _sums(values: NDArray[Any], seconds: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Values times the seconds for which they held, and those seconds where they are known."""
+    held = np.broadcast_to(seconds.astype(np.float32)[:, None], values.shape)
+    known = ~np.isnan(values)
+    return np.where(known, values * held, np.float32(0)), np.where(known, held, np.float32(0))
+
+
+def _means(weighed: NDArray[Any], seconds: NDArray[Any]) -> NDArray[Any]:
+    means = np.full(weighed.shape, np.nan, np.float32)
+    np.divide(weighed, seconds, out=means, where=seconds > 0, casting="unsafe")
+    return means

@@ -1,0 +1,43 @@
+"""Place a container: question, ranking, reservation; for `POST /v1/hints/placement` and for replay alike."""
+
+from dataclasses import dataclass
+
+from collector.placement.answers import Assumed
+from collector.placement.question import PlacementQuestion, understood
+from collector.placement.ranking import rank
+from collector.placement.reservations import PendingPlacement, Reservations
+from collector.policies.interface import Ranking, Request
+from collector.policies.resolve import PolicyChoice
+from collector.snapshot.tables import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a question is answered with."""
+
+    request: Request
+    assumed: Assumed
+    ranking: Ranking
+    reservation: PendingPlacement | None
+    """On the best node, if the question asks for one and a node fits."""
+
+
+def place_container(  # noqa: PLR0913 - what is asked, of whom, and when
+    snapshot: Snapshot,
+    question: PlacementQuestion,
+    chosen: PolicyChoice,
+    reservations: Reservations,
+    *,
+    default_class: int,
+    now: float,
+) -> Placement:
+    """Rank the nodes, and reserve the best one if asked; raises `UserError` if too many are reserved."""
+    request, assumed = understood(question, snapshot, default_class)
+    left = reservations.left_by([question.service], now) if question.service else frozenset[str]()
+    ranking = rank(snapshot, request, chosen.policy, chosen.settings, left)
+    reservation = None
+    if question.reserve_seconds and ranking.best is not None:
+        reservation = reservations.place(
+            snapshot, request, snapshot.nodes.names[ranking.best], now=now, seconds=question.reserve_seconds
+        )
+    return Placement(request, assumed, ranking, reservation)

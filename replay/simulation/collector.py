@@ -1,0 +1,104 @@
+"""The collector of a simulation: the real registry, analysis and reservations, on a simulated clock."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import inf
+
+import msgspec
+
+from collector.analysis.analysis import LatestAnalysis
+from collector.analysis.usage import slot_of
+from collector.config import CollectorConfig, PlacementConfig
+from collector.history.interface import UsageKey
+from collector.jobs.analysis_pass import AnalysisPass
+from collector.live.registry import Registry
+from collector.live.updates import Allocation, NodeStatus
+from collector.placement.placing import Placement, place_container
+from collector.placement.question import PlacementQuestion
+from collector.placement.reservations import Reservations
+from collector.policies.resolve import PolicyChoice
+from collector.snapshot.tables import Snapshot
+from wire.messages import Report
+
+_TIDY_SECONDS = 60.0
+_SNAPSHOT_SECONDS = PlacementConfig().snapshot_seconds
+"""As live; but one that a report has overtaken is not used again, so that a run does not depend on it."""
+
+
+class SimulatedCollector:
+    """Takes reports, and answers with snapshots and placements. Times are Unix times."""
+
+    def __init__(self, config: CollectorConfig, *, seed: int = 0) -> None:
+        # The tables must not keep a snapshot themselves: this class knows when one is out of date.
+        placement = msgspec.structs.replace(config.placement, snapshot_seconds=0.0)
+        self.config, self._seed = msgspec.structs.replace(config, placement=placement), seed
+        self.registry = Registry(self.config)
+        self.reservations = Reservations()
+        self.latest = LatestAnalysis()
+        self._analysis = AnalysisPass(self.registry, self.config)
+        self._analysed_at = self._tidied_at = -inf
+        self._snapshot: Snapshot | None = None
+
+    def take(self, reports: Sequence[Report], now: float) -> None:
+        """Take in what agents report at one moment."""
+        if reports:
+            self._snapshot = None
+        for report in reports:
+            self.registry.apply(report, now)
+            if report.heartbeat is not None and report.heartbeat.usage:
+                key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
+                for _ in self.registry.add_usage(key, report.heartbeat.usage):
+                    pass
+
+    def hear(self, nodes: Sequence[str], at: float) -> None:
+        """Take in the beacons of nodes that have nothing to report."""
+        self.registry.apply_beacons(nodes, at)
+        self._snapshot = None
+
+    def work(self, now: float) -> None:
+        """Do what a collector does from time to time, if it is due: analyse, and drop what is gone."""
+        if now - self._analysed_at >= self.config.analysis.interval_seconds:
+            self._analysed_at = now
+            self.analyse(now)
+        if now - self._tidied_at >= _TIDY_SECONDS:
+            self._tidied_at = now
+            self.registry.drop_old(now)
+
+    def analyse(self, now: float) -> None:
+        """Run one pass of the analysis."""
+        full, nodes = self._analysis.due(now)
+        observed = {node: self._analysis.gather(node) for node in nodes}
+        self.latest.latest = self._analysis.run(observed, self.latest.latest, now, full=full)
+        self._snapshot = None
+
+    def put_statuses(self, statuses: Iterable[NodeStatus]) -> None:
+        """Set what the orchestrator reports of nodes."""
+        for status in statuses:
+            self.registry.tables.put_status(status)
+        self._snapshot = None
+
+    def put_allocations(self, allocations: Iterable[Allocation]) -> None:
+        """Set what the orchestrator promised containers."""
+        self.registry.tables.put_allocations(allocations)
+        self._snapshot = None
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The cluster as the collector knows it, with the placements that agents have not reported yet."""
+        taken = self._snapshot
+        if taken is None or not 0 <= now - taken.at < _SNAPSHOT_SECONDS:
+            taken = self.registry.tables.snapshot(now)
+            if self._seed:
+                taken = replace(taken, seed=self._seed)
+            self._snapshot = taken
+        return self.reservations.fold(taken, now)
+
+    def place(self, question: PlacementQuestion, chosen: PolicyChoice, now: float) -> Placement:
+        """Where a container should go, with its reservation."""
+        return place_container(
+            self.snapshot(now),
+            question,
+            chosen,
+            self.reservations,
+            default_class=self.config.placement.default_class,
+            now=now,
+        )

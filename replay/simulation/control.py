@@ -1,0 +1,171 @@
+"""Carries out decisions in a simulation: the collector's guards and batches, a simulated driver."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from collector.config import ControlConfig
+from collector.control.guards import GuardContext, first_refusal
+from collector.control.records import IN_MOTION, Step, StepState
+from collector.control.schedule import Schedule
+from collector.control.steps import batches, failed_prerequisite, planned_step
+from collector.control.verification import containers_of, find_effect, target_of
+from collector.drivers.interface import Mode, OrchestratorState, ServiceView
+from collector.policies.actions import Action, Cut, Kill, Move
+from collector.snapshot.tables import Snapshot
+from replay.simulation.clock import unix
+from replay.simulation.collector import SimulatedCollector
+from replay.simulation.driver import SimulatedDriver
+from wire.resources import Quantities
+
+_DAY_SECONDS = 86_400.0
+"""As far back as guards look."""
+
+
+@dataclass(slots=True)
+class _Decision:
+    """A plan that is being carried out."""
+
+    steps: list[Step]
+    batches: Iterator[list[int]]
+    running: list[int] = field(default_factory=list)
+    """Positions of the steps of the batch that is under way."""
+
+
+class SimulatedControl:
+    """One decision at a time, step by step, as the collector's executor does it."""
+
+    def __init__(
+        self, collector: SimulatedCollector, driver: SimulatedDriver, services: Sequence[ServiceView]
+    ) -> None:
+        self._collector, self._driver = collector, driver
+        self._settings: ControlConfig = collector.config.control
+        self._schedule = Schedule.of(
+            self._settings.allowed_times, self._settings.forbidden_times, self._settings.time_zone
+        )
+        self._view = OrchestratorState(services=tuple(services))
+        self._ended: list[Step] = []
+        self._decision: _Decision | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a decision is being carried out: the next one is made after it."""
+        return self._decision is not None
+
+    def begin(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> None:
+        """Carry these out, from now on."""
+        steps = [planned_step(action, snapshot) for action in actions]
+        if steps:
+            self._decision = _Decision(steps, batches(steps, self._settings.max_concurrent_moves))
+            self._next_batch(seconds)
+
+    def allow(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> bool:
+        """Carry out at once what an arrival needs; False, and nothing is done, if a guard refuses any."""
+        steps = [planned_step(action, snapshot) for action in actions]
+        now = unix(seconds)
+        if any(first_refusal(step, self._context(snapshot, now, ())) is not None for step in steps):
+            return False
+        for step in steps:
+            started = msgspec.structs.replace(step, state=StepState.VERIFIED, started_at=now, ended_at=now)
+            self._driver.do((step.action,), seconds)
+            self._ended.append(started)
+        return True
+
+    def advance(self, seconds: float) -> None:
+        """See which steps the agents show by now, and begin the next ones."""
+        decision = self._decision
+        if decision is None:
+            return
+        self._verify(decision, unix(seconds))
+        if not decision.running:
+            self._next_batch(seconds)
+
+    def _verify(self, decision: _Decision, now: float) -> None:
+        """End the steps that are done and that the agents show."""
+        for position in list(decision.running):
+            step = decision.steps[position]
+            if not self._driver.is_done(step.action):
+                continue
+            snapshot = self._collector.snapshot(now)
+            found = find_effect(step, snapshot, self._limit(step, now))
+            if found is not None:
+                self._end(decision, position, StepState.VERIFIED, now)
+                self._bar_the_way_back(step, now)
+            elif isinstance(step.action, Move | Kill | Cut) and not self._driver.is_there(step.action.task):
+                self._end(decision, position, StepState.FAILED, now)
+
+    def _next_batch(self, seconds: float) -> None:
+        decision, now = self._decision, unix(seconds)
+        assert decision is not None
+        while not decision.running:
+            positions = next(decision.batches, None)
+            if positions is None:
+                self._ended = [
+                    step
+                    for step in (*self._ended, *decision.steps)
+                    if (step.started_at or 0.0) > now - _DAY_SECONDS
+                ]
+                self._decision = None
+                return
+            for position in positions:
+                self._start(decision, position, seconds)
+            self._verify(decision, now)
+
+    def _start(self, decision: _Decision, position: int, seconds: float) -> None:
+        now, step = unix(seconds), decision.steps[position]
+        if (why := failed_prerequisite(decision.steps, position)) is not None:
+            self._set(decision, position, state=StepState.DROPPED, why=why)
+            return
+        snapshot = self._collector.snapshot(now)
+        if (no := first_refusal(step, self._context(snapshot, now, decision.steps))) is not None:
+            self._set(decision, position, state=StepState.REFUSED, guard=no[0], why=no[1])
+            return
+        before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
+        self._set(decision, position, state=StepState.STARTED, started_at=now, there_before=before)
+        if isinstance(step.action, Move | Kill) and step.service is not None:
+            until = now + self._collector.config.driver.avoid_seconds
+            self._collector.reservations.leave(step.service, step.action.node, until=until)
+        decision.running.append(position)
+        self._driver.do((step.action,), seconds)
+
+    def _bar_the_way_back(self, step: Step, now: float) -> None:
+        if isinstance(step.action, Move) and step.service is not None:
+            until = now + self._settings.cool_down_seconds
+            self._collector.reservations.leave(step.service, step.action.node, until=until)
+
+    def _end(self, decision: _Decision, position: int, state: StepState, now: float) -> None:
+        self._set(decision, position, state=state, ended_at=now)
+        decision.running.remove(position)
+
+    def _set(self, decision: _Decision, position: int, **changes: Any) -> None:  # noqa: ANN401 - fields of a step
+        decision.steps[position] = msgspec.structs.replace(decision.steps[position], **changes)
+
+    def _context(self, snapshot: Snapshot, now: float, own: Sequence[Step]) -> GuardContext:
+        return GuardContext(
+            now=now,
+            settings=self._settings,
+            schedule=self._schedule,
+            snapshot=snapshot,
+            view=self._view,
+            earlier=self._ended,
+            own=[step for step in own if step.started_at is not None or step.state in IN_MOTION],
+        )
+
+    def _limit(self, step: Step, now: float) -> Quantities | None:
+        """What the node of a container that is cut reports as its limits."""
+        if not isinstance(step.action, Cut):
+            return None
+        for node in self._collector.registry.nodes(now, node=step.action.node):
+            if step.action.task in node.run.containers:
+                return node.run.containers[step.action.task].value.limit
+        return None
+
+
+def service_views(services: Sequence[str]) -> list[ServiceView]:
+    """The services of a workload, as an orchestrator has them."""
+    replicas: dict[str, int] = {}
+    for name in services:
+        replicas[name] = replicas.get(name, 0) + 1
+    return [ServiceView(name=name, mode=Mode.REPLICATED, replicas=count) for name, count in replicas.items()]

@@ -1,0 +1,51 @@
+"""An earlier recording, reported before the run begins: what a collector that has been running knows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from collector.live.windows import SLOT_SECONDS, SLOTS
+from collector.snapshot.columns import sum_by_node
+from replay.setup.hosts import Hosts
+from replay.setup.workload import Workload
+from replay.simulation.agents import AgentSettings, HostLoad, SimulatedAgents
+from replay.simulation.clock import unix
+from replay.simulation.collector import SimulatedCollector
+
+_DAY_SECONDS = 86_400.0
+_SILENT_SECONDS = SLOTS * SLOT_SECONDS
+"""Between the recording and the run: nothing of it is left in the windows then."""
+
+
+def report_earlier(
+    collector: SimulatedCollector, hosts: Hosts, earlier: Workload, settings: AgentSettings, start: float
+) -> None:
+    """Let agents report the last day of a recording, its containers dealt over the hosts in turn."""
+    agents = SimulatedAgents(hosts, earlier, settings, boot="earlier")
+    node = np.arange(earlier.size) % hosts.size
+    ends = earlier.arrival_seconds + earlier.lifetime_seconds
+    shift = start - earlier.duration_seconds - _SILENT_SECONDS
+    times = _last_day(earlier, settings.sample_seconds)
+    for host in range(hosts.size):
+        begin = unix(times[0] + shift) - settings.sample_seconds
+        first = agents.boot(host, begin)
+        collector.take([] if first is None else [first], begin)
+    seen = np.zeros(earlier.size, dtype=np.bool_)
+    for seconds in times:
+        running = np.flatnonzero((earlier.arrival_seconds <= seconds) & (seconds < ends))
+        now = unix(seconds + shift)
+        for row in running[~seen[running]].tolist():
+            agents.start(row, now)
+        seen[running] = True
+        used = earlier.use.at(seconds, running, earlier.arrival_seconds[running])
+        by_node = np.fmin(sum_by_node(node[running], used, hosts.size), hosts.capacity)
+        collector.take(
+            agents.sample(now, HostLoad(running=running, node=node[running], used=used, by_node=by_node)), now
+        )
+        collector.work(now)
+
+
+def _last_day(earlier: Workload, step_seconds: float) -> Sequence[float]:
+    first = max(0.0, earlier.duration_seconds - _DAY_SECONDS)
+    times: list[float] = np.arange(first, earlier.duration_seconds, step_seconds).tolist()
+    return times

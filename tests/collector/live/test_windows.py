@@ -1,0 +1,192 @@
+import math
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.config import CollectorConfig, PlacementConfig
+from collector.live.registry import Registry
+from collector.live.windows import SLOT_SECONDS, SLOTS, UsageWindows
+from tests.collector.builders import HEARTBEAT, container, partial_report, state
+from wire.resources import Quantities
+
+BEGIN = 1000 * SLOT_SECONDS
+ALWAYS = np.full(1, math.inf)
+MEGABYTES = 1e6
+
+
+def put(windows: UsageWindows, cpu: float, at: float, window_seconds: float = 0.0, row: int = 0) -> None:
+    windows.advance(at, np.full(row + 1, math.inf))
+    values = np.array([[cpu, np.nan, np.nan, np.nan]])
+    windows.put(np.array([row]), values, at, np.array([window_seconds]))
+
+
+def known(windows: UsageWindows, row: int = 0) -> list[float]:
+    """The CPU of the slots of a row that are known."""
+    cpu = windows.windows(np.array([row]))[0, :, 0]
+    return [float(value) for value in cpu if not math.isnan(value)]
+
+
+@dataclass(frozen=True)
+class Report:
+    at: float
+    window_seconds: float
+    cpu: float
+
+
+def means(reports: list[Report], until: float) -> list[float]:
+    """The mean of each slot, a report holds from the start of its window to that of the next."""
+    begins = [
+        max(each.at - each.window_seconds, reports[number - 1].at if number else -math.inf)
+        for number, each in enumerate(reports)
+    ]
+    found = []
+    for slot in range(int(min(begins) // SLOT_SECONDS), int(until // SLOT_SECONDS)):
+        begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+        parts = [
+            (max(0.0, min(end, after) - max(begin, since)), each.cpu)
+            for since, after, each in zip(begins, [*begins[1:], until], reports, strict=True)
+        ]
+        seconds = sum(part for part, _ in parts)
+        if seconds > 0:
+            found.append(sum(part * cpu for part, cpu in parts) / seconds)
+    return found
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 700), st.integers(0, 100), st.floats(0.125, 1, width=32)),
+        min_size=1,
+        max_size=30,
+    ),
+    st.integers(0, 700),
+)
+def test_a_slot_is_the_mean_over_time_of_windows_that_hold_until_the_next(
+    steps: list[tuple[int, int, float]], rest: int
+) -> None:
+    windows, now = UsageWindows(), BEGIN + SLOT_SECONDS
+    windows.advance(now, ALWAYS)
+    reports = []
+    for wait, window_seconds, cpu in steps:
+        now += wait
+        reports.append(Report(now, min(window_seconds, wait), cpu))
+        put(windows, cpu, now, min(window_seconds, wait))
+    now += rest
+    windows.advance(now, ALWAYS)
+    expected = means(reports, now)
+    np.testing.assert_allclose(known(windows), expected[-SLOTS:], rtol=1e-4)
+
+
+def test_a_window_of_several_slots_fills_all_of_them() -> None:
+    windows = UsageWindows()
+    windows.advance(BEGIN, ALWAYS)
+    put(windows, 0.5, BEGIN + 4 * SLOT_SECONDS, 3 * SLOT_SECONDS)
+    assert known(windows) == [0.5, 0.5, 0.5]
+
+
+def test_what_a_node_reported_is_not_held_beyond_its_silence() -> None:
+    windows = UsageWindows()
+    for row in (0, 1):
+        put(windows, 0.5, BEGIN, row=row)
+    put(windows, 0.9, BEGIN + 150, row=1)
+    windows.advance(BEGIN + 3 * SLOT_SECONDS, np.array([BEGIN + 100, BEGIN + 3 * SLOT_SECONDS]))
+    assert known(windows, 0) == [0.5]
+    assert known(windows, 1) == pytest.approx([0.7, 0.9, 0.9])
+
+
+def test_after_a_long_pause_only_the_last_slots_are_there() -> None:
+    windows = UsageWindows()
+    put(windows, 0.25, BEGIN)
+    windows.advance(BEGIN + 1000 * SLOT_SECONDS, ALWAYS)
+    assert known(windows) == [0.25] * SLOTS
+
+
+def test_a_row_that_is_cleared_starts_empty() -> None:
+    windows = UsageWindows()
+    put(windows, 0.25, BEGIN)
+    windows.advance(BEGIN + SLOT_SECONDS, ALWAYS)
+    windows.clear(0)
+    windows.advance(BEGIN + 2 * SLOT_SECONDS, ALWAYS)
+    assert known(windows) == []
+
+
+def test_a_row_goes_on_elsewhere_within_a_slot_and_after_slots_that_nobody_reported() -> None:
+    windows = UsageWindows()
+    put(windows, 0.5, BEGIN)
+    put(windows, 0.5, BEGIN + SLOT_SECONDS)
+    kept = windows.keep(0)
+    windows.clear(0)
+    windows.put_back(3, kept)
+    put(windows, 0.25, BEGIN + 1.5 * SLOT_SECONDS, 0.25 * SLOT_SECONDS, row=3)
+    windows.advance(BEGIN + 2 * SLOT_SECONDS, np.full(4, math.inf))
+    assert known(windows, 3) == pytest.approx([0.5, 0.25 * 0.5 + 0.75 * 0.25])
+    windows.advance(BEGIN + 4 * SLOT_SECONDS, np.full(4, BEGIN + 2 * SLOT_SECONDS))
+    windows.put_back(2, kept)
+    assert known(windows, 2) == [0.5]
+
+
+def test_memory_of_fifty_thousand_containers_is_bounded() -> None:
+    windows = UsageWindows()
+    for row in range(0, 50_000, 50):
+        windows.put(np.array([row + 49]), np.zeros((1, 4)), BEGIN, np.zeros(1))
+    assert windows.size_bytes <= 35 * MEGABYTES
+
+
+def test_the_snapshot_has_the_last_hours_of_each_node_the_newest_last() -> None:
+    registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
+    capacity, seldom = Quantities(4.0, 100), msgspec.structs.replace(HEARTBEAT, beacon_seconds=SLOT_SECONDS)
+    for number in range(4):
+        for name, cores in (("beta", 1.0), ("alpha", float(number))):
+            moved = state(used=Quantities(cores, 50), capacity=capacity)
+            at = BEGIN + number * SLOT_SECONDS
+            registry.apply(
+                partial_report(name, sequence=number + 1, at=at, state=moved, heartbeat=seldom), at
+            )
+    history = registry.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + 1).nodes.history
+    assert history.shape == (2, SLOTS, 4)
+    assert history[0, -3:, 0].tolist() == [0.0, 0.25, 0.5]
+    assert history[1, -3:, 1].tolist() == [0.5, 0.5, 0.5]
+    assert np.isnan(history[:, :-3]).all()
+    assert np.isnan(history[:, -3:, 2:]).all()
+
+
+def test_the_snapshot_has_the_windows_of_containers_and_keeps_them_while_nothing_changes() -> None:
+    registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
+    for number in range(3):
+        at = BEGIN + (number + 1) * SLOT_SECONDS
+        one = container("one", used=Quantities(float(number), 100), window_seconds=SLOT_SECONDS)
+        registry.apply(
+            partial_report("alpha", sequence=number + 1, at=at, containers=(one,), heartbeat=HEARTBEAT), at
+        )
+    first, second = (
+        registry.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + more).tasks.windows for more in (1, 2)
+    )
+    assert first.dtype == np.float32
+    assert first.shape == (1, SLOTS, 4)
+    assert first[0, -3:, 0].tolist() == [0.0, 1.0, 2.0]
+    assert np.isnan(first[0, :-3]).all()
+    assert second is first
+
+
+def test_a_container_keeps_its_windows_on_another_node() -> None:
+    one = container("one", used=Quantities(1.0, 100), window_seconds=SLOT_SECONDS)
+    moved = container("one", used=Quantities(3.0, 100), window_seconds=60.0)
+    for order in (("beta", "alpha"), ("alpha", "beta")):
+        registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
+        for node in ("alpha", "beta"):
+            has = (one,) if node == "alpha" else ()
+            registry.apply(partial_report(node, at=BEGIN, containers=has, heartbeat=HEARTBEAT), BEGIN)
+        at = BEGIN + 60
+        for node in order:
+            left = partial_report(node, sequence=2, at=at, gone=(one.id,))
+            came = partial_report(node, sequence=2, at=at, containers=(moved,))
+            registry.apply(left if node == "alpha" else came, at)
+        registry.apply(
+            partial_report("beta", sequence=3, at=at + 1, heartbeat=HEARTBEAT, containers=(moved,)), at + 1
+        )
+        tasks = registry.tables.snapshot(at + 2).tasks
+        assert tasks.ids == (one.id,)
+        assert tasks.windows[0, -1, 0] == 1.0
