@@ -242,7 +242,7 @@ async def nodes(core: Core, query: NodesQuery) -> NodePage:
 
 
 def _candidates(core: Core, query: NodesQuery) -> Iterable[str]:
-    """Names of nodes that may match, as far as indexes tell."""
+    """Names of nodes that may match, by the indexes alone."""
     names, labels = _indexed(core, query), core.registry.tables.labels
     if query.label is None:
         return names

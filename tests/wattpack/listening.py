@@ -13,7 +13,7 @@ class Listener:
         self._channel = channel
         self.environment = {"NOTIFY_SOCKET": str(path)}
 
-    def heard(self) -> list[str]:
+    def received(self) -> list[str]:
         """Everything that came in since this was last asked."""
         messages = []
         while True:

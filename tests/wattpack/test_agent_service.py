@@ -1,4 +1,4 @@
-"""The agent as systemd runs it: the real command, told by real signals, heard on a real socket."""
+"""The agent as systemd runs it: the real command, listed by real signals, received on a real socket."""
 
 import re
 import signal
@@ -36,7 +36,7 @@ spool.path = "{tmp_path}/spool.db"
     return file
 
 
-def said(agent: subprocess.Popen[str], pattern: str) -> str:
+def logged(agent: subprocess.Popen[str], pattern: str) -> str:
     """Read what the agent says until a line matches; gives the match's group."""
     assert agent.stdout is not None
     lines = []
@@ -49,7 +49,7 @@ def said(agent: subprocess.Popen[str], pattern: str) -> str:
 
 def started(agent: subprocess.Popen[str], node: str) -> str:
     """Wait until the agent serves, by that name; gives the address of its metrics."""
-    return said(agent, rf"node {node}, metrics at (http://\S+)$")
+    return logged(agent, rf"node {node}, metrics at (http://\S+)$")
 
 
 def get(url: str) -> str:
@@ -62,17 +62,17 @@ def test_sighup_applies_the_changed_file(settings: Path, systemd: Listener) -> N
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")
         eventually(lambda: "wattpack_node_cpu" in get(url), 10)
-        eventually(lambda: any("WATCHDOG=1\nSTATUS=sampling" in word for word in systemd.heard()), 10)
+        eventually(lambda: any("WATCHDOG=1\nSTATUS=sampling" in word for word in systemd.received()), 10)
         settings.write_text(settings.read_text().replace("before", "after"))
         agent.send_signal(signal.SIGHUP)
         url = started(agent, "after")
         eventually(lambda: "wattpack_node_cpu" in get(url), 10)
-        heard = systemd.heard()
-        reloading = next(index for index, word in enumerate(heard) if word.startswith("RELOADING=1"))
-        assert "READY=1" in heard[reloading:]
+        received = systemd.received()
+        reloading = next(index for index, word in enumerate(received) if word.startswith("RELOADING=1"))
+        assert "READY=1" in received[reloading:]
         agent.send_signal(signal.SIGTERM)
         assert agent.wait(5) == 0
-    assert systemd.heard()[-1] == "STOPPING=1"
+    assert systemd.received()[-1] == "STOPPING=1"
 
 
 def test_sighup_with_an_invalid_file_changes_nothing(settings: Path, systemd: Listener) -> None:
@@ -80,10 +80,10 @@ def test_sighup_with_an_invalid_file_changes_nothing(settings: Path, systemd: Li
         url = started(agent, "before")
         settings.write_text("sampling.interval = 1\n")
         agent.send_signal(signal.SIGHUP)
-        reason = said(agent, r"agent: the new settings are rejected, the previous ones stay in use: (.*)$")
+        reason = logged(agent, r"agent: the new settings are rejected, the previous ones stay in use: (.*)$")
         assert reason == (
             f"{settings}, line 1: unknown key 'sampling.interval': did you mean 'sampling.interval_seconds'?"
         )
-        systemd.heard()
-        eventually(lambda: any("WATCHDOG=1" in word for word in systemd.heard()), 10)
+        systemd.received()
+        eventually(lambda: any("WATCHDOG=1" in word for word in systemd.received()), 10)
         assert "wattpack_node_cpu" in get(url)

@@ -23,11 +23,11 @@ def test_calibrate_without_a_meter_names_the_remedy(
 ) -> None:
     out = tmp_path / "state/model.json"
     assert main(["calibrate", "--set", f"roots.sys={tmp_path}", "--out", str(out)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "no power meter answers on this host" in said
-    assert "'wattpack doctor'" in said
-    assert "--from FILE" in said
+    output = capsys.readouterr().err
+    assert output.count("\n") == 1
+    assert "no power meter answers on this host" in output
+    assert "'wattpack doctor'" in output
+    assert "--from FILE" in output
     assert not out.parent.exists()
 
 

@@ -89,7 +89,7 @@ def test_port_in_use_is_a_user_error(tmp_path: Path) -> None:
             f"collector.http.listen=127.0.0.1:{port}",
         ).run()
     assert ended.returncode == 2
-    # What the service said of itself before stands above it.
+    # Log lines of the service come before it.
     assert ended.stderr.splitlines()[-1] == (
         f"wattpack: 127.0.0.1:{port} is already in use: stop that process, "
         "or set http.listen to another address"

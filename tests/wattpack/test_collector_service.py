@@ -25,13 +25,13 @@ async def fed(systemd: Listener, check: Callable[[], Awaitable[None]], times: in
         await check()
 
     watchdog = Watchdog(environment={**systemd.environment, "WATCHDOG_USEC": "3000"})
-    systemd.heard()
+    systemd.received()
     feeding = asyncio.create_task(feed(watchdog, counting, "well"))
     await asyncio.wait_for(waits.wait(), 10)
     feeding.cancel()
     with suppress(asyncio.CancelledError):
         await feeding
-    return systemd.heard()
+    return systemd.received()
 
 
 async def works() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from collector.config import PlacementConfig
 from collector.main import running
-from tests.collector.api.test_hints import NEED, alarmed, heard
+from tests.collector.api.test_hints import NEED, alarmed, sample
 from tests.collector.builders import START, Client, Clock, container, settings
 from wattpack.cli import main
 from wattpack.commands.hint import parse_size
@@ -41,7 +41,7 @@ async def complained(client: Client, capsys: pytest.CaptureFixture[str], *argume
 
 
 async def test_hint_prints_nodes_with_reasons(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    await collector.send(heard("calm", 1.0), heard("dark", 2.0, curve=False), heard("full", 7.9))
+    await collector.send(sample("calm", 1.0), sample("dark", 2.0, curve=False), sample("full", 7.9))
     asked = ("hint", "new", "--cpu", "1", "--memory", "1GB", "--policy", "draps", "--reserve", "60")
     lines = (await printed(collector, capsys, *asked)).splitlines()
     assert lines[0].startswith(
@@ -61,14 +61,14 @@ async def test_hint_prints_the_limit_of_a_shrunk_request(
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     strict = container("strict", limit=Quantities(7.0, 1_000_000_000), labels={"wattpack.class": "1"})
-    await collector.send(heard("full", 1.0, containers=(strict,)))
+    await collector.send(sample("full", 1.0, containers=(strict,)))
     asked = ("hint", "--cpu", "2", "--memory", "1GiB", "--class", "4", "--policy", "energy4cloud")
     lines = (await printed(collector, capsys, *asked)).splitlines()
     assert "    limited to 1 core, 512.0 MiB of memory there" in lines
 
 
 async def test_hint_as_json(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    await collector.send(heard("calm", 1.0), heard("busy", 4.0))
+    await collector.send(sample("calm", 1.0), sample("busy", 4.0))
     shape: dict[str, Any] = {"demand": NEED, "reserve": NEED, "policy": "draps", "exclude": ["busy"]}
     _, expected = await collector.post(msgspec.json.encode(shape), "/v1/hints/placement")
     size = ("--cpu", "1", "--memory", "1000000000", "--exclude", "busy")
@@ -79,7 +79,7 @@ async def test_hint_as_json(collector: Client, capsys: pytest.CaptureFixture[str
 async def test_hint_without_a_fitting_node_prints_all_reasons(
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await collector.send(heard("a"), heard("b"))
+    await collector.send(sample("a"), sample("b"))
     out = await printed(collector, capsys, "hint", "--cpu", "100", "--all-rejected")
     assert "The container fits on no node." in out
     assert ": 2 nodes: a, b" in out
@@ -87,7 +87,7 @@ async def test_hint_without_a_fitting_node_prints_all_reasons(
 
 async def test_plan_prints_actions_and_reasons(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
     hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
-    await collector.send(alarmed("hot", (hungry,)), heard("cool", 1.0))
+    await collector.send(alarmed("hot", (hungry,)), sample("cool", 1.0))
     out = await printed(collector, capsys, "plan", "--policy", "draps")
     assert out.startswith("Policy draps: 1 action, from ")
     assert "  1. move hungry from hot to cool" in out

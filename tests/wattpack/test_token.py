@@ -11,14 +11,14 @@ from wattpack.cli import main
 
 def token(capsys: pytest.CaptureFixture[str], path: Path, *arguments: str) -> tuple[int, str]:
     status = main(["token", *arguments, "--file", str(path)])
-    said = capsys.readouterr()
-    return status, said.out + said.err
+    output = capsys.readouterr()
+    return status, output.out + output.err
 
 
 def test_token_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tokens.jsonl"
-    status, said = token(capsys, path, "add", "node", "web1", "--json")
-    (made,) = json.loads(said)
+    status, output = token(capsys, path, "add", "node", "web1", "--json")
+    (made,) = json.loads(output)
     assert (status, made["kind"], made["name"], made["expires_at"]) == (0, "node", "web1", None)
     caller = Tokens(read_tokens(path) or []).caller(made["secret"].encode(), made["created_at"])
     assert caller is not None
@@ -35,8 +35,8 @@ def test_token_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_token_table_ends_with_the_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, said = token(capsys, tmp_path / "tokens.jsonl", "add", "read", "grafana", "--days", "7")
-    head, row, empty, secret, last = said.splitlines()
+    _, output = token(capsys, tmp_path / "tokens.jsonl", "add", "read", "grafana", "--days", "7")
+    head, row, empty, secret, last = output.splitlines()
     assert head.split() == ["ID", "KIND", "NAME", "CREATED", "EXPIRES"]
     assert row.split()[1:3] == ["read", "grafana"]
     assert (empty, last) == ("", "Save this secret now: it is not stored and cannot be shown again.")
@@ -47,16 +47,16 @@ def test_revoke_by_name_requires_a_unique_name(tmp_path: Path, capsys: pytest.Ca
     path = tmp_path / "tokens.jsonl"
     for _ in range(2):
         token(capsys, path, "add", "admin", "me")
-    status, said = token(capsys, path, "revoke", "me")
-    assert (status, said.startswith("wattpack: 2 tokens have the name 'me': give one of the ids")) == (
+    status, output = token(capsys, path, "revoke", "me")
+    assert (status, output.startswith("wattpack: 2 tokens have the name 'me': give one of the ids")) == (
         2,
         True,
     )
     first = (read_tokens(path) or [])[0]
     token(capsys, path, "revoke", first.id)
     assert token(capsys, path, "revoke", "me")[0] == 0
-    status, said = token(capsys, path, "revoke", "me")
-    assert (status, "no token 'me'" in said) == (2, True)
+    status, output = token(capsys, path, "revoke", "me")
+    assert (status, "no token 'me'" in output) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_revoke_by_name_requires_a_unique_name(tmp_path: Path, capsys: pytest.Ca
 def test_invalid_token_arguments_are_user_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
-    status, said = token(capsys, tmp_path / "tokens.jsonl", "add", *arguments)
-    assert (status, said.startswith(f"wattpack: {sentence}")) == (2, True)
+    status, output = token(capsys, tmp_path / "tokens.jsonl", "add", *arguments)
+    assert (status, output.startswith(f"wattpack: {sentence}")) == (2, True)
     assert not (tmp_path / "tokens.jsonl").exists()
 
 
@@ -84,5 +84,5 @@ def test_token_file_comes_from_the_configuration(tmp_path: Path, capsys: pytest.
 
 
 def test_unwritable_token_file_is_a_user_error(capsys: pytest.CaptureFixture[str]) -> None:
-    status, said = token(capsys, Path("/proc/none/tokens.jsonl"), "add", "read", "x")
-    assert (status, "cannot write /proc/none/tokens.jsonl" in said) == (2, True)
+    status, output = token(capsys, Path("/proc/none/tokens.jsonl"), "add", "read", "x")
+    assert (status, "cannot write /proc/none/tokens.jsonl" in output) == (2, True)

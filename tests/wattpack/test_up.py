@@ -52,11 +52,11 @@ def test_up_prints_found_and_missing_sources(tmp_path: Path) -> None:
     )
     with up.running() as process:
         assert process.stdout is not None
-        said = ""
-        while "Ctrl-C" not in said:
-            said += process.stdout.readline()
-    assert re.search(r"^  found ", said, re.MULTILINE)
-    assert f"container names: no Docker engine listens at {tmp_path}/absent.sock" in said
+        output = ""
+        while "Ctrl-C" not in output:
+            output += process.stdout.readline()
+    assert re.search(r"^  found ", output, re.MULTILINE)
+    assert f"container names: no Docker engine listens at {tmp_path}/absent.sock" in output
 
 
 def test_up_with_an_unwritable_data_folder_is_a_user_error(tmp_path: Path) -> None:

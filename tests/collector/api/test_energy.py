@@ -23,7 +23,7 @@ CORES, MEMORY_BYTES = 4.0, 8_000_000_000
 QUARTER = Quantities(cpu_cores=1.0, memory_bytes=2_000_000_000, network_bytes_per_second=0.0)
 
 
-def telling(
+def report_with_curve(
     node: str = "alpha", curve: PowerCurve | None = CURVE, *, sequence: int = 1, **changes: Any
 ) -> Report:
     """A heartbeat with a power curve, of a node that uses a quarter of its CPU and memory."""
@@ -37,7 +37,7 @@ async def what_if(collector: Client, envelope: Quantities, node: str | None = No
 
 
 async def test_power_curve_spans_cpu_load_from_none_to_full(collector: Client) -> None:
-    await collector.send(telling())
+    await collector.send(report_with_curve())
     status, answer = await collector.ask("/v1/power-curve?node=alpha")
     points = answer.pop("points")
     assert (status, answer) == (
@@ -51,9 +51,9 @@ async def test_power_curve_spans_cpu_load_from_none_to_full(collector: Client) -
         },
     )
     # A quarter of the memory is in use, which draws 2 W of its 8 at whatever CPU load.
-    told = {point["cpu_ratio"]: point["watts"] for point in points}
-    assert (told[0.0], told[0.5], told[1.0]) == (22.0, 52.0, 62.0)
-    assert len(told) == 11
+    listed = {point["cpu_ratio"]: point["watts"] for point in points}
+    assert (listed[0.0], listed[0.5], listed[1.0]) == (22.0, 52.0, 62.0)
+    assert len(listed) == 11
 
 
 async def test_power_curve_without_a_node_state(collector: Client) -> None:
@@ -64,21 +64,25 @@ async def test_power_curve_without_a_node_state(collector: Client) -> None:
 
 async def test_last_heartbeat_replaces_the_curve(collector: Client) -> None:
     lower = msgspec.structs.replace(CURVE, idle_watts=10.0)
-    await collector.send(telling(sequence=1), telling(curve=lower, sequence=3), telling(sequence=2))
+    await collector.send(
+        report_with_curve(sequence=1),
+        report_with_curve(curve=lower, sequence=3),
+        report_with_curve(sequence=2),
+    )
     _, answer = await collector.ask("/v1/power-curve?node=alpha")
     assert answer["points"][0]["watts"] == 12.0
 
 
 async def test_power_curve_of_unknown_node_or_without_curve_is_an_error(collector: Client) -> None:
-    await collector.send(report("mute"), partial_report("hardly-heard"))
-    for node, expected in (("nobody", 404), ("mute", 409), ("hardly-heard", 409)):
+    await collector.send(report("mute"), partial_report("no-state"))
+    for node, expected in (("unknown", 404), ("mute", 409), ("no-state", 409)):
         status, refusal = await collector.ask(f"/v1/power-curve?node={node}")
         assert (status, refusal["field"]) == (expected, "node")
         assert node in refusal["detail"]
 
 
 async def test_what_if_uses_the_curve_of_the_node(collector: Client) -> None:
-    await collector.send(telling())
+    await collector.send(report_with_curve())
     status, answer = await what_if(collector, Quantities(cpu_cores=2.0, memory_bytes=4_000_000_000), "alpha")
     assert status == 200
     # From 25 % of CPU and memory to 75 %: 15 to 35 W, and 2 to 6 W.
@@ -100,7 +104,7 @@ async def test_what_if_uses_the_curve_of_the_node(collector: Client) -> None:
 
 
 async def test_exceeded_resources_are_listed(collector: Client) -> None:
-    await collector.send(telling())
+    await collector.send(report_with_curve())
     _, answer = await what_if(collector, Quantities(cpu_cores=3.5, memory_bytes=6_000_000_000))
     (only,) = answer["estimates"]
     # All of the memory is just enough.
@@ -108,7 +112,7 @@ async def test_exceeded_resources_are_listed(collector: Client) -> None:
 
 
 async def test_resources_of_unknown_capacity_are_listed(collector: Client) -> None:
-    await collector.send(telling())
+    await collector.send(report_with_curve())
     _, answer = await what_if(
         collector, Quantities(disk_bytes_per_second=1e6, network_bytes_per_second=62_500_000.0)
     )
@@ -118,24 +122,24 @@ async def test_resources_of_unknown_capacity_are_listed(collector: Client) -> No
 
 async def test_what_if_on_all_nodes_is_sorted_by_added_watts(collector: Client) -> None:
     await collector.send(
-        telling("idle", used=Quantities(0.0, 0)),
-        telling("busy", used=Quantities(3.0, 0)),
-        telling("large", capacity=Quantities(64.0, MEMORY_BYTES)),
-        telling("mute", curve=None),
-        telling("fresh", used=Quantities()),
-        partial_report("hardly-heard"),
+        report_with_curve("idle", used=Quantities(0.0, 0)),
+        report_with_curve("busy", used=Quantities(3.0, 0)),
+        report_with_curve("large", capacity=Quantities(64.0, MEMORY_BYTES)),
+        report_with_curve("mute", curve=None),
+        report_with_curve("fresh", used=Quantities()),
+        partial_report("no-state"),
     )
     _, answer = await what_if(collector, Quantities(cpu_cores=1.0))
     added = [(each["node"], each["added_watts"]) for each in answer["estimates"]]
     assert added == [("large", pytest.approx(60 / 64)), ("busy", 5.0), ("idle", 15.0)]
     reasons = {each["node"]: each["reason"] for each in answer["unknown"]}
-    assert list(reasons) == ["fresh", "hardly-heard", "mute"]
+    assert list(reasons) == ["fresh", "mute", "no-state"]
     assert "CPU" in reasons["fresh"]
     assert "no power curve" in reasons["mute"]
 
 
 async def test_no_estimate_for_a_node_that_is_down(collector: Client) -> None:
-    await collector.send(telling())
+    await collector.send(report_with_curve())
     collector.clock.now += 100
     _, answer = await what_if(collector, QUARTER)
     assert answer["estimates"] == []
@@ -145,7 +149,7 @@ async def test_no_estimate_for_a_node_that_is_down(collector: Client) -> None:
 
 
 async def test_what_if_on_unknown_node_is_an_error(collector: Client) -> None:
-    status, refusal = await what_if(collector, QUARTER, "nobody")
+    status, refusal = await what_if(collector, QUARTER, "unknown")
     assert (status, refusal["field"]) == (404, "$.node")
 
 
@@ -179,7 +183,9 @@ async def test_what_if_accepts_json_without_parameters(collector: Client) -> Non
 async def test_curves_survive_a_restart(tmp_path: Path) -> None:
     config, clock = settings(tmp_path / "history.db"), Clock()
     async with collecting(config, clock) as collector:
-        await collector.send(telling(), partial_report(sequence=2, at=START + 3, state=state(used=QUARTER)))
+        await collector.send(
+            report_with_curve(), partial_report(sequence=2, at=START + 3, state=state(used=QUARTER))
+        )
         before = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
     async with collecting(config, clock) as collector:
         after = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")

@@ -29,11 +29,11 @@ HAS = Quantities(8.0, 16_000_000_000, 1e9, 1e9)
 NEED = Quantities(1.0, 1_000_000_000)
 
 
-def heard(node: str, cores: float = 2.0, *, curve: bool = True, **parts: Any) -> Report:
+def sample(node: str, cores: float = 2.0, *, curve: bool = True, **parts: Any) -> Report:
     """A node that uses this many of its eight cores."""
     heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE if curve else None)
-    told = {"state": state(used=Quantities(cores, 4_000_000_000, 0.0, 0.0), capacity=HAS), **parts}
-    return partial_report(node, heartbeat=heartbeat, **told)
+    listed = {"state": state(used=Quantities(cores, 4_000_000_000, 0.0, 0.0), capacity=HAS), **parts}
+    return partial_report(node, heartbeat=heartbeat, **listed)
 
 
 class Asker(Client):
@@ -76,7 +76,7 @@ def names(answer: dict[str, Any]) -> list[str]:
 
 
 async def test_placement_ranks_nodes_with_figures_and_reasons(asker: Asker) -> None:
-    await asker.send(heard("busy", 6.0), heard("calm", 1.0), heard("full", 7.9, curve=False))
+    await asker.send(sample("busy", 6.0), sample("calm", 1.0), sample("full", 7.9, curve=False))
     answer = await asker.hint(policy="draps", demand=NEED)
     assert names(answer) == ["calm"]
     (best,) = answer["nodes"]
@@ -103,27 +103,27 @@ async def test_placement_in_an_empty_cluster(asker: Asker, policy: str) -> None:
 
 
 async def test_unknown_watts_are_null_with_a_reason(asker: Asker) -> None:
-    await asker.send(heard("dark", curve=False), heard("told"))
+    await asker.send(sample("dark", curve=False), sample("listed"))
     answer = await asker.hint(policy="spread", reserve=NEED)
-    dark, told = answer["nodes"]
+    dark, listed = answer["nodes"]
     assert (dark["added_watts"], dark["error_watts"]) == (None, None)
     assert "not reported a power curve" in dark["watts_unknown"]
-    assert told["added_watts"] > 0
+    assert listed["added_watts"] > 0
 
 
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
 async def test_stale_or_unknown_nodes_never_rank_first(asker: Asker, policy: str) -> None:
     await asker.send(
-        heard("a-silent", 0.1),
+        sample("a-silent", 0.1),
         partial_report("b-untold", heartbeat=HEARTBEAT, state=state(used=Quantities(), capacity=HAS)),
     )
     asker.clock.now += 20.0
     await asker.send(
         partial_report("b-untold", sequence=2, at=asker.clock.now),
-        heard("c-heard", 3.0),
+        sample("c-up", 3.0),
     )
     answer = await asker.hint(policy=policy, demand=NEED, reserve=NEED)
-    assert names(answer)[0] == "c-heard"
+    assert names(answer)[0] == "c-up"
     late = {each["node"]: " ".join(each["reasons"]) for each in answer["nodes"][1:]}
     late |= {each["node"]: each["why"] for each in answer["refused"]}
     assert late.keys() == {"a-silent", "b-untold"}
@@ -142,7 +142,7 @@ async def test_placement_uses_the_learned_envelope(asker: Asker) -> None:
         image="example/web:1",
     )
     asker.core.registry.tables.put_services([facts])
-    await asker.send(heard("alpha"))
+    await asker.send(sample("alpha"))
     answer = await asker.hint(service="shop", policy="draps")
     assert answer["assumed"]["basis"] == "service"
     assert answer["assumed"]["demand"] == msgspec.to_builtins(facts.envelope)
@@ -157,7 +157,7 @@ async def test_placement_uses_the_learned_envelope(asker: Asker) -> None:
 
 
 async def test_placement_names_a_guessed_or_missing_need(asker: Asker) -> None:
-    await asker.send(heard("alpha"))
+    await asker.send(sample("alpha"))
     answer = await asker.hint(service="new", reserve=NEED)
     assert (answer["assumed"]["basis"], answer["assumed"]["demand"]) == ("guess", msgspec.to_builtins(NEED))
     answer = await asker.hint(service="new")
@@ -167,13 +167,13 @@ async def test_placement_names_a_guessed_or_missing_need(asker: Asker) -> None:
 
 async def test_reserve_defaults_to_that_of_running_instances(asker: Asker) -> None:
     promised = Quantities(1.0, 100_000_000)
-    await asker.send(heard("alpha", containers=(container(limit=promised),)))
+    await asker.send(sample("alpha", containers=(container(limit=promised),)))
     answer = await asker.hint(service="shop")
     assert answer["assumed"]["reserve"] == msgspec.to_builtins(promised)
 
 
 async def test_constraints_and_exclusions_reject_nodes(asker: Asker) -> None:
-    await asker.send(heard("a"), heard("b"), heard("c", containers=(container(),)))
+    await asker.send(sample("a"), sample("b"), sample("c", containers=(container(),)))
     answer = await asker.hint(demand=NEED, constraints=["node!=a"], avoid=["shop"], refused="all")
     assert names(answer) == ["b"]
     assert [each["node"] for each in answer["refused"]] == ["a", "c"]
@@ -185,7 +185,7 @@ async def test_constraints_and_exclusions_reject_nodes(asker: Asker) -> None:
 
 
 async def test_reservation_counts_until_its_container_starts(asker: Asker) -> None:
-    await asker.send(heard("a"), heard("b"))
+    await asker.send(sample("a"), sample("b"))
     chosen = []
     for _ in range(4):
         answer = await asker.hint(service="new", demand=NEED, policy="draps", reserve_seconds=60)
@@ -200,7 +200,7 @@ async def test_reservation_counts_until_its_container_starts(asker: Asker) -> No
     asker.clock.now += 10.0
     come = (container("one", service="new"), container("two", service="new"))
     await asker.send(
-        heard("a", sequence=2, containers=come), partial_report("b", sequence=2, at=asker.clock.now)
+        sample("a", sequence=2, containers=come), partial_report("b", sequence=2, at=asker.clock.now)
     )
     await asker.hint(demand=NEED)
     _, kept = await asker.ask("/v1/hints/reservations")
@@ -208,7 +208,7 @@ async def test_reservation_counts_until_its_container_starts(asker: Asker) -> No
 
 
 async def test_reservation_can_be_released_once(asker: Asker) -> None:
-    await asker.send(heard("a"))
+    await asker.send(sample("a"))
     kept = (await asker.hint(demand=NEED, reserve_seconds=60))["reservation"]
     url = f"{asker.url}/v1/hints/reservations?id={kept['id']}"
     async with asker.http.delete(url) as answer:
@@ -219,7 +219,7 @@ async def test_reservation_can_be_released_once(asker: Asker) -> None:
 
 
 async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) -> None:
-    await asker.send(heard("a", 0.5), heard("b", 3.0))
+    await asker.send(sample("a", 0.5), sample("b", 3.0))
     asker.core.reservations.leave("shop", "a", until=START + 300)
     answer = await asker.hint(service="shop", demand=NEED, policy="draps")
     assert names(answer) == ["b"]
@@ -250,7 +250,7 @@ async def test_invalid_placement_question_names_the_error(
 async def test_configured_policy_settings_are_the_default() -> None:
     configured = msgspec.structs.replace(ALWAYS_NEW, policies={"draps": {"fill_ratio": 0.2}})
     async with asking(configured, Clock()) as asker:
-        await asker.send(heard("a", 1.0))
+        await asker.send(sample("a", 1.0))
         assert names(await asker.hint(policy="draps", demand=NEED)) == []
         more = {"fill_ratio": 0.8}
         assert names(await asker.hint(policy="draps", demand=NEED, settings=more)) == ["a"]
@@ -262,13 +262,13 @@ async def test_rebalance_with_a_placement_policy_is_an_error(asker: Asker) -> No
 
 
 def alarmed(node: str, containers: Sequence[Any]) -> Report:
-    return heard(node, 7.9, alerts=(Alert(Resource.CPU, START, "busy"),), containers=tuple(containers))
+    return sample(node, 7.9, alerts=(Alert(Resource.CPU, START, "busy"),), containers=tuple(containers))
 
 
 async def test_proposal_moves_a_container_off_the_bottleneck(asker: Asker) -> None:
     hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
     other = container("other", used=Quantities(1.0, 1_000_000), started_at=START - 5000)
-    await asker.send(alarmed("hot", (hungry, other)), heard("cool", 1.0))
+    await asker.send(alarmed("hot", (hungry, other)), sample("cool", 1.0))
     _, answer = await asker.ask("/v1/alerts/proposals")
     (proposal,) = answer["proposals"]
     assert (proposal["node"], proposal["resource"], proposal["why_not"]) == ("hot", "cpu", None)

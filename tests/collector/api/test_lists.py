@@ -54,10 +54,10 @@ async def test_containers_of_a_service_are_paged_across_nodes(
     collector: Client,
 ) -> None:
     for node in ("beta", "alpha", "gamma"):
-        told = [
+        listed = [
             container(f"{name}-{node}", service=service) for name, service in (("b", "web"), ("a", "web"))
         ]
-        await collector.send(report(node, containers=[*told, container(f"db-{node}", service="db")]))
+        await collector.send(report(node, containers=[*listed, container(f"db-{node}", service="db")]))
     names: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
@@ -94,9 +94,9 @@ async def test_name_with_a_slash_is_escaped_in_the_path(collector: Client) -> No
     ],
 )
 async def test_unknown_name_is_a_404_with_a_hint(collector: Client, path: str) -> None:
-    status, said = await collector.ask(path)
+    status, problem = await collector.ask(path)
     assert status == 404
-    assert "; GET /v1/" in said["detail"]
+    assert "; GET /v1/" in problem["detail"]
 
 
 async def test_history_has_a_point_per_step(collector: Client) -> None:
@@ -116,9 +116,9 @@ async def test_history_has_a_point_per_step(collector: Client) -> None:
 async def test_invalid_period_is_an_error(collector: Client, query: str) -> None:
     await collector.send(report())
     for path in ("/v1/nodes/alpha/history", "/v1/energy"):
-        status, said = await collector.ask(f"{path}?{query}")
+        status, problem = await collector.ask(f"{path}?{query}")
         assert status == 400
-        assert said["field"] in {"start", "end"}
+        assert problem["field"] in {"start", "end"}
 
 
 async def test_energy_is_grouped(collector: Client) -> None:
@@ -128,8 +128,8 @@ async def test_energy_is_grouped(collector: Client) -> None:
     for by in ("node", "container", "service", "day", "label:tier"):
         status, energy = await collector.ask(f"/v1/energy?by={by}")
         assert (status, energy["by"], energy["end"]) == (200, by, START)
-    status, said = await collector.ask("/v1/energy?by=planet")
-    assert (status, said["field"]) == (400, "by")
+    status, problem = await collector.ask("/v1/energy?by=planet")
+    assert (status, problem["field"]) == (400, "by")
 
 
 async def test_envelopes_have_percentiles(collector: Client) -> None:
@@ -153,14 +153,14 @@ async def test_events_are_paged_from_the_latest(collector: Client) -> None:
         Event(EventKind.STARTED, START - number, container=f"c{number}") for number in (0, 1, 1, 2)
     )
     await collector.send(report(), partial_report(sequence=2, events=events))
-    told: list[Any] = []
+    listed: list[Any] = []
     cursor: str | None = ""
     while cursor is not None:
         _, page = await collector.ask("/v1/events?limit=1" + (f"&cursor={cursor}" if cursor else ""))
-        told += page["events"]
+        listed += page["events"]
         cursor = page["next"]
-    assert told == await collector.events()
-    assert len(told) == len(events)
+    assert listed == await collector.events()
+    assert len(listed) == len(events)
 
 
 async def test_cluster_totals(collector: Client) -> None:

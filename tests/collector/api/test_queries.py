@@ -15,14 +15,14 @@ entries = st.sets(st.tuples(st.text(), st.floats(allow_nan=False, allow_infinity
 
 
 def walked(ordered: list[Entry], limit: int) -> list[Entry]:
-    told: list[Entry] = []
+    listed: list[Entry] = []
     cursor: str | None = None
     while True:
         page, cursor = PAGER.page(ordered, PageQuery(limit=limit, cursor=cursor))
         assert len(page) <= limit
-        told += page
+        listed += page
         if cursor is None:
-            return told
+            return listed
         assert len(page) == limit
 
 
@@ -64,10 +64,10 @@ async def test_lists_are_paged_over_http(collector: Client, path: str, key: str)
         await collector.send(report(node, containers=[container(f"{name}-{node}") for name in "cab"]))
     _, whole = await collector.ask(path)
     assert whole["next"] is None
-    told: list[Any] = []
+    listed: list[Any] = []
     cursor: str | None = ""
     while cursor is not None:
         _, page = await collector.ask(f"{path}?limit=2" + (f"&cursor={cursor}" if cursor else ""))
-        told += page[key]
+        listed += page[key]
         cursor = page["next"]
-    assert told == whole[key]
+    assert listed == whole[key]

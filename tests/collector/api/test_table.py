@@ -113,7 +113,7 @@ async def test_counter_reset_makes_no_spike(collector: Client) -> None:
             )
         )
     (one,) = await collector.containers()
-    # Two steps of one core by the counter; for the one between, what was said: a quarter.
+    # Two steps of one core by the counter; for the one between, what was problem: a quarter.
     assert one["mean"]["cpu_cores"] == pytest.approx(0.75)
 
 
@@ -285,9 +285,9 @@ async def test_latest_events_come_first(collector: Client) -> None:
     ],
 )
 async def test_invalid_parameter_is_named(collector: Client, path: str, field: str, hint: str) -> None:
-    status, said = await collector.ask(path)
-    assert (status, said["field"]) == (400, field)
-    assert hint in said["detail"]
+    status, problem = await collector.ask(path)
+    assert (status, problem["field"]) == (400, field)
+    assert hint in problem["detail"]
 
 
 async def test_health_and_readiness(collector: Client) -> None:
@@ -303,7 +303,7 @@ async def test_openapi_is_valid_and_routes_conform(collector: Client) -> None:
             sequence=2, events=(Event(EventKind.JOINED, START),), alerts=(Alert(Resource.CPU, START, "busy"),)
         ),
         report("bare", power=None),
-        partial_report("hardly-heard"),
+        partial_report("no-state"),
     )
     _, document = await collector.ask("/openapi.json")
     validate(document)
@@ -317,8 +317,8 @@ async def test_openapi_is_valid_and_routes_conform(collector: Client) -> None:
         "/v1/pause": b"{}",
         "/v1/resume": b"{}",
         "/v1/make-room": b"{}",
-        "/v1/kubernetes/filter": b'{"Pod": {}, "NodeNames": ["alpha", "nobody"]}',
-        "/v1/kubernetes/prioritize": b'{"Pod": {}, "NodeNames": ["alpha", "nobody"]}',
+        "/v1/kubernetes/filter": b'{"Pod": {}, "NodeNames": ["alpha", "unknown"]}',
+        "/v1/kubernetes/prioritize": b'{"Pod": {}, "NodeNames": ["alpha", "unknown"]}',
         "/v1/kubernetes/preempt": b'{"Pod": {}, "NodeNameToMetaVictims": {"alpha": {"Pods": []}}}',
     }
     queries = {"/v1/power-curve": "?node=alpha"}

@@ -41,7 +41,7 @@ class Guarded:
             await answer.read()
             return answer.status
 
-    async def tell(self, token: str | None, *nodes: str) -> int:
+    async def report(self, token: str | None, *nodes: str) -> int:
         body = encode([report(node) for node in nodes])
         return await self.ask("/v1/reports", token, "POST", data=body, headers=dict(JSON))
 
@@ -83,8 +83,8 @@ async def test_invalid_token_gets_a_challenge(guarded: Guarded) -> None:
             'Bearer realm="wattpack"',
             'Basic realm="wattpack", charset="UTF-8"',
         ]
-        said = msgspec.json.decode(await answer.read())
-    assert (said["status"], said["field"]) == (401, "Authorization")
+        problem = msgspec.json.decode(await answer.read())
+    assert (problem["status"], problem["field"]) == (401, "Authorization")
     for header in (
         "Bearer",
         "Bearer ",
@@ -103,11 +103,11 @@ async def test_read_token_reads_and_changes_nothing(guarded: Guarded) -> None:
         assert (path, await guarded.ask(path, guarded.read)) == (path, 200)
     question = {"data": b'{"envelope": {"cpu_cores": 1}}', "headers": dict(JSON)}
     assert await guarded.ask("/v1/what-if", guarded.read, "POST", **question) == 200
-    assert await guarded.tell(guarded.read, "alpha") == 403
+    assert await guarded.report(guarded.read, "alpha") == 403
 
 
 async def test_token_as_basic_password(guarded: Guarded) -> None:
-    basic = base64.b64encode(f"anybody:{guarded.read}".encode()).decode()
+    basic = base64.b64encode(f"any:{guarded.read}".encode()).decode()
     async with guarded.client.http.get(
         guarded.client.url + "/", headers={"Authorization": f"Basic {basic}"}
     ) as page:
@@ -115,21 +115,21 @@ async def test_token_as_basic_password(guarded: Guarded) -> None:
 
 
 async def test_node_token_reports_for_its_node_and_reads_nothing(guarded: Guarded) -> None:
-    assert await guarded.tell(guarded.node, "alpha") == 200
+    assert await guarded.report(guarded.node, "alpha") == 200
     for path in ("/v1/nodes", "/metrics", "/", "/nowhere"):
         assert (path, await guarded.ask(path, guarded.node)) == (path, 403)
 
 
 async def test_batch_with_a_report_of_another_node_is_rejected(guarded: Guarded) -> None:
     body = encode([report("alpha"), report("beta")])
-    status, said = await guarded.client.post(body, headers={"Authorization": f"Bearer {guarded.node}"})
-    assert (status, said["field"]) == (403, "$[1].node")
+    status, problem = await guarded.client.post(body, headers={"Authorization": f"Bearer {guarded.node}"})
+    assert (status, problem["field"]) == (403, "$[1].node")
     status, known = await guarded.client.ask("/v1/nodes", Authorization=f"Bearer {guarded.admin}")
     assert (status, known["nodes"]) == (200, [])
 
 
 async def test_admin_token_may_do_everything(guarded: Guarded) -> None:
-    assert await guarded.tell(guarded.admin, "alpha", "beta") == 200
+    assert await guarded.report(guarded.admin, "alpha", "beta") == 200
     assert await guarded.ask("/v1/nodes", guarded.admin) == 200
 
 
@@ -146,16 +146,16 @@ async def test_tokens_are_not_logged(guarded: Guarded, caplog: pytest.LogCapture
     caplog.set_level(logging.DEBUG)
     for token in (guarded.node, guarded.read, guarded.admin, guarded.read[:-1]):
         await guarded.ask("/v1/nodes", token)
-        await guarded.tell(token, "alpha")
+        await guarded.report(token, "alpha")
     for token in (guarded.node, guarded.read, guarded.admin):
         assert token[15:35] not in caplog.text
 
 
 async def test_foreign_host_is_rejected_with_a_valid_token(guarded: Guarded) -> None:
-    status, said = await guarded.client.ask(
+    status, problem = await guarded.client.ask(
         "/v1/nodes", Host="evil.example", Authorization=f"Bearer {guarded.read}"
     )
-    assert (status, said["field"]) == (403, "Host")
+    assert (status, problem["field"]) == (403, "Host")
 
 
 def test_certificate_names() -> None:
@@ -181,7 +181,7 @@ async def test_tls_and_certificates_instead_of_tokens(tmp_path: Path) -> None:
     async with guarding(tmp_path, config) as guarded:
         assert guarded.client.url.startswith("https://")
 
-        async def tell(context: ssl.SSLContext, token: str | None, node: str) -> int:
+        async def report_as(context: ssl.SSLContext, token: str | None, node: str) -> int:
             body, connector = encode([report(node)]), aiohttp.TCPConnector(ssl=context)
             headers = JSON | ({"Authorization": f"Bearer {token}"} if token else {})
             async with (
@@ -191,13 +191,13 @@ async def test_tls_and_certificates_instead_of_tokens(tmp_path: Path) -> None:
                 return answer.status
 
         plain, shown = trusting(authority), trusting(authority, alpha)
-        assert await tell(plain, None, "alpha") == 401
-        assert await tell(plain, guarded.node, "alpha") == 200
-        assert await tell(shown, None, "alpha") == 200
-        assert await tell(shown, None, "beta") == 403
-        assert await tell(shown, "wrong", "alpha") == 401
-        assert await tell(shown, guarded.admin, "beta") == 200
+        assert await report_as(plain, None, "alpha") == 401
+        assert await report_as(plain, guarded.node, "alpha") == 200
+        assert await report_as(shown, None, "alpha") == 200
+        assert await report_as(shown, None, "beta") == 403
+        assert await report_as(shown, "wrong", "alpha") == 401
+        assert await report_as(shown, guarded.admin, "beta") == 200
         with pytest.raises(aiohttp.ClientError):
-            await tell(trusting(authority, stranger), None, "alpha")
+            await report_as(trusting(authority, stranger), None, "alpha")
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
-            await tell(ssl.create_default_context(), guarded.node, "alpha")
+            await report_as(ssl.create_default_context(), guarded.node, "alpha")

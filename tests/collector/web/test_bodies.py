@@ -92,8 +92,8 @@ async def test_slow_body_times_out_without_blocking_others() -> None:
         )
         status, answer = await collector.post(BODY)
         assert (status, answer["accepted"]) == (200, 1), "the slow one is still under way"
-        said = await asyncio.wait_for(reader.readuntil(b"did not arrive within 0.2 seconds"), 10)
-        assert said.startswith(b"HTTP/1.1 408 ")
+        problem = await asyncio.wait_for(reader.readuntil(b"did not arrive within 0.2 seconds"), 10)
+        assert problem.startswith(b"HTTP/1.1 408 ")
         assert await asyncio.wait_for(reader.read(), 10), "and then the connection is closed"
         writer.close()
 

@@ -9,8 +9,8 @@ from wire.messages import encode
 
 async def test_local_host_names_are_accepted(collector: Client) -> None:
     for host in ("localhost", "LOCALHOST:8640", "127.0.0.1:1", "127.9.9.9", "[::1]", "[::1]:8640"):
-        status, said = await collector.ask("/healthz", Host=host)
-        assert (host, status) == (host, 200), said
+        status, problem = await collector.ask("/healthz", Host=host)
+        assert (host, status) == (host, 200), problem
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/nodes", "/metrics", "/nowhere"])
@@ -26,8 +26,8 @@ async def test_foreign_host_names_are_rejected(collector: Client, path: str) -> 
         "0.0.0.0",
         "",
     ):
-        status, said = await collector.ask(path, Host=host)
-        assert (host, status, said["field"]) == (host, 403, "Host")
+        status, problem = await collector.ask(path, Host=host)
+        assert (host, status, problem["field"]) == (host, 403, "Host")
 
 
 async def test_foreign_page_cannot_post(collector: Client) -> None:
@@ -42,17 +42,17 @@ async def test_foreign_page_cannot_post(collector: Client) -> None:
 
 
 async def test_unknown_path_suggests_the_nearest(collector: Client) -> None:
-    status, said = await collector.ask("/v1/node")
-    assert (status, said["title"]) == (404, "Not Found")
-    assert "did you mean /v1/nodes?" in said["detail"]
+    status, problem = await collector.ask("/v1/node")
+    assert (status, problem["title"]) == (404, "Not Found")
+    assert "did you mean /v1/nodes?" in problem["detail"]
 
 
 async def test_wrong_method_lists_the_allowed_ones(collector: Client) -> None:
     async with collector.http.get(collector.url + "/v1/reports") as answer:
         assert (answer.status, answer.headers["Allow"]) == (405, "POST")
         assert answer.content_type == "application/problem+json"
-    status, said = await collector.post(b"[]", path="/v1/nodes")
-    assert (status, said["status"]) == (405, 405)
+    status, problem = await collector.post(b"[]", path="/v1/nodes")
+    assert (status, problem["status"]) == (405, 405)
 
 
 async def test_responses_disable_caching_and_sniffing(collector: Client) -> None:
@@ -68,8 +68,8 @@ async def test_internal_error_is_logged_and_a_problem_document(
         raise ZeroDivisionError
 
     monkeypatch.setattr(Registry, "names", broken)
-    status, said = await collector.ask("/v1/nodes")
-    assert (status, said["status"]) == (500, 500)
+    status, problem = await collector.ask("/v1/nodes")
+    assert (status, problem["status"]) == (500, 500)
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -84,7 +84,7 @@ async def test_failing_disk_is_an_error_without_acknowledgement(
         failing.setattr(SqliteHistory, "check", full)
         async with collector.http.get(collector.url + "/readyz") as answer:
             assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
-        status, said = await collector.post(encode([report()]))
-        assert (status, said["detail"]) == (503, "the history is unavailable: the disk is full")
+        status, problem = await collector.post(encode([report()]))
+        assert (status, problem["detail"]) == (503, "the history is unavailable: the disk is full")
         assert await collector.nodes() == []
     assert (await collector.send(report())).accepted == 1

@@ -57,8 +57,8 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listene
         yield listener
 
 
-def heard(systemd: Listener) -> list[str]:
-    return [message.splitlines()[0] for message in systemd.heard()]
+def received(systemd: Listener) -> list[str]:
+    return [message.splitlines()[0] for message in systemd.received()]
 
 
 @asynccontextmanager
@@ -81,7 +81,7 @@ async def test_service_stops_on_a_signal(number: signal.Signals, systemd: Listen
         os.kill(os.getpid(), number)
         await asyncio.wait_for(task, 10)
     assert service.log == ["+first", "-first"]
-    assert heard(systemd) == ["READY=1", "STOPPING=1"]
+    assert received(systemd) == ["READY=1", "STOPPING=1"]
 
 
 async def test_sighup_reloads_the_settings(systemd: Listener) -> None:
@@ -90,7 +90,7 @@ async def test_sighup_reloads_the_settings(systemd: Listener) -> None:
         service.file = "second"
         os.kill(os.getpid(), signal.SIGHUP)
         await service.until("+first", "-first", "+second")
-    assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
+    assert received(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
 
 
 async def test_invalid_new_settings_change_nothing(
@@ -108,7 +108,7 @@ async def test_invalid_new_settings_change_nothing(
         service.file = "third"
         os.kill(os.getpid(), signal.SIGHUP)
         await service.until("+first", "-first", "+third")
-    assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1"]
+    assert received(systemd) == ["READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1"]
 
 
 async def test_failed_restart_falls_back_to_the_previous_settings(
@@ -122,7 +122,7 @@ async def test_failed_restart_falls_back_to_the_previous_settings(
     assert caplog.messages == [
         "the new settings are rejected, the previous ones stay in use: impossible cannot be"
     ]
-    assert heard(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
+    assert received(systemd) == ["READY=1", "RELOADING=1", "READY=1"]
 
 
 async def test_failed_first_start_ends_the_service() -> None:

@@ -20,7 +20,7 @@ def systemd(tmp_path: Path) -> Iterator[Listener]:
 
 def test_notify_sends_the_state(systemd: Listener) -> None:
     notify("READY=1", systemd.environment)
-    assert systemd.heard() == ["READY=1"]
+    assert systemd.received() == ["READY=1"]
 
 
 def test_notify_with_an_abstract_socket() -> None:
@@ -43,13 +43,13 @@ def test_notify_does_not_wait_for_a_full_receiver(systemd: Listener, monkeypatch
     monkeypatch.setattr(under_test, "_SEND_SECONDS", 0.001)
     for _ in range(1000):  # far more than the kernel keeps for it
         notify("WATCHDOG=1", systemd.environment)
-    assert 0 < len(systemd.heard()) < 1000
+    assert 0 < len(systemd.received()) < 1000
 
 
 def test_reloading_sends_the_monotonic_time(systemd: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", systemd.environment["NOTIFY_SOCKET"])
     reloading()
-    (message,) = systemd.heard()
+    (message,) = systemd.received()
     state, since = message.splitlines()
     assert state == "RELOADING=1"
     name, usec = since.split("=")
@@ -69,11 +69,11 @@ def test_watchdog_limits_messages_per_timeout(systemd: Listener) -> None:
     clock = Clock()
     environment = {**systemd.environment, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
     watchdog = Watchdog(3.0, environment=environment, monotonic=clock)
-    assert systemd.heard() == ["WATCHDOG_USEC=30000000"]
+    assert systemd.received() == ["WATCHDOG_USEC=30000000"]
     fed = []
     for _ in range(101):
         watchdog.progress("well")
-        fed += [clock.now for _ in systemd.heard()]
+        fed += [clock.now for _ in systemd.received()]
         clock.now += 3.0
     gaps = {after - before for before, after in pairwise(fed)}
     assert gaps == {12.0}
@@ -83,22 +83,22 @@ def test_watchdog_limits_messages_per_timeout(systemd: Listener) -> None:
 def test_watchdog_without_progress_sends_nothing(systemd: Listener) -> None:
     clock = Clock()
     Watchdog(3.0, environment={**systemd.environment, "WATCHDOG_USEC": "30000000"}, monotonic=clock)
-    systemd.heard()
+    systemd.received()
     clock.now += 1000
-    assert systemd.heard() == []
+    assert systemd.received() == []
 
 
 def test_watchdog_timeout_is_extended_for_slow_work(systemd: Listener) -> None:
     clock = Clock()
     environment = {**systemd.environment, "WATCHDOG_USEC": "30000000"}
     watchdog = Watchdog(300.0, environment=environment, monotonic=clock)
-    assert systemd.heard() == ["WATCHDOG_USEC=1200000000"]
+    assert systemd.received() == ["WATCHDOG_USEC=1200000000"]
     watchdog.progress("sampling")
-    assert systemd.heard() == ["WATCHDOG=1\nSTATUS=sampling"]
+    assert systemd.received() == ["WATCHDOG=1\nSTATUS=sampling"]
 
 
 @pytest.mark.parametrize("unit", [{}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}])
 def test_without_a_watchdog_only_the_status_is_sent(systemd: Listener, unit: dict[str, str]) -> None:
     watchdog = Watchdog(3.0, environment={**systemd.environment, **unit})
     watchdog.progress("sampling")
-    assert systemd.heard() == ["WATCHDOG=1\nSTATUS=sampling"]
+    assert systemd.received() == ["WATCHDOG=1\nSTATUS=sampling"]

@@ -15,7 +15,7 @@ OFTEN = 0.01
 
 
 class Collector:
-    """Answers as told."""
+    """Answers as listed."""
 
     def __init__(self) -> None:
         self.status = 200

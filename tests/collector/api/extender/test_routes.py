@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.collector.api.test_hints import Asker, asker, heard
+from tests.collector.api.test_hints import Asker, asker, sample
 from tests.collector.builders import START, container, partial_report, state
 from wire.resources import Quantities
 
@@ -72,7 +72,7 @@ async def points(asker: Asker, *names: str, policy: str = "draps") -> dict[str, 
 
 
 async def test_filter_by_names_returns_names(asker: Asker) -> None:
-    await asker.send(heard("calm", 1.0), heard("full", 7.9), heard("not-asked", 1.0))
+    await asker.send(sample("calm", 1.0), sample("full", 7.9), sample("not-asked", 1.0))
     assert await filtered(asker, by_name("full", "calm", "stranger")) == {
         "Nodes": None,
         "NodeNames": ["calm", "stranger"],
@@ -83,7 +83,7 @@ async def test_filter_by_names_returns_names(asker: Asker) -> None:
 
 
 async def test_filter_returns_complete_nodes_unchanged(asker: Asker) -> None:
-    await asker.send(heard("calm", 1.0), heard("full", 7.9))
+    await asker.send(sample("calm", 1.0), sample("full", 7.9))
     nodes = {"metadata": {"resourceVersion": "7"}, "items": [node("full"), node("calm")]}
     body = json.dumps({"Pod": POD, "Nodes": nodes, "NodeNames": None}).encode()
     answer = await filtered(asker, body)
@@ -101,9 +101,9 @@ async def test_filter_without_nodes_is_empty(asker: Asker) -> None:
 
 
 async def test_scores_follow_the_policy_and_unknown_nodes_get_zero(asker: Asker) -> None:
-    untold = state(used=Quantities(), capacity=Quantities(8.0, 16_000_000_000))
-    await asker.send(heard("a", 1.0), heard("b", 3.0), heard("c", 5.0), partial_report("d", state=untold))
-    await asker.send(heard("silent", 0.0))
+    unknown = state(used=Quantities(), capacity=Quantities(8.0, 16_000_000_000))
+    await asker.send(sample("a", 1.0), sample("b", 3.0), sample("c", 5.0), partial_report("d", state=unknown))
+    await asker.send(sample("silent", 0.0))
     asker.clock.now += 20.0
     await asker.send(*(partial_report(name, sequence=2, at=asker.clock.now) for name in "abcd"))
     assert await points(asker, "silent", "b", "a", "c", "d", "stranger") == {
@@ -117,7 +117,7 @@ async def test_scores_follow_the_policy_and_unknown_nodes_get_zero(asker: Asker)
 
 
 async def test_successive_pods_count_reservations(asker: Asker) -> None:
-    await asker.send(heard("a", 1.0), heard("b", 1.2))
+    await asker.send(sample("a", 1.0), sample("b", 1.2))
     best = []
     for number in range(4):
         pod = POD | {"metadata": POD["metadata"] | {"uid": str(number), "name": f"p{number}"}}
@@ -127,14 +127,14 @@ async def test_successive_pods_count_reservations(asker: Asker) -> None:
         # Asked about again, a pod does not stand in its own way.
         assert await ask(asker, "prioritize?policy=draps", body) == answer
     assert best == ["a", "b", "a", "b"]
-    await asker.send(heard("a", 1.5, sequence=2, containers=(container("c", service="default/p0"),)))
+    await asker.send(sample("a", 1.5, sequence=2, containers=(container("c", service="default/p0"),)))
     await filtered(asker, json.dumps({"Pod": {}, "NodeNames": ["a"]}).encode())
     _, kept = await asker.ask("/v1/hints/reservations")
     assert [each["service"] for each in kept["reservations"]] == ["default/p1", "default/p2", "default/p3"]
 
 
 async def test_pod_does_not_return_to_the_node_it_was_evicted_from(asker: Asker) -> None:
-    await asker.send(heard("a", 1.0), heard("b", 3.0))
+    await asker.send(sample("a", 1.0), sample("b", 3.0))
     owned = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
     pod = POD | {"metadata": POD["metadata"] | owned}
     asker.core.reservations.leave("default/web", "a", until=START + 300)
@@ -148,7 +148,7 @@ async def test_pod_does_not_return_to_the_node_it_was_evicted_from(asker: Asker)
 
 
 async def test_preemption_drops_nodes_where_it_does_not_help(asker: Asker) -> None:
-    await asker.send(heard("full", 7.9), heard("left", 1.0))
+    await asker.send(sample("full", 7.9), sample("left", 1.0))
     asker.core.reservations.leave("default/p0", "left", until=START + 300)
     victims = {"Pods": [{"metadata": {"name": "v", "uid": "u1"}}], "NumPDBViolations": 1}
     by_id = {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}
@@ -177,16 +177,16 @@ async def test_invalid_extender_request_names_the_field(asker: Asker, body: str 
 
 
 async def test_load_has_the_format_of_load_watcher(asker: Asker) -> None:
-    await asker.send(heard("a", 2.0), heard("b", 4.0))
+    await asker.send(sample("a", 2.0), sample("b", 4.0))
     status, answer = await asker.ask("/watcher?host=b")
     assert status == 200
     assert answer["timestamp"] == START
     assert answer["window"] == {"duration": "15m", "start": START - 900, "end": START}
     assert answer["source"] == "wattpack"
     assert answer["data"]["NodeMetricsMap"].keys() == {"b"}
-    told = answer["data"]["NodeMetricsMap"]["b"]
-    assert (told["tags"], told["metadata"]) == ({}, {})
-    values = {(each["type"], each["operator"]): each["value"] for each in told["metrics"]}
+    listed = answer["data"]["NodeMetricsMap"]["b"]
+    assert (listed["tags"], listed["metadata"]) == ({}, {})
+    values = {(each["type"], each["operator"]): each["value"] for each in listed["metrics"]}
     assert values["CPU", "AVG"] == values["CPU", "Latest"] == 50.0
     assert values["CPU", "STD"] == 0.0
     assert values["Memory", "Latest"] == 25.0
@@ -195,4 +195,4 @@ async def test_load_has_the_format_of_load_watcher(asker: Asker) -> None:
     assert values["Energy", "Latest"] == pytest.approx(20.0 + 30.0 + 2.0)
     _, everything = await asker.ask("/watcher")
     assert everything["data"]["NodeMetricsMap"].keys() == {"a", "b"}
-    assert (await asker.ask("/watcher?host=nobody"))[0] == 404
+    assert (await asker.ask("/watcher?host=unknown"))[0] == 404
