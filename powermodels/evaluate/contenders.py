@@ -13,9 +13,10 @@ from typing import Protocol
 from sklearn.linear_model import ElasticNet  # type: ignore[import-untyped]  # has no stubs
 
 from powermodels.common.interface import Load, Model
+from powermodels.fit.arrays import workloads_of
 from powermodels.fit.fitting import fit_kind
+from powermodels.fit.forms import Form, fit_form
 from powermodels.fit.recording import ungrouped
-from powermodels.fit.regression import fit_coefficients
 from powermodels.learning.tracker import Tracker
 from powermodels.models.basis import row
 from powermodels.models.regression import LINEAR_FEATURES, CurveModel
@@ -135,14 +136,14 @@ def _cubic(others: Samples, seen: Samples) -> Contender:
 
 
 def _curve_of_cpu(others: Samples, seen: Samples) -> Contender:
-    """The three-parameter curve: our own without disk and network, on this workload alone if it was seen."""
+    """The three-parameter curve: least squares on CPU and its root, on this workload alone if it was seen."""
     samples = seen or others
-    idle_watts, coefficients = fit_coefficients(samples, ("cpu", "cpu_sqrt"))
+    fitted = fit_form(workloads_of(samples), Form("formula"))
     lowest_watts, highest_watts = (pick(s.watts for s in samples) for pick in (min, max))
 
     def watts(load: Load) -> float:
-        cpu, root = row(("cpu", "cpu_sqrt"), load)
-        free_watts = idle_watts + coefficients["cpu"] * cpu + coefficients["cpu_sqrt"] * root
+        coefficients = zip(fitted.coefficients_watts, row(fitted.features, load), strict=True)
+        free_watts = fitted.idle_watts + sum(coefficient * value for coefficient, value in coefficients)
         return min(max(free_watts, lowest_watts), highest_watts)
 
     return _Fixed(watts)

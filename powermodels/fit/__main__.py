@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Fit once; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m powermodels.fit", description="Fit one power model.")
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a request or a recording")
-    parser.add_argument("--kind", choices=get_args(Kind), default="best", help="of a recording: what to fit")
+    parser.add_argument("--kind", choices=get_args(Kind), default="curve", help="of a recording: what to fit")
     parser.add_argument("--host", default="", help="of a recording: the machine's fingerprint")
     arguments = parser.parse_args(argv)
     try:

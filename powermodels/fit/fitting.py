@@ -1,48 +1,51 @@
-"""From a request to a model: fits the kind asked for, and says how far off it is on what it has not seen."""
+"""From a request to a model of the kind asked for, with its error on workloads that it was not fitted to."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 from statistics import fmean
 
 import msgspec
-import numpy as np
-from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]  # has no stubs
 
-from powermodels.fit.regression import fit_coefficients, thinned, weights
-from powermodels.models.basis import cpu
+from powermodels.fit.arrays import Workload, by_group, parts_of, weighted, workloads_of
+from powermodels.fit.choice import choose_form, expected_error_ratio, left_out
+from powermodels.fit.forms import Fit, bounds_of, fit_form, least_squares, rising_table
 from powermodels.models.fitted import Origin
-from powermodels.models.regression import (
-    CURVE_FEATURES,
-    CYCLES_CURVE_FEATURES,
-    LINEAR_FEATURES,
-    CurveModel,
-    LinearModel,
-)
-from powermodels.models.samples import FitRequest, Sample, training_of
+from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearModel
+from powermodels.models.samples import FitRequest, training_of
 from powermodels.models.stored import Stored
-from powermodels.models.table import Point, TableModel
+from powermodels.models.table import TableModel
 from wire.errors import UserError
 
 LEAST_SAMPLES = 10
-_FOLDS = 5
-_TABLE_POINTS = 21
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request as arrays."""
+
+    workloads: list[Workload]
+    """Each counts the same."""
+    weighted: list[Workload]
+    """The current one counts as requested."""
+    cycles_known: bool
 
 
 def fit(request: FitRequest, now: datetime) -> Stored:
-    """The model asked for, or of all kinds the one that errs least on what it was not fitted to."""
+    """The model asked for, with the error to expect of it on a workload that it was not fitted to."""
     _check(request)
-    names = tuple(KINDS) if request.kind == "best" else (request.kind,)
-    errors = {name: _cross_validated_error_ratio(request, name, now) for name in names}
-    best = min(errors, key=errors.__getitem__)
-    model = fit_kind(request, best, now)
-    origin = msgspec.structs.replace(model.origin, error_ratio=min(1.0, errors[best]))
-    return msgspec.structs.replace(model, origin=origin)
+    question = _question(request)
+    model = _model(request, question, request.kind, now)
+    error_ratio = min(1.0, _KINDS[request.kind].error_ratio(question))
+    return msgspec.structs.replace(
+        model, origin=msgspec.structs.replace(model.origin, error_ratio=error_ratio)
+    )
 
 
 def fit_kind(request: FitRequest, kind: str, now: datetime) -> Stored:
     """One kind, on all samples, its error unknown (1)."""
-    return KINDS[kind](request, now)
+    return _model(request, _question(request), kind, now)
 
 
 def _check(request: FitRequest) -> None:
@@ -54,94 +57,91 @@ def _check(request: FitRequest) -> None:
         raise UserError("a sample without a number for watts or CPU cannot be fitted: leave it out")
 
 
-def _fit_linear(request: FitRequest, now: datetime) -> LinearModel:
-    idle_watts, coefficients = _coefficients(request, LINEAR_FEATURES)
-    return LinearModel(
-        origin=_origin(request, LINEAR_FEATURES, now), idle_watts=idle_watts, coefficients_watts=coefficients
+def _question(request: FitRequest) -> _Question:
+    groups = list(by_group(request.samples))
+    current = groups.index(request.current_group) if request.current_group in groups else None
+    workloads = workloads_of(request.samples)
+    return _Question(
+        workloads,
+        weighted(workloads, current, request.current_weight),
+        cycles_known=all(sample.load.frequency_ratio is not None for sample in request.samples),
     )
 
 
-def _fit_curve(request: FitRequest, now: datetime) -> CurveModel:
-    curves = [_fit_curve_of(request, CURVE_FEATURES, now)]
-    if all(sample.load.frequency_ratio is not None for sample in request.samples):
-        curves.append(_fit_curve_of(request, CYCLES_CURVE_FEATURES, now))
-    # Both have the same number of coefficients, so what they were fitted to may judge.
-    return min(curves, key=lambda curve: mean_error_ratio(curve, request.samples))
-
-
-def _fit_curve_of(request: FitRequest, features: tuple[str, ...], now: datetime) -> CurveModel:
-    idle_watts, coefficients = _coefficients(request, features)
-    return CurveModel(
-        origin=_origin(request, features, now), idle_watts=idle_watts, coefficients_watts=coefficients
-    )
-
-
-def _fit_table(request: FitRequest, now: datetime) -> TableModel:
-    kept = thinned(request.samples)
-    loads = np.array([cpu(sample.load) for sample in kept])
-    watts = np.array([sample.watts for sample in kept])
-    rising = IsotonicRegression(out_of_bounds="clip")
-    of_groups = weights(kept, request.current_group, request.current_weight)
-    rising.fit(loads, watts, sample_weight=of_groups / np.maximum(1.0, watts) ** 2)
-    # Closer together at low load, where power changes most.
-    grid = np.linspace(0.0, 1.0, _TABLE_POINTS) ** 2
-    inside = grid[(grid >= loads.min()) & (grid <= loads.max())]
-    points = np.unique(np.concatenate([[loads.min()], inside, [loads.max()]]))
-    return TableModel(
-        origin=_origin(request, ("cpu",), now),
-        points=tuple(
-            Point(float(load), float(value))
-            for load, value in zip(points, rising.predict(points), strict=True)
-        ),
-    )
-
-
-# A new kind is a function above and a line here.
-KINDS: Mapping[str, Callable[[FitRequest, datetime], Stored]] = {
-    "curve": _fit_curve,
-    "linear": _fit_linear,
-    "table": _fit_table,
-}
-
-
-def _coefficients(request: FitRequest, features: tuple[str, ...]) -> tuple[float, dict[str, float]]:
-    return fit_coefficients(request.samples, features, request.current_group, request.current_weight)
-
-
-def _origin(request: FitRequest, features: tuple[str, ...], now: datetime) -> Origin:
-    return Origin(
-        features=features,
+def _model(request: FitRequest, question: _Question, kind: str, now: datetime) -> Stored:
+    fitted = _KINDS[kind].fit(question)
+    origin = Origin(
+        features=fitted.features,
         scaling=request.scaling,
-        training=training_of(request.samples, features, request.cap_watts),
+        training=training_of(request.samples, fitted.features, request.cap_watts),
         error_ratio=1.0,
         made=now,
         host=request.host,
         metered=request.metered,
     )
+    return _KINDS[kind].make(fitted, origin)
 
 
-def _cross_validated_error_ratio(request: FitRequest, kind: str, now: datetime) -> float:
-    """Mean relative error on each part of the samples, fitted to the others."""
-    parts = _parts(request.samples)
-    errors: list[float] = []
-    for index, held_out in enumerate(parts):
-        others = tuple(sample for other, part in enumerate(parts) if other != index for sample in part)
-        model = fit_kind(msgspec.structs.replace(request, samples=others), kind, now)
-        errors.append(mean_error_ratio(model, held_out))
-    return fmean(errors)
+def _fit_curve(question: _Question) -> Fit:
+    form = choose_form(question.workloads, cycles_known=question.cycles_known)
+    return fit_form(question.weighted, form)
 
 
-def mean_error_ratio(model: Stored, samples: Sequence[Sample]) -> float:
-    """How far off a model is, relative to what was metered."""
-    return fmean(abs(model.terms(s.load).watts - s.watts) / max(1.0, s.watts) for s in thinned(samples))
+def _make_curve(fitted: Fit, origin: Origin) -> CurveModel:
+    return CurveModel(
+        origin=origin,
+        idle_watts=fitted.idle_watts,
+        coefficients_watts=dict(zip(fitted.features, fitted.coefficients_watts, strict=True)),
+        points=fitted.points,
+    )
 
 
-def _parts(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """The groups, since samples of one workload know each other; of a single one, stretches of time."""
-    groups: dict[str, list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault(sample.group, []).append(sample)
-    if len(groups) > 1:
-        return list(groups.values())
-    size = -(-len(samples) // _FOLDS)
-    return [list(samples[start : start + size]) for start in range(0, len(samples), size)]
+def _curve_error_ratio(question: _Question) -> float:
+    return expected_error_ratio(question.workloads, cycles_known=question.cycles_known)
+
+
+def _fit_linear(workloads: Sequence[Workload]) -> Fit:
+    idle_watts, *coefficients = least_squares(workloads, LINEAR_FEATURES)
+    bounds = bounds_of(workloads)
+    return Fit(LINEAR_FEATURES, idle_watts, tuple(coefficients), (), bounds.floor_watts, bounds.ceiling_watts)
+
+
+def _make_linear(fitted: Fit, origin: Origin) -> LinearModel:
+    coefficients = dict(zip(fitted.features, fitted.coefficients_watts, strict=True))
+    return LinearModel(origin=origin, idle_watts=fitted.idle_watts, coefficients_watts=coefficients)
+
+
+def _fit_table(workloads: Sequence[Workload]) -> Fit:
+    points = rising_table(workloads, "cpu")
+    bounds = bounds_of(workloads)
+    return Fit(("cpu",), 0.0, (0.0,), points, bounds.floor_watts, bounds.ceiling_watts)
+
+
+def _make_table(fitted: Fit, origin: Origin) -> TableModel:
+    return TableModel(origin=origin, points=fitted.points)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    fit: Callable[[_Question], Fit]
+    make: Callable[[Fit, Origin], Stored]
+    error_ratio: Callable[[_Question], float]
+
+
+def _plain(of: Callable[[Sequence[Workload]], Fit], make: Callable[[Fit, Origin], Stored]) -> _Kind:
+    """A kind in which nothing is chosen."""
+
+    def error_ratio(question: _Question) -> float:
+        parts = left_out(parts_of(question.workloads))
+        return fmean(part.error_ratio(of(others).predict(part)) for others, part in parts)
+
+    return _Kind(lambda question: of(question.weighted), make, error_ratio)
+
+
+# A new kind is a line here.
+_KINDS: Mapping[str, _Kind] = {
+    "curve": _Kind(_fit_curve, _make_curve, _curve_error_ratio),
+    "linear": _plain(_fit_linear, _make_linear),
+    "table": _plain(_fit_table, _make_table),
+}
+KINDS = tuple(_KINDS)

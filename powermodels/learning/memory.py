@@ -5,9 +5,11 @@ of its own that no fit sees, so that a new fit can be judged by what it does not
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import sqrt
 from statistics import fmean
+
+import msgspec
 
 from powermodels.common.interface import Model
 from powermodels.models.basis import cpu
@@ -50,6 +52,21 @@ class StratifiedMemory:
         for index in range(BINS):
             self._replace(index)
 
+    def move(self, moved_watts: Callable[[Sample], float]) -> None:
+        """Give everything older than the last change other watts."""
+        for each in (*self._kept, *self._held_back):
+            for index, sample in enumerate(each):
+                each[index] = self._moved(sample, moved_watts)
+
+    def before(self, seconds: float) -> list[Sample]:
+        """What a fit may see of the time before, in order."""
+        return [sample for sample in self._grouped(self._kept) if sample.seconds < seconds]
+
+    @property
+    def changed_seconds(self) -> float:
+        """When the machine last changed; long ago if it never did."""
+        return self._changed_seconds
+
     @property
     def is_mixed(self) -> bool:
         """Whether some of it is older than the last change of the machine."""
@@ -60,9 +77,11 @@ class StratifiedMemory:
         everything = self._grouped((*self._kept, *self._held_back))
         return [sample for sample in everything if sample.seconds >= seconds]
 
-    def samples(self) -> tuple[Sample, ...]:
-        """What a fit may see, in order of time, grouped into now and before."""
-        return tuple(self._grouped(self._kept))
+    def samples(
+        self, moved_watts: Callable[[Sample], float] = lambda sample: sample.watts
+    ) -> tuple[Sample, ...]:
+        """What a fit may see, in order of time, grouped into now and before; the latter may be moved."""
+        return tuple(self._moved(sample, moved_watts) for sample in self._grouped(self._kept))
 
     def error_ratio(self, model: Model) -> float | None:
         """A model's mean relative error on what was held back since the last change; None if that is little.
@@ -86,6 +105,11 @@ class StratifiedMemory:
         for each in bins:
             while each and each[0].seconds < self._changed_seconds:
                 each.popleft()
+
+    def _moved(self, sample: Sample, moved_watts: Callable[[Sample], float]) -> Sample:
+        if sample.seconds >= self._changed_seconds:
+            return sample
+        return msgspec.structs.replace(sample, watts=max(0.0, moved_watts(sample)))
 
     def _grouped(self, bins: Iterable[Iterable[Sample]]) -> Iterator[Sample]:
         everything = sorted((sample for each in bins for sample in each), key=lambda sample: sample.seconds)

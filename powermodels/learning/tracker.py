@@ -4,7 +4,8 @@ Every reading moves a small correction (`correction`). When the curve beneath it
 than max(2 W, 2 %), a refit is due: the caller has one made from `request()` in another process, since that
 takes a numeric library, and hands it to `offer()`, which takes it only if it beats the current curve on
 samples that no fit has seen. Between refits the wait doubles, as long as none is better. Readings that the
-curve misses one after the other are a change of the machine: what was learned before it is then doubted.
+curve misses one after the other are a change of the machine: what was learned before it is then doubted, and
+where the curve was right until then, older samples take part in fits with the level and gain of the change.
 
 Without a meter the last correction stays; the expected error grows with the time since the last reading.
 Nothing here ever leaves the bounds of what the meter has shown.
@@ -52,7 +53,7 @@ class Tracker:
         self._clock = clock
         self._curve = curve
         self._training = curve.origin.training
-        self._sums = CorrectionSums()
+        self._sums = CorrectionSums(self._curve.full_cpu_watts)
         self._correction = Correction()
         self._memory = StratifiedMemory()
         self._last: Sample | None = None
@@ -62,6 +63,8 @@ class Tracker:
         self._patience = _READINGS_BETWEEN_REFITS
         self._missed = 0
         self._missed_since_seconds = 0.0
+        self._before: CurveModel | None = None
+        """The curve that was right until the machine changed."""
 
     @property
     def source(self) -> PowerSource:
@@ -119,12 +122,14 @@ class Tracker:
             self._training, watts=Range(min(seen.low, watts), max(seen.high, watts))
         )
         if self._notice_change(sample.seconds, missed=curve_error_watts > _allowed_watts(watts)):
+            self._memory.move(self._moved_watts())
+            self._before = self._curve if self._was_right_before(self._missed_since_seconds) else None
             self._memory.doubt_before(self._missed_since_seconds)
             self._relearn(self._missed_since_seconds)
             self._patience = self._readings_to_refit = _READINGS_AFTER_A_CHANGE
         else:
             self._learn(sample)
-            self._correction = self._sums.correction.rising(self._curve.watts_per_root)
+            self._correction = self._sums.correction.rising(self._curve.least_rise_watts)
 
     @property
     def refit_due(self) -> bool:
@@ -139,7 +144,7 @@ class Tracker:
         self._readings_to_refit = self._patience
         origin = self._curve.origin
         return FitRequest(
-            samples=self._memory.samples(),
+            samples=self._memory.samples(self._moved_watts()),
             kind="curve",
             host=origin.host,
             scaling=origin.scaling,
@@ -180,6 +185,28 @@ class Tracker:
             read=now - timedelta(seconds=self.stale_seconds or 0.0),
         )
 
+    def _was_right_before(self, seconds: float) -> bool:
+        """Whether the machine changed then, and not only what is known about it: a first curve is a guess."""
+        before = self._memory.before(seconds)
+        if not before:
+            return False
+        error_watts = median(abs(self._curve.terms(sample.load).watts - sample.watts) for sample in before)
+        return error_watts <= _allowed_watts(median(sample.watts for sample in before))
+
+    def _moved_watts(self) -> Callable[[Sample], float]:
+        """What a load drew before the last change, to what it would draw now.
+
+        A change of level or gain holds at all loads, so loads that have not come back move with the others.
+        """
+        before = self._before
+        if before is None:
+            return lambda sample: sample.watts
+        sums = CorrectionSums(before.full_cpu_watts)
+        for sample in self._memory.since(self._memory.changed_seconds):
+            _count(sums, before, sample)
+        correction = sums.correction
+        return lambda sample: sample.watts + correction.even_watts(before.free_terms(sample.load).cpu_watts)
+
     def _notice_change(self, seconds: float, *, missed: bool) -> bool:
         """Whether this reading makes it certain that the machine is not what it was."""
         if not missed:
@@ -192,14 +219,18 @@ class Tracker:
 
     def _relearn(self, since_seconds: float) -> None:
         """Forget the correction, and make it anew from what was read since then."""
-        self._sums = CorrectionSums()
+        self._sums = CorrectionSums(self._curve.full_cpu_watts)
         for sample in self._memory.since(since_seconds):
             self._learn(sample)
-        self._correction = self._sums.correction.rising(self._curve.watts_per_root)
+        self._correction = self._sums.correction.rising(self._curve.least_rise_watts)
 
     def _learn(self, sample: Sample) -> None:
-        residual_watts = sample.watts - self._curve.free_terms(sample.load).watts
-        self._sums.add(sample.seconds, self._curve.root(sample.load), residual_watts)
+        _count(self._sums, self._curve, sample)
+
+
+def _count(sums: CorrectionSums, curve: CurveModel, sample: Sample) -> None:
+    terms = curve.free_terms(sample.load)
+    sums.add(sample.seconds, curve.root(sample.load), terms.cpu_watts, sample.watts - terms.watts)
 
 
 def _allowed_watts(watts: float) -> float:

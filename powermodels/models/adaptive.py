@@ -17,9 +17,10 @@ def corrected_terms(curve: CurveModel, correction: Correction, training: Trainin
     """
     free = curve.free_terms(load)
     at_idle_watts = correction.nodes_watts[0]
+    local_watts = correction.local_watts(curve.root(load)) - at_idle_watts
     terms = Terms(
         max(0.0, free.idle_watts + correction.level_watts + at_idle_watts),
-        max(0.0, free.cpu_watts + correction.local_watts(curve.root(load)) - at_idle_watts),
+        max(0.0, (1 + correction.gain) * free.cpu_watts + local_watts),
         free.memory_watts,
         free.disk_watts,
         free.network_watts,

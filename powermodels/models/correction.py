@@ -1,8 +1,9 @@
-"""Corrects a curve by recent readings of the meter: an offset and a small table over load.
+"""Corrects a curve by recent readings of the meter: an offset, a gain, and a small table over load.
 
-A curve fitted to all workloads of a machine is off by a few percent for the current one: its offset changes
-with fans and temperature, its shape with the workload. Both are learned from the newest readings with a few
-sums, without a fit. At loads without recent readings, only the offset applies.
+A curve fitted to all workloads of a machine is off by a few percent for the current one. Fans and temperature
+change its offset, the workload and the frequency change the watts per CPU usage, and the shape differs a
+little. All three are learned from the newest readings with a few sums, without a fit. Offset and gain apply
+at every load: after a change, readings at a few loads correct the others too.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,86 +15,130 @@ import msgspec
 NODES = 11
 _STEP = 1 / (NODES - 1)
 
-# Time constants of the offset and of the table.
-_LEVEL_SECONDS = 60.0
-_LOCAL_SECONDS = 600.0
-# Weight of the uncorrected curve, in readings.
+# Time constants of the correction, and of the drift of its offset.
+_SECONDS = 600.0
+_DRIFT_SECONDS = 60.0
+# Weight of no drift, in readings.
 _READINGS_OF_DOUBT = 3.0
-# A node with less than this share of the readings is not applied in full.
+# Readings close in time are alike: a node with this share of all readings is applied by half.
 _SHARE_OF_DOUBT = 0.1
+# Fans, frequencies and workloads change offset and gain more than the shape: three times as much in variance.
+# A larger ratio follows a change faster and is less accurate without a meter.
+_EVEN_DOUBT = 1 / 3
+# CPU watts stay positive, whatever the meter reads.
+_LEAST_GAIN = -0.9
 
 
 class Correction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Watts to add to a curve: an offset, and one value per node over the root of CPU usage."""
+    """Watts to add to a curve."""
 
     level_watts: float = 0.0
+    gain: float = 0.0
+    """Of the CPU watts: 0.1 adds a tenth."""
     nodes_watts: tuple[float, ...] = (0.0,) * NODES
+    """One value per node over the root of CPU usage."""
 
     def __post_init__(self) -> None:
         if len(self.nodes_watts) != NODES:
             raise ValueError(f"a correction has {NODES} nodes")
+        if self.gain < _LEAST_GAIN:
+            raise ValueError(f"a gain is at least {_LEAST_GAIN:g}")
+
+    def even_watts(self, cpu_watts: float) -> float:
+        """Offset and gain, at a load with these CPU watts on the curve."""
+        return self.level_watts + self.gain * cpu_watts
 
     def local_watts(self, root: float) -> float:
         """Watts of the table at a root of CPU usage, with straight lines between the nodes."""
         index, part = _place(root)
         return self.nodes_watts[index] + part * (self.nodes_watts[index + 1] - self.nodes_watts[index])
 
-    def rising(self, slope_at: Callable[[float], float]) -> "Correction":
-        """The nearest correction that keeps the curve increasing; `slope_at` is the slope of the curve.
+    def rising(self, rise_watts: Callable[[float, float], float]) -> "Correction":
+        """The nearest correction that keeps the curve increasing; `rise_watts` is its least rise.
 
         One sweep raises nodes, one lowers them, and both keep it increasing; so does their mean, without
         bias.
         """
-        falls = [slope_at(index * _STEP) * _STEP for index in range(NODES - 1)]
+        falls = [
+            (1 + self.gain) * rise_watts(index * _STEP, (index + 1) * _STEP) for index in range(NODES - 1)
+        ]
         lifted, lowered = list(self.nodes_watts), list(self.nodes_watts)
         for index, fall in enumerate(falls):
             lifted[index + 1] = max(lifted[index + 1], lifted[index] - fall)
         for index, fall in reversed(list(enumerate(falls))):
             lowered[index] = min(lowered[index], lowered[index + 1] + fall)
         means = tuple((up + down) / 2 for up, down in zip(lifted, lowered, strict=True))
-        return Correction(self.level_watts, means)
+        return Correction(self.level_watts, self.gain, means)
 
 
 class CorrectionSums:
-    """The sums of a correction; old readings decay."""
+    """The sums of a correction; old readings decay.
 
-    def __init__(self) -> None:
+    A residual is `offset + gain * cpu + local`, and the local part differs from node to node. In units of the
+    variance of the local part, the mean of a node with W readings has the variance 1 + D / W, so its weight
+    is W / (W + D): many readings at one load weigh no more than one load. Offset and gain are the ridge
+    estimates with these weights; the rest of a node's mean, times W / (W + D), is its local part.
+    """
+
+    def __init__(self, full_cpu_watts: float) -> None:
+        self._full_cpu_watts = max(1.0, full_cpu_watts)
         self._seconds: float | None = None
-        self._level = [0.0, 0.0]
-        self._time = 0.0
         self._weights = [0.0] * NODES
+        self._shares = [0.0] * NODES
         self._residuals = [0.0] * NODES
+        self._drift = [0.0] * 2
 
-    def add(self, seconds: float, root: float, residual_watts: float) -> None:
+    def add(self, seconds: float, root: float, cpu_watts: float, residual_watts: float) -> None:
         """Add one reading: its difference from the curve, and its load."""
         elapsed_seconds = 0.0 if self._seconds is None else max(0.0, seconds - self._seconds)
         self._seconds = seconds
-        self._level = _faded(self._level, elapsed_seconds / _LEVEL_SECONDS)
-        self._level[0] += 1.0
-        self._level[1] += residual_watts
-        fading = elapsed_seconds / _LOCAL_SECONDS
+        fading = elapsed_seconds / _SECONDS
+        share = cpu_watts / self._full_cpu_watts
         self._weights = _faded(self._weights, fading)
+        self._shares = _faded(self._shares, fading)
         self._residuals = _faded(self._residuals, fading)
-        self._time = self._time * exp(-fading) + 1.0
         index, part = _place(root)
-        local_watts = residual_watts - self._level_watts
         for node, weight in ((index, 1 - part), (index + 1, part)):
             self._weights[node] += weight
-            self._residuals[node] += weight * local_watts
+            self._shares[node] += weight * share
+            self._residuals[node] += weight * residual_watts
+        lasting = self._lasting()
+        left_watts = residual_watts - lasting.even_watts(cpu_watts) - lasting.local_watts(root)
+        self._drift = _faded(self._drift, elapsed_seconds / _DRIFT_SECONDS)
+        self._drift[0] += 1.0
+        self._drift[1] += left_watts
 
     @property
     def correction(self) -> Correction:
         """The correction from the sums."""
-        doubt = _SHARE_OF_DOUBT * self._time
+        lasting = self._lasting()
+        weight, residual = self._drift
+        drift_watts = residual / (weight + _READINGS_OF_DOUBT)
+        return Correction(lasting.level_watts + drift_watts, lasting.gain, lasting.nodes_watts)
+
+    def _lasting(self) -> Correction:
+        doubt = _SHARE_OF_DOUBT * sum(self._weights)
         if doubt <= 0:
             return Correction()
-        pairs = zip(self._residuals, self._weights, strict=True)
-        return Correction(self._level_watts, tuple(residual / (weight + doubt) for residual, weight in pairs))
-
-    @property
-    def _level_watts(self) -> float:
-        weight, residual = self._level
-        return residual / (weight + _READINGS_OF_DOUBT)
+        trusts = [weight / (weight + doubt) for weight in self._weights]
+        sums = zip(self._weights, self._shares, self._residuals, strict=True)
+        means = [(s / w, r / w) if w > 0 else (0.0, 0.0) for w, s, r in sums]
+        count = squares = _EVEN_DOUBT
+        shares = residuals = products = 0.0
+        for trust, (share, residual) in zip(trusts, means, strict=True):
+            count += trust
+            shares += trust * share
+            squares += trust * share * share
+            residuals += trust * residual
+            products += trust * share * residual
+        gain_watts = (count * products - shares * residuals) / (count * squares - shares * shares)
+        gain_watts = max(_LEAST_GAIN * self._full_cpu_watts, gain_watts)
+        level_watts = (residuals - gain_watts * shares) / count
+        nodes_watts = tuple(
+            trust * (residual - level_watts - gain_watts * share)
+            for trust, (share, residual) in zip(trusts, means, strict=True)
+        )
+        return Correction(level_watts, gain_watts / self._full_cpu_watts, nodes_watts)
 
 
 def _faded(sums: Sequence[float], ages: float) -> list[float]:

@@ -1,22 +1,22 @@
 """Models with idle power plus watts per function of load: `linear` and `curve`.
 
-- linear: the linear model of the literature: one term each for CPU, memory, disk and network. - curve: the
-most accurate on metered servers: `idle + a*u + b*sqrt(u) + c*sqrt(disk) + d*sqrt(network)`, where u is
-  CPU time or, if it is more accurate, CPU cycles.
+- linear: the linear model of the literature: one term each for CPU, memory, disk and network.
+- curve: the CPU's watts from `a*u + b*sqrt(u)`, from a table of points, or from the mean of both, and terms
+  for other resources where they help on this machine (`powermodels.fit.choice`). u is CPU time or, if it is
+  more accurate, CPU cycles.
 
 No coefficient is negative, so power never decreases with load; the total stays in the range of the training.
 """
 
+from dataclasses import replace
 from math import sqrt
 
 from powermodels.common.interface import Load, Terms
 from powermodels.models.basis import BASES, cpu, cycles, weighted_terms
 from powermodels.models.fitted import FittedModel, Watts
+from powermodels.models.points import Point, check_rising, interpolate, least_slope
 
 LINEAR_FEATURES = ("cpu", "memory", "disk", "network")
-CURVE_FEATURES = ("cpu", "cpu_sqrt", "disk_sqrt", "network_sqrt")
-# The same with cycles, for a machine whose frequency is always known.
-CYCLES_CURVE_FEATURES = ("cycles", "cycles_sqrt", "disk_sqrt", "network_sqrt")
 
 
 class Regression(FittedModel, frozen=True, kw_only=True):
@@ -42,19 +42,41 @@ class LinearModel(Regression, frozen=True, kw_only=True, tag="linear"):
 
 
 class CurveModel(Regression, frozen=True, kw_only=True, tag="curve"):
-    """Watts that rise steeply from idle and then flatten."""
+    """Watts that rise with load, along a formula, a table of points, or both added up."""
+
+    points: tuple[Point, ...] = ()
+    """Watts above idle power by CPU usage, in addition to the coefficients'."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_rising(self.points)
 
     @property
     def by_cycles(self) -> bool:
         """Whether the model uses the CPU frequency."""
         return "cycles" in self.coefficients_watts or "cycles_sqrt" in self.coefficients_watts
 
+    def free_terms(self, load: Load) -> Terms:
+        terms = super().free_terms(load)
+        if not self.points:
+            return terms
+        return replace(terms, cpu_watts=terms.cpu_watts + interpolate(self.points, self.root(load) ** 2))
+
     def root(self, load: Load) -> float:
         """Square root of CPU usage, in time or cycles."""
         return sqrt(cycles(load) if self.by_cycles else cpu(load))
 
-    def watts_per_root(self, root: float) -> float:
-        """Slope of CPU watts over that root; it increases with the root."""
+    @property
+    def full_cpu_watts(self) -> float:
+        """CPU watts above idle power at full usage."""
+        return self.free_terms(Load(1.0)).cpu_watts
+
+    def least_rise_watts(self, low_root: float, high_root: float) -> float:
+        """Lower bound of the rise of CPU watts between two roots: the smallest slope times the distance.
+
+        A straight line that falls by no more than this keeps the sum increasing.
+        """
         name = "cycles" if self.by_cycles else "cpu"
         linear_watts, root_watts = (self.coefficients_watts.get(key, 0.0) for key in (name, f"{name}_sqrt"))
-        return 2 * root * linear_watts + root_watts
+        steepness = linear_watts + least_slope(self.points, low_root**2, high_root**2)
+        return (2 * low_root * steepness + root_watts) * (high_root - low_root)

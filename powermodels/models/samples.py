@@ -10,7 +10,7 @@ from powermodels.models.basis import row
 from powermodels.models.fitted import Range, ScopeName, Training, Watts
 from wire.resources import Quantities
 
-Kind = Literal["linear", "table", "curve", "best"]
+Kind = Literal["curve", "linear", "table"]
 
 
 class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from powermodels.common.interface import Load
 from powermodels.models.fitted import Origin, Range, Training
-from powermodels.models.regression import CURVE_FEATURES, CurveModel
+from powermodels.models.regression import CurveModel
 from powermodels.models.samples import Sample
 from wire.resources import Quantities
 
@@ -24,7 +24,7 @@ watts = st.floats(0, 5000)
 
 def origin(low_watts: float = 0.0, high_watts: float = 1000.0, cap_watts: float | None = None) -> Origin:
     return Origin(
-        features=CURVE_FEATURES,
+        features=("cpu", "cpu_sqrt", "disk_sqrt", "network_sqrt"),
         scaling=Quantities(cpu_cores=8),
         training=Training(samples=100, watts=Range(low_watts, high_watts), features={}, cap_watts=cap_watts),
         error_ratio=0.05,

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +13,10 @@ from powermodels.common.interface import HostFacts, Load, Scope
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.correction import NODES, Correction
 from powermodels.models.fitted import fingerprint
+from powermodels.models.points import Point
 from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearModel
 from powermodels.models.stored import Stored, decode, encode, load, save
-from powermodels.models.table import Point, TableModel
+from powermodels.models.table import TableModel
 from tests.powermodels.fits import MADE, curve, loads, origin, ratios, watts
 from wire.errors import UserError
 from wire.messages import PowerSource
@@ -32,37 +34,44 @@ linear_models = st.builds(
     watts,
     st.tuples(*[watts] * 4),
 )
+
+
+@st.composite
+def rising_points(draw: st.DrawFn, least: int) -> tuple[Point, ...]:
+    places = sorted(draw(st.sets(ratios, min_size=least, max_size=8)))
+    heights = sorted(draw(st.lists(watts, min_size=len(places), max_size=len(places))))
+    return tuple(Point(place, height) for place, height in zip(places, heights, strict=True))
+
+
 curve_features = st.sampled_from([("cpu", "cpu_sqrt"), ("cycles", "cycles_sqrt")])
 curve_models = st.builds(
-    lambda made, idle, features, values: curve(
-        idle, dict(zip((*features, "disk_sqrt", "network_sqrt"), values, strict=True)), made
+    lambda made, idle, features, values, points: msgspec.structs.replace(
+        curve(idle, dict(zip((*features, "disk_sqrt", "network_sqrt"), values, strict=True)), made),
+        points=points,
     ),
     origins,
     watts,
     curve_features,
     st.tuples(*[watts] * 4),
+    rising_points(0),
 )
-
-
-@st.composite
-def table_models(draw: st.DrawFn) -> TableModel:
-    places = sorted(draw(st.sets(ratios, min_size=1, max_size=8)))
-    heights = sorted(draw(st.lists(watts, min_size=len(places), max_size=len(places))))
-    points = tuple(Point(place, height) for place, height in zip(places, heights, strict=True))
-    return TableModel(origin=draw(origins), points=points)
+table_models = st.builds(
+    lambda made, points: TableModel(origin=made, points=points), origins, rising_points(1)
+)
 
 
 @st.composite
 def adaptive_models(draw: st.DrawFn) -> AdaptiveModel:
     below: CurveModel = draw(curve_models)
     anything = st.floats(-500, 500)
-    correction = Correction(draw(anything), tuple(draw(st.lists(anything, min_size=NODES, max_size=NODES))))
+    nodes_watts = tuple(draw(st.lists(anything, min_size=NODES, max_size=NODES)))
+    correction = Correction(draw(anything), draw(st.floats(-0.9, 3)), nodes_watts)
     return AdaptiveModel(
-        origin=draw(origins), curve=below, correction=correction.rising(below.watts_per_root), read=MADE
+        origin=draw(origins), curve=below, correction=correction.rising(below.least_rise_watts), read=MADE
     )
 
 
-models = st.one_of(linear_models, curve_models, table_models(), adaptive_models())
+models = st.one_of(linear_models, curve_models, table_models, adaptive_models())
 
 
 @given(models, loads)
@@ -169,7 +178,9 @@ def test_points_that_make_no_table_are_refused(points: tuple[Point, ...]) -> Non
 
 def test_a_correction_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="nodes"):
-        Correction(0.0, (1.0,))
+        Correction(0.0, 0.0, (1.0,))
+    with pytest.raises(ValueError, match="gain"):
+        Correction(0.0, -1.0)
 
 
 def test_other_hardware_is_another_machine() -> None:
