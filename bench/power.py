@@ -4,15 +4,23 @@ import argparse
 from collections.abc import Iterator
 
 from bench.frame import Figure, Progress, Result
+from bench.power_changes import Followed, follow_all
 from bench.requirements import Need, dataset, is_left_out
+from powermodels.evaluate.generated import MACHINES, generate
 from powermodels.evaluate.prior import evaluate_prior
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
+from powermodels.fit.arrays import workloads_of
+from powermodels.fit.choice import expected_error_ratio, plain_error_ratio
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import require, search_path
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
-_MOST_PERCENT = {"unseen": 7.0, "blind20": 4.0}
+_MOST_PERCENT = {"unseen": 6.9, "blind20": 4.0}
+_MOST_ACTUAL_OVER_STATED = 1.3
+_MOST_OVER_PLAIN = 1.05
+_FOLLOWED_RATIO = 0.03
+_LEAST_FOLLOWED_PERCENT = 99.0
 _MOST_POINTS_OVER_PERSISTENCE = 0.5
 _MOST_PRIOR_PERCENT = 15.0
 
@@ -37,6 +45,8 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     for protocol in PROTOCOLS if paths else ():
         progress.say(f"{protocol}: fits and guesses every workload of {len(paths)} machines")
         figures.extend(_figures(evaluate(paths, protocol)))
+    figures.extend(_following_figures(progress))
+    figures.extend(_choice_figures(progress))
     figures.extend(_prior_figures())
     return Result(tuple(figures), settings={"machines": machines})
 
@@ -48,6 +58,15 @@ def _figures(evaluation: Evaluation) -> Iterator[Figure]:
     yield _percent(f"{protocol}_dynamic_range_error", evaluation.mean.dynamic_range)
     for machine, result in evaluation.files.items():
         yield _percent(f"{protocol}_mape_{machine}", result.mean.mape)
+        if result.stated:
+            yield _percent(f"{protocol}_stated_{machine}", result.stated)
+            yield Figure(
+                name=f"{protocol}_actual_over_stated_{machine}",
+                value=result.mean.mape / result.stated,
+                unit="ratio",
+                at_most=_MOST_ACTUAL_OVER_STATED,
+                at_least=1 / _MOST_ACTUAL_OVER_STATED,
+            )
     for name, means in (*evaluation.models.items(), *evaluation.baselines.items()):
         yield _percent(f"{protocol}_mape_of_{name.replace(' ', '_')}", means.mean.mape)
     if protocol == "metered":
@@ -60,6 +79,31 @@ def _figures(evaluation: Evaluation) -> Iterator[Figure]:
     yield Figure(
         name=f"{protocol}_outside_bounds", value=evaluation.outside_bounds, unit="guesses", at_most=0
     )
+
+
+def _following_figures(progress: Progress) -> Iterator[Figure]:
+    followed = follow_all(progress.say)
+    for change, result in followed.items():
+        yield _percent(f"adaptive_worst_minute_{change.replace(' ', '_')}", 100 * result.worst)
+    everything = Followed(tuple(minute for result in followed.values() for minute in result.minutes))
+    yield _percent("adaptive_worst_minute", 100 * everything.worst)
+    yield Figure(
+        name="adaptive_minutes_under_3_percent",
+        value=100 * everything.share_below(_FOLLOWED_RATIO),
+        unit="%",
+        at_least=_LEAST_FOLLOWED_PERCENT,
+    )
+
+
+def _choice_figures(progress: Progress) -> Iterator[Figure]:
+    """The choice of a form against the plain one, on generated machines."""
+    progress.say(f"choice: {len(MACHINES)} generated machines")
+    for machine in MACHINES:
+        workloads = workloads_of(generate(machine, 1))
+        plain, chosen = plain_error_ratio(workloads), expected_error_ratio(workloads, cycles_known=False)
+        name = machine.name.replace(" ", "_")
+        yield _percent(f"generated_{name}_plain", 100 * plain)
+        yield _percent(f"generated_{name}", 100 * chosen, _MOST_OVER_PLAIN * 100 * plain)
 
 
 def _prior_figures() -> Iterator[Figure]:

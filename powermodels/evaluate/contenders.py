@@ -8,19 +8,19 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import StatisticsError, linear_regression
-from typing import Protocol
+from typing import Protocol, cast
 
 from sklearn.linear_model import ElasticNet  # type: ignore[import-untyped]  # has no stubs
 
 from powermodels.common.interface import Load, Model
 from powermodels.fit.arrays import workloads_of
-from powermodels.fit.fitting import fit_kind
+from powermodels.fit.fitting import KINDS, fit, fit_kind
 from powermodels.fit.forms import Form, fit_form
 from powermodels.fit.recording import ungrouped
 from powermodels.learning.tracker import Tracker
 from powermodels.models.basis import row
 from powermodels.models.regression import LINEAR_FEATURES, CurveModel
-from powermodels.models.samples import FitRequest, Sample
+from powermodels.models.samples import FitRequest, Kind, Sample
 
 Samples = Sequence[Sample]
 
@@ -84,6 +84,12 @@ def _fitted(kind: str, others: Samples, seen: Samples) -> Model:
     samples = (*others, *ungrouped(seen, _NOW))
     request = FitRequest(samples=samples, host="", current_group=_NOW if seen else None)
     return fit_kind(request, kind, _ANY_TIME)
+
+
+def stated_error_ratio(model: str, others: Samples) -> float:
+    """The error that one of our models, fitted to these workloads, states for another workload."""
+    kind = cast("Kind", model if model in KINDS else "curve")
+    return fit(FitRequest(samples=tuple(others), kind=kind, host=""), _ANY_TIME).error_ratio
 
 
 def _fixed(kind: str) -> Maker:

@@ -3,19 +3,28 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
-from powermodels.evaluate.contenders import BASELINES, MODELS, ON_UTILISATION, Maker
+from powermodels.evaluate.contenders import (
+    BASELINES,
+    MODELS,
+    ON_UTILISATION,
+    Maker,
+    stated_error_ratio,
+)
 from powermodels.evaluate.protocols import PROTOCOLS, Guess, Samples
 from powermodels.evaluate.scores import Score, mean_score, score
 from powermodels.fit.recording import Recording, read_recording
+from powermodels.models.samples import Sample
 from wire.errors import UserError
 
 DEFAULT_MODEL = "adaptive"
 # Single-purpose loads: shown, and trained on, but no part of a mean over real services.
 _MICRO = "micro_"
 _LEAST_SAMPLES = 10
+_DIGITS = 2
 # What no guess may exceed, above the highest watts that were shown.
 _CAP_RATIO = 1.1
 
@@ -32,6 +41,9 @@ class FileResult(msgspec.Struct, frozen=True):
 
     workloads: dict[str, Score]
     mean: Score
+    stated: float | None = None
+    """For unseen: the mean error that the models state about themselves, each fitted without the workload
+    that it is asked about, in per cent, over the same workloads as the mean."""
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -75,6 +87,9 @@ def evaluate(
         tell(f"{protocol}, {name}: {model}")
         files[name], of_machine = _run(machine.recording, protocol, MODELS[model])
         outside += of_machine
+        if protocol == "unseen":
+            tell(f"{protocol}, {name}: stated errors")
+            files[name] = msgspec.structs.replace(files[name], stated=_stated(machine.recording, model))
 
     def means(contender: str, make: Maker) -> Means:
         return _means(machines, protocol, contender, make, tell)
@@ -108,10 +123,8 @@ def _means(
 
 
 def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, int]:
-    workloads = {
-        name: samples for name, samples in recording.workloads().items() if len(samples) >= _LEAST_SAMPLES
-    }
-    real = [name for name in workloads if not name.startswith(_MICRO)]
+    workloads = _asked(recording)
+    real = _real(workloads)
     if len(workloads) < 2 or not real:  # noqa: PLR2004 - one to ask about, one to learn from
         raise UserError(
             f"{recording.name} holds {len(workloads)} workloads of {_LEAST_SAMPLES} samples or more: "
@@ -122,11 +135,32 @@ def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, 
     scores: dict[str, Score] = {}
     outside = 0
     for name, samples in workloads.items():
-        others = [sample for other, group in workloads.items() if other != name for sample in group]
+        others = _others_of(workloads, name)
         guesses = PROTOCOLS[protocol](make, others, samples)
         scores[name] = score([truth for truth, _ in guesses], [guess for _, guess in guesses], range_watts)
         outside += _outside(guesses, others, samples)
     return FileResult(scores, mean_score(scores[name] for name in real)), outside
+
+
+def _stated(recording: Recording, model: str) -> float:
+    workloads = _asked(recording)
+    ratios = [stated_error_ratio(model, _others_of(workloads, name)) for name in _real(workloads)]
+    return round(100 * fmean(ratios), _DIGITS)
+
+
+def _asked(recording: Recording) -> dict[str, tuple[Sample, ...]]:
+    """The workloads with enough samples."""
+    return {
+        name: samples for name, samples in recording.workloads().items() if len(samples) >= _LEAST_SAMPLES
+    }
+
+
+def _real(workloads: Mapping[str, Samples]) -> list[str]:
+    return [name for name in workloads if not name.startswith(_MICRO)]
+
+
+def _others_of(workloads: Mapping[str, Samples], name: str) -> list[Sample]:
+    return [sample for other, group in workloads.items() if other != name for sample in group]
 
 
 def _outside(guesses: Sequence[Guess], others: Samples, samples: Samples) -> int:

@@ -16,8 +16,7 @@ for forms that resemble each other makes it a little too strict.
 
 The error of the chosen form on those same workloads would be too low, since it was chosen by them. So the
 stated error comes from the whole procedure: leave a workload out, choose and fit by the others alone, and
-predict the one left out; the mean over the workloads is what to expect of the next workload. No number here
-was chosen by looking at a machine.
+predict the one left out; the mean over the workloads is what to expect of the next workload.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,6 +56,11 @@ def expected_error_ratio(workloads: Sequence[Workload], *, cycles_known: bool) -
     if len(workloads) == 1:
         partitions.append(load_ranges(workloads[0]))
     return max(_nested_error_ratio(parts, cycles_known=cycles_known) for parts in partitions)
+
+
+def plain_error_ratio(workloads: Sequence[Workload]) -> float:
+    """The same of the form to start from, without a choice."""
+    return float(_score(parts_of(workloads), Form())[0].errors.mean())
 
 
 def left_out(parts: Sequence[Workload]) -> Iterator[tuple[list[Workload], Workload]]:

@@ -8,8 +8,17 @@ import pytest
 
 from bench import power
 from bench.frame import Progress, Result
+from bench.power_changes import follow
 from bench.requirements import check
+from powermodels.evaluate.generated import MACHINES
 from tests.powermodels.fits import metered
+
+
+@pytest.fixture(autouse=True)
+def few_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generated machines take a minute; one run and one machine show that they are there."""
+    monkeypatch.setattr(power, "follow_all", lambda _: {"fan on": follow("fan on", 0)})
+    monkeypatch.setattr(power, "MACHINES", [each for each in MACHINES if each.name == "few samples"])
 
 
 def run(*arguments: str) -> Result:
@@ -28,7 +37,8 @@ def test_without_recordings_the_prior_is_still_measured(
     result = run("--data", str(tmp_path))
     assert list(result.left_out) == ["opteron-6140", "xeon-e5-2640", "xeon-x5650"]
     assert "opteron-6140 is not here: get it from https" in result.left_out["opteron-6140"]
-    assert all(figure.name.startswith("prior_") for figure in result.figures)
+    kinds = {figure.name.split("_")[0] for figure in result.figures}
+    assert kinds == {"adaptive", "generated", "prior"}
 
 
 def test_every_bound_is_judged_on_recordings(tmp_path: Path) -> None:
@@ -38,9 +48,12 @@ def test_every_bound_is_judged_on_recordings(tmp_path: Path) -> None:
         lines += [f"{s.group},{s.seconds},{s.watts},{100 - 100 * s.load.cpu_ratio}" for s in samples]
     (tmp_path / "xeon-x5650.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     result = run("--data", str(tmp_path), "--machines", "xeon-x5650")
-    bounded = {figure.name for figure in result.figures if figure.at_most is not None}
+    bounded = {figure.name for figure in result.figures if (figure.at_most, figure.at_least) != (None, None)}
     assert bounded == {
         "unseen_mape",
+        "unseen_actual_over_stated_xeon-x5650",
+        "adaptive_minutes_under_3_percent",
+        "generated_few_samples",
         "blind20_mape",
         "metered_over_persistence",
         "unseen_outside_bounds",

@@ -87,6 +87,8 @@ def _table(evaluation: Evaluation) -> Iterator[str]:
             yield _line(f"{name}, {workload}", score)
     for name, result in evaluation.files.items():
         yield _line(f"{name}, mean of real services", result.mean)
+        if result.stated is not None:
+            yield f"{f'{name}, error stated by the models':40} {result.stated:8.1f}"
     yield _line(f"{evaluation.model}, mean of all machines", evaluation.mean)
     for name, means in (*evaluation.models.items(), *evaluation.baselines.items()):
         yield _line(name, means.mean)

@@ -96,6 +96,8 @@ def test_our_model_finds_a_machine_of_its_own_kind(recordings: list[Path], proto
     evaluation = evaluate(recordings, protocol)
     assert evaluation.mean.mape < 1.5
     assert evaluation.outside_bounds == 0
+    for result in evaluation.files.values():
+        assert (result.stated is not None) == (protocol == "unseen")
     for baseline in ("two-point line", "least squares on utilisation", "cubic TDP formula", "persistence"):
         assert evaluation.baselines[baseline].mean.mape > 2 * evaluation.mean.mape
 
