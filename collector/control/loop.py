@@ -5,6 +5,8 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -12,18 +14,20 @@ from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.control.actor import Actor
-from collector.control.follow_up import follow_up
 from collector.control.journal import Journal
 from collector.control.lease import Lease, lease_path
 from collector.control.make_room import plan_room, reserve_room, room_policy, room_seconds
-from collector.control.records import Decision, Trigger
+from collector.control.records import Decision, DecisionOutcome, Trigger
 from collector.control.recovery import recover
+from collector.control.situation import Situation
+from collector.control.verification import alerts, load
 from collector.core.parts import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.interface import HistoryUnavailable
 from collector.placement.question import PlacementQuestion
 from collector.policies.resolve import PolicyChoice, SettingsError, resolve
+from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -120,6 +124,38 @@ class ControlLoop:
         )
         if decision is not None:
             await self.actor.executor.carry_out(decision)
+
+
+async def follow_up(situation: Situation) -> None:
+    """Record the effect of ended decisions once it can be measured: the end of the bottleneck, the load."""
+    waiting = [each for each in situation.journal.decisions() if _awaits_effect(each)]
+    if not waiting:
+        return
+    snapshot = await situation.snapshot()
+    for decision in waiting:
+        changes = _changes(decision, snapshot, situation.core.clock(), situation.settings.settle_seconds)
+        if changes:
+            await situation.journal.amend(decision.id, partial(msgspec.structs.replace, **changes))
+
+
+def _awaits_effect(decision: Decision) -> bool:
+    is_over = decision.ended_at is not None and decision.outcome in {
+        DecisionOutcome.DONE,
+        DecisionOutcome.PARTLY,
+    }
+    return is_over and decision.after is None
+
+
+def _changes(decision: Decision, snapshot: Snapshot, now: float, settle_seconds: float) -> dict[str, Any]:
+    """Return the fields of a decision that are known now."""
+    changes: dict[str, Any] = {}
+    answered = frozenset(each.node for each in decision.alerts)
+    if answered and decision.healed_seconds is None and not alerts(snapshot, answered):
+        changes["healed_seconds"] = now - decision.at
+    assert decision.ended_at is not None
+    if now - decision.ended_at >= settle_seconds:
+        changes["after"] = load(snapshot, frozenset(decision.before.used_ratios))
+    return changes
 
 
 def _resolve(config: CollectorConfig, name: str, key: str) -> PolicyChoice | None:

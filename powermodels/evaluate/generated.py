@@ -16,7 +16,7 @@ _PERIOD_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class GeneratedMachine:
     """What a generated machine draws, and what was recorded of it."""
 
     name: str
@@ -46,25 +46,25 @@ class Machine:
 
 
 MACHINES = (
-    Machine("steep", sqrt),
-    Machine("straight", lambda u: u),
-    Machine("convex", lambda u: u**2.5),
-    Machine("steps", lambda u: round(4 * u) / 4),
-    Machine("steep then convex", lambda u: 0.5 * sqrt(u) + 0.5 * u**4),
-    Machine("memory", sqrt, memory_watts=80.0, spread_ratio=0.05),
-    Machine("disk", sqrt, disk_watts=80.0, spread_ratio=0.05),
-    Machine("network", sqrt, network_watts=80.0, spread_ratio=0.05),
-    Machine("workloads that differ", sqrt, spread_ratio=0.4),
-    Machine("noisy meter", sqrt, noise_ratio=0.1),
-    Machine("three workloads", sqrt, workloads=3),
-    Machine("two workloads", lambda u: u, workloads=2),
-    Machine("few samples", sqrt, workloads=6, samples=12),
-    Machine("small idle power", sqrt, idle_watts=10.0),
-    Machine("large idle power", lambda u: u, idle_watts=300.0),
+    GeneratedMachine("steep", sqrt),
+    GeneratedMachine("straight", lambda u: u),
+    GeneratedMachine("convex", lambda u: u**2.5),
+    GeneratedMachine("steps", lambda u: round(4 * u) / 4),
+    GeneratedMachine("steep then convex", lambda u: 0.5 * sqrt(u) + 0.5 * u**4),
+    GeneratedMachine("memory", sqrt, memory_watts=80.0, spread_ratio=0.05),
+    GeneratedMachine("disk", sqrt, disk_watts=80.0, spread_ratio=0.05),
+    GeneratedMachine("network", sqrt, network_watts=80.0, spread_ratio=0.05),
+    GeneratedMachine("workloads that differ", sqrt, spread_ratio=0.4),
+    GeneratedMachine("noisy meter", sqrt, noise_ratio=0.1),
+    GeneratedMachine("three workloads", sqrt, workloads=3),
+    GeneratedMachine("two workloads", lambda u: u, workloads=2),
+    GeneratedMachine("few samples", sqrt, workloads=6, samples=12),
+    GeneratedMachine("small idle power", sqrt, idle_watts=10.0),
+    GeneratedMachine("large idle power", lambda u: u, idle_watts=300.0),
 )
 
 
-def generate(machine: Machine, seed: int) -> tuple[Sample, ...]:
+def generate(machine: GeneratedMachine, seed: int) -> tuple[Sample, ...]:
     """A recording of a machine; each workload has its own level of every resource, and wanders around it."""
     chance = Random(f"{machine.name} {seed}")  # noqa: S311 - the same recording every time
     samples: list[Sample] = []

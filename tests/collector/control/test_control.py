@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from collector.control.actor import Actor
-from collector.control.follow_up import follow_up
 from collector.control.lease import Lease
-from collector.control.loop import ControlLoop
+from collector.control.loop import ControlLoop, follow_up
 from collector.control.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.control.recovery import recover
 from collector.control.verification import target_of

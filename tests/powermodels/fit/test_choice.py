@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from powermodels.evaluate.generated import MACHINES, Machine, generate
+from powermodels.evaluate.generated import MACHINES, GeneratedMachine, generate
 from powermodels.fit.arrays import Workload, workloads_of
 from powermodels.fit.choice import EXTRA, choose_form, expected_error_ratio, plain_error_ratio
 from powermodels.fit.fitting import fit
@@ -20,12 +20,12 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BY_NAME = {machine.name: machine for machine in MACHINES}
 
 
-def recorded(machine: Machine | str, seed: int = 1) -> list[Workload]:
+def recorded(machine: GeneratedMachine | str, seed: int = 1) -> list[Workload]:
     made = BY_NAME[machine] if isinstance(machine, str) else machine
     return workloads_of(generate(made, seed), 100)
 
 
-def chosen(machine: Machine | str, seed: int = 1) -> Form:
+def chosen(machine: GeneratedMachine | str, seed: int = 1) -> Form:
     return choose_form(recorded(machine, seed), cycles_known=False)
 
 
@@ -64,7 +64,7 @@ def test_a_lower_mean_alone_is_not_enough() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_the_choice_is_never_much_worse_than_the_plain_form(machine: Machine) -> None:
+def test_the_choice_is_never_much_worse_than_the_plain_form(machine: GeneratedMachine) -> None:
     parts = recorded(machine)
     assert expected_error_ratio(parts, cycles_known=False) <= 1.05 * plain_error_ratio(parts)
 
