@@ -44,6 +44,7 @@ def _configuration() -> Iterator[str]:
     yield "Later sources override earlier ones: default, file, environment variable, `--set KEY=VALUE`."
     yield "An unknown key or an invalid value is an error that names its line and the nearest valid key."
     yield "`wattpack check-config ROLE FILE` checks a file without starting anything."
+    yield "Words such as *beacon*, *envelope* or *class* are explained in the [glossary](glossary.md)."
     for role, config in _ROLES.items():
         yield ""
         yield f"## The {role}: `{ETC / role}.toml`"
