@@ -190,6 +190,12 @@ class ContainerUsage(_Message, frozen=True):
     disk: Sketch | None = None
     network: Sketch | None = None
 
+    @property
+    def samples(self) -> int:
+        """How many samples there are: of the resource that was measured most often."""
+        sketches = (self.cpu, self.memory, self.disk, self.network)
+        return max([sketch.count for sketch in sketches if sketch is not None], default=0)
+
 
 class PowerCurve(_Message, frozen=True):
     """Power model of a node as points of a curve, to estimate its power at another load."""

@@ -145,6 +145,44 @@ def with_usage(
     return summed(np.concatenate((held_keys, new_keys)), np.concatenate((held_counts, new_counts)))
 
 
+def flat(usage: ContainerUsage) -> tuple[list[int], list[int]]:
+    """The keys and counts of one container's samples, in no particular order."""
+    keys: list[int] = []
+    counts: list[int] = []
+    for base, sketch in zip(_BASES, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True):
+        if sketch is not None:
+            for index, count in sketch.bins.items():
+                keys.append(base + index)
+                counts.append(count)
+            if sketch.zeros:
+                keys.append(base + LOWEST_BIN - 1)
+                counts.append(sketch.zeros)
+    return keys, counts
+
+
+def with_flat(
+    held: Sequence[Packed | None], keys: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
+) -> list[Packed]:
+    """Histograms with more samples, given as `flat` returns them; one each."""
+    known = [(packed, row) for row, packed in enumerate(held) if packed is not None]
+    held_keys, held_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
+    rows = np.repeat(np.arange(len(held), dtype=np.int64) << ROW_BITS, [len(each) for each in keys])
+    more_keys = _numbers([key for each in keys for key in each]) + rows
+    more_counts = np.minimum(_numbers([count for each in counts for count in each]), MOST_COUNTED)
+    there = more_counts > 0
+    all_keys = np.concatenate((held_keys, more_keys[there]))
+    return pack(*summed(all_keys, np.concatenate((held_counts, more_counts[there]))), len(held))
+
+
+def added(first: Sequence[Packed | None], second: Sequence[Packed | None]) -> list[Packed]:
+    """Pairs of histograms, added up; None is empty."""
+    some = [
+        (packed, row) for each in (first, second) for row, packed in enumerate(each) if packed is not None
+    ]
+    keys, counts, _ = stack([packed for packed, _ in some], [row for _, row in some])
+    return pack(*summed(keys, counts), len(first))
+
+
 def pack(keys: Keys, counts: Numbers, rows: int) -> list[Packed]:
     """One packed histogram per row, from the result of `summed`."""
     counts = np.minimum(counts, MOST_COUNTED)

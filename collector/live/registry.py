@@ -155,10 +155,14 @@ class Registry:
         self._put_envelopes(update.node, [name for name in new if name in entry.usage.rings])
 
     def add_usage(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
-        """Add the usage of a heartbeat, and pause after every few containers."""
+        """Add the usage of a heartbeat, and pause after every few containers.
+
+        Envelopes change only where there is much new usage: see `usage_tracker`.
+        """
         for names in self._entries[key.node].usage.add_heartbeat(key, usage):
-            self._changed.add(key.node)
-            self._put_envelopes(key.node, names)
+            if names:
+                self._changed.add(key.node)
+                self._put_envelopes(key.node, names)
             yield
 
     def compact_usage(self, most_nodes: int) -> tuple[list[UsageKey], list[UsageTotal]]:
@@ -239,7 +243,7 @@ class Registry:
         """Nodes by name: all, those from a name on, or one."""
         for name, entry in _by_name(self._select(node), since):
             yield NodeEntry(
-                name, self._liveness(entry, now), entry.last_report_at, entry.run, entry.usage.rings
+                name, self._liveness(entry, now), entry.last_report_at, entry.run, entry.usage.current()
             )
 
     def take_changed_nodes(self) -> set[str]:

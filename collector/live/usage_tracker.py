@@ -1,14 +1,19 @@
 """Resource usage of the containers of one node: histograms of all samples, in memory.
 
+The statistics of a day of samples change little with five minutes more. So new samples are collected, and a
+container's histograms and statistics are updated when they are a sixteenth of what it has, or belong to a new
+slot. A container without a day of samples is thereby updated often, and one with a day every hour and a half.
+
 The history stores the usage of each heartbeat. Now and then, it replaces several of these by their total,
 which comes from here: so no histogram is added up twice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from collector.analysis.usage import UsageRing, UsageWeights, add, count, settle
+from collector.analysis.histograms import Packed, added, flat, with_flat
+from collector.analysis.usage import UsageRing, UsageWeights, add, settle
 from collector.history.interface import UsageKey, UsageTotal
 from wire.messages import ContainerUsage
 
@@ -16,6 +21,21 @@ _CONTAINERS_AT_ONCE = 60
 """The usual number on a node: most of the cost is per call, not per container."""
 _COMPACT_FROM = 2
 """Heartbeats whose usage is compacted into a total: adding many up would slow down a restart."""
+_UPDATE_RATIO = 1 / 16
+_MOST_UNPACKED = 64
+"""Bins of a container that are kept one by one: packed, they take a sixteenth of the memory."""
+
+
+@dataclass(slots=True)
+class _NewUsage:
+    """The samples of a container since its last update, all in one slot."""
+
+    slot: int
+    samples: int = 0
+    keys: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    packed: Packed | None = None
+    """Those that are not in `keys` and `counts` any more."""
 
 
 @dataclass(slots=True)
@@ -24,24 +44,69 @@ class UsageTracker:
 
     weights: UsageWeights
     rings: dict[str, UsageRing] = field(default_factory=dict)
-    """By container id."""
+    """By container id, as of the last update of each."""
+    _new: dict[str, _NewUsage] = field(default_factory=dict)
     _uncompacted: list[UsageKey] = field(default_factory=list)
-    """Heartbeats that are in `rings`, but not in the totals of the history."""
+    """Heartbeats that are here, but not in the totals of the history."""
     _partial: int = 0
     """Heartbeats that are being added."""
 
     def add(self, slot: int, usage: Sequence[ContainerUsage]) -> Sequence[str]:
-        """Add the samples of a heartbeat; returns the ids of its containers."""
-        return count(self.rings, slot, usage, self.weights)
+        """Add the samples of a heartbeat; returns the ids of the containers that were updated."""
+        earlier = [each.id for each in usage if (new := self._new.get(each.id)) and new.slot != slot]
+        self._update(earlier)
+        due, large = [], []
+        for each in usage:
+            new = self._new.get(each.id)
+            if new is None:
+                new = self._new[each.id] = _NewUsage(slot)
+            keys, counts = flat(each)
+            new.keys += keys
+            new.counts += counts
+            new.samples += each.samples
+            ring = self.rings.get(each.id)
+            if ring is None or new.samples >= _UPDATE_RATIO * ring.samples:
+                due.append(each.id)
+            elif len(new.keys) > _MOST_UNPACKED:
+                large.append(new)
+        self._update(dict.fromkeys(due))
+        _pack(large)
+        return [*earlier, *due]
+
+    def _update(self, containers: Iterable[str]) -> None:
+        """Put the new samples of containers into their rings, and compute their statistics."""
+        names = list(containers)
+        if not names:
+            return
+        new = [self._new.pop(name) for name in names]
+        _pack(new)
+        rings = [self.rings.get(name) or self.rings.setdefault(name, UsageRing()) for name in names]
+        _merge(rings, new)
+        settle(rings, self.weights)
 
     def add_heartbeat(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[Sequence[str]]:
-        """Add a heartbeat that the history stores, a few containers at a time; yields their ids."""
+        """Add a heartbeat that the history stores, a few containers at a time; yields those updated."""
         self._partial += 1
         for start in range(0, len(usage), _CONTAINERS_AT_ONCE):
             yield self.add(key.slot, usage[start : start + _CONTAINERS_AT_ONCE])
         # If this is interrupted, the history keeps the heartbeat itself.
         self._partial -= 1
         self._uncompacted.append(key)
+
+    def current(self) -> Mapping[str, UsageRing]:
+        """The rings with all samples, by container id; those that have new ones are copies."""
+        if not self._new:
+            return self.rings
+        found = dict(self.rings)
+        copies = {
+            name: replace(ring, slots=dict(ring.slots)) if (ring := self.rings.get(name)) else UsageRing()
+            for name in self._new
+        }
+        new = [replace(each) for each in self._new.values()]
+        _pack(new)
+        _merge(list(copies.values()), new)
+        settle(list(copies.values()), self.weights)
+        return found | copies
 
     @property
     def can_compact(self) -> bool:
@@ -51,9 +116,10 @@ class UsageTracker:
     def compact(self, node: str) -> tuple[list[UsageKey], list[UsageTotal]]:
         """The heartbeats that the history can replace, and the totals to replace them by."""
         keys, self._uncompacted = self._uncompacted, []
+        rings = self.current()
         totals = []
         for slot in {key.slot for key in keys}:
-            packed = {name: ring.slots[slot] for name, ring in self.rings.items() if slot in ring.slots}
+            packed = {name: ring.slots[slot] for name, ring in rings.items() if slot in ring.slots}
             totals.append(UsageTotal(node, slot, packed))
         return keys, totals
 
@@ -79,12 +145,36 @@ class UsageTracker:
 
     def inherit(self, other: "UsageTracker") -> list[str]:
         """Take over containers that are only in `other`; returns their ids."""
-        inherited = other.rings.keys() - self.rings.keys()
-        self.rings |= {name: other.rings[name] for name in inherited}
+        self._update(list(self._new))
+        inherited = other.current().keys() - self.rings.keys()
+        self.rings |= {name: ring for name, ring in other.current().items() if name in inherited}
         return list(inherited)
 
     def drop_ended(self, running: AbstractSet[str], slot: int) -> None:
         """Drop the containers that do not run and have no samples since a slot."""
-        for name in self.rings.keys() - running:
-            if self.rings[name].newest < slot:
-                del self.rings[name]
+        for name in (self.rings.keys() | self._new.keys()) - running:
+            new = self._new.get(name)
+            newest = new.slot if new is not None else self.rings[name].newest
+            if newest < slot:
+                self.rings.pop(name, None)
+                self._new.pop(name, None)
+
+
+def _pack(usages: Sequence[_NewUsage]) -> None:
+    """Pack the samples that are kept one by one."""
+    some = [each for each in usages if each.keys]
+    if not some:
+        return
+    packed = with_flat(
+        [each.packed for each in some], [each.keys for each in some], [each.counts for each in some]
+    )
+    for each, together in zip(some, packed, strict=True):
+        each.packed, each.keys, each.counts = together, [], []
+
+
+def _merge(rings: Sequence[UsageRing], usages: Sequence[_NewUsage]) -> None:
+    """Add packed samples to the slots of rings."""
+    held = [ring.slots.get(new.slot) for ring, new in zip(rings, usages, strict=True)]
+    merged = added([each.packed for each in usages], held)
+    for ring, new, packed in zip(rings, usages, merged, strict=True):
+        ring.slots[new.slot] = packed
