@@ -4,7 +4,7 @@ Pure: a snapshot, the pooled usage of services and the last analysis in, a new a
 service outlives its containers, so that the next one starts with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -25,6 +25,7 @@ from collector.snapshot.tables import NOWHERE, Codes, Snapshot
 from wire.resources import RESOURCES, Quantities
 
 _DAY_SECONDS = 86_400.0
+_RENEW_SECONDS = 900.0
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -70,6 +71,8 @@ class Analysis:
 
     at: float = 0.0
     """The time of the snapshot; 0 before the first pass."""
+    whole: tuple[float | None, ...] = ()
+    """The capacity of all nodes, per resource; None is unknown."""
     services: Mapping[str, ServiceProfile] = field(default_factory=lambda: MappingProxyType({}))
     """By name, including those that do not run now."""
     groups: tuple[Group, ...] = ()
@@ -97,7 +100,14 @@ def analyse(
     snapshot: Snapshot, running: Mapping[str, PooledUsage], before: Analysis, settings: AnalysisConfig
 ) -> Analysis:
     """Analyse the whole cluster; `running` is the pooled usage of each service that runs."""
-    services = {each.name: each for each in _services(snapshot, running, before.services, settings)}
+    whole = whole_of(snapshot.nodes.capacity)
+    # NaN does not equal itself.
+    known_whole = tuple(None if each != each else each for each in whole)  # noqa: PLR0124 - NaN
+    is_same_whole = known_whole == before.whole
+    services = {
+        each.name: each
+        for each in _services(snapshot, running, before.services, settings, whole, is_same_whole)
+    }
     tasks = snapshot.tasks
     profiled = np.array(
         [name in services and services[name].profiled for name in snapshot.services.names], np.bool_
@@ -108,6 +118,7 @@ def analyse(
     grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)
     return Analysis(
         at=snapshot.at,
+        whole=known_whole,
         services=MappingProxyType(services),
         groups=grouping.groups,
         task_ids=tasks.ids,
@@ -127,16 +138,20 @@ def _changed_groups(snapshot: Snapshot, group_of: Codes) -> dict[tuple[str, str]
     }
 
 
-def _services(
+def _services(  # noqa: PLR0913, PLR0917 - all that a profile depends on
     snapshot: Snapshot,
     running: Mapping[str, PooledUsage],
     before: Mapping[str, ServiceProfile],
     settings: AnalysisConfig,
+    whole: Sequence[float],
+    is_same_whole: bool,  # noqa: FBT001 - of this module only
 ) -> Iterator[ServiceProfile]:
     at = snapshot.at
-    whole = whole_of(snapshot.nodes.capacity)
     for name in sorted(running):
         learnt, earlier = running[name], before.get(name)
+        if earlier is not None and is_same_whole and _holds(earlier, learnt, at):
+            yield earlier
+            continue
         statistics, observed_seconds = learnt.statistics, learnt.observed_seconds
         profiled = observed_seconds >= settings.profile_seconds
         if not profiled and earlier is not None and earlier.profiled:
@@ -163,6 +178,17 @@ def _services(
     for name, earlier in before.items():
         if name not in running and earlier.profiled and earlier.last_seen_at >= oldest:
             yield replace(earlier, containers=0, nodes=0)
+
+
+def _holds(profile: ServiceProfile, pooled: PooledUsage, at: float) -> bool:
+    """Whether nothing changed since a profile was made; its time is renewed now and then."""
+    return (
+        profile.statistics is pooled.statistics
+        and profile.containers == pooled.containers
+        and profile.nodes == pooled.nodes
+        and profile.image == pooled.image
+        and 0 <= at - profile.last_seen_at < _RENEW_SECONDS
+    )
 
 
 def _four(row: Floats) -> Four:

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
-from collector.analysis.analysis import Analysis, analyse
+from collector.analysis.analysis import Analysis, ServiceProfile, analyse
 from collector.analysis.running import RunningServices
 from collector.analysis.usage import ObservedContainer, UsageWeights
 from collector.config import CollectorConfig
 from collector.live.registry import Registry
+from collector.snapshot.columns import ServiceFacts
 
 
 class AnalysisPass:
@@ -21,6 +22,8 @@ class AnalysisPass:
         self._weights = UsageWeights.of(config.envelopes)
         self._running: RunningServices | None = None
         self._full_pass_at = -inf
+        self._facts: dict[str, tuple[ServiceProfile, ServiceFacts]] = {}
+        """Of the last pass, with the profiles that they come from."""
 
     def due(self, now: float) -> tuple[bool, Collection[str]]:
         """Whether a full pass is due, which corrects whatever was missed, and the nodes to analyse."""
@@ -33,6 +36,11 @@ class AnalysisPass:
     def gather(self, node: str) -> list[ObservedContainer]:
         """The containers of services on a node, and what they used."""
         return self._registry.observed_containers(node)
+
+    def _facts_of(self, profile: ServiceProfile) -> ServiceFacts:
+        """The facts of a profile, of the last pass if it did not change."""
+        known, facts = self._facts.get(profile.name, (None, None))
+        return facts if facts is not None and known is profile else profile.facts()
 
     def run(
         self, observed: Mapping[str, Sequence[ObservedContainer]], before: Analysis, now: float, *, full: bool
@@ -47,7 +55,10 @@ class AnalysisPass:
         for node, containers in observed.items():
             running.put(node, containers)
         found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
-        tables.put_services([each.facts() for each in found.services.values()])
+        facts = {name: self._facts_of(profile) for name, profile in found.services.items()}
+        if facts != {name: each for name, (_, each) in self._facts.items()}:
+            tables.put_services(list(facts.values()))
+        self._facts = {name: (profile, facts[name]) for name, profile in found.services.items()}
         tables.put_groups(found.changed_groups)
         self._running = running
         return found

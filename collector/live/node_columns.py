@@ -107,12 +107,8 @@ class NodeTable:
             columns.capacity[row] = amounts(update.state.capacity)
         if update.state is not None or update.is_new_run:
             window_seconds = 0.0 if update.state is None else update.state.window_seconds
-            self.windows.put(
-                np.array([row]),
-                self._ratios(columns, slice(row, row + 1)),
-                update.last_report_at,
-                np.array([window_seconds]),
-            )
+            ratios = self._ratios(columns, slice(row, row + 1))
+            self.windows.put((row,), ratios, update.last_report_at, (window_seconds,))
         if update.curve is not None and update.curve is not entry.curve:
             if update.curve != entry.curve:
                 self._put_curve(entry, update.curve)

@@ -219,8 +219,8 @@ class TaskTable:
             rows.append(row)
         used = np.array([amounts(state.used) for state in containers], dtype=float)
         self.table.columns.used[rows] = used
-        windows = np.array([state.window_seconds for state in containers])
-        self.windows.put(np.array(rows), np.where(np.isfinite(used), used, np.nan), at, windows)
+        window_seconds = [state.window_seconds for state in containers]
+        self.windows.put(rows, np.where(np.isfinite(used), used, np.nan), at, window_seconds)
         return new
 
     def advance(self, now: float, valid_until: Floats) -> None:

@@ -7,6 +7,7 @@ rows have the same slots, so that closing one is a single operation of numpy. Th
 has closed usually describes some of its end: that slot is then corrected.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,16 +57,44 @@ class UsageWindows:
         self._slot = _NOT_YET
         self.closed = SLOTS
         """How many slots have closed, counting those before the first report."""
-        self.version = 0
+        self._version = 0
+        self._waiting: list[tuple[Sequence[int], Floats, Sequence[float]]] = []
+        self._waiting_rows: set[int] = set()
+        self._waiting_at = 0.0
+
+    @property
+    def version(self) -> int:
         """Grows whenever a closed slot changes."""
+        self._flush()
+        return self._version
 
     # --- Writing ------------------------------------------------------------------------------------
 
-    def put(self, rows: Rows, values: Floats, at: float, window_seconds: Floats) -> None:
+    def put(self, rows: Sequence[int], values: Floats, at: float, window_seconds: Sequence[float]) -> None:
         """Take in reports of some rows: used on average over windows that end `at`; NaN is unknown.
 
         Close the slots that are over first: see `advance`.
         """
+        if at != self._waiting_at or not self._waiting_rows.isdisjoint(rows):
+            self._flush()
+            self._waiting_at = at
+        self._waiting_rows.update(rows)
+        self._waiting.append((rows, values, window_seconds))
+
+    def _flush(self) -> None:
+        """Write what waits. Many reports of one moment cost little more than one."""
+        if not self._waiting:
+            return
+        rows, values, window_seconds = zip(*self._waiting, strict=True)
+        self._waiting, self._waiting_rows = [], set()
+        self._write(
+            np.array([row for each in rows for row in each], dtype=np.intp),
+            np.concatenate(values),
+            self._waiting_at,
+            np.array([seconds for each in window_seconds for seconds in each]),
+        )
+
+    def _write(self, rows: Rows, values: Floats, at: float, window_seconds: Floats) -> None:
         self._make_room(int(rows.max(initial=0)))
         columns = self._columns
         new = values.astype(np.float32)
@@ -91,6 +120,7 @@ class UsageWindows:
 
     def advance(self, now: float, known_until: Floats) -> None:
         """Close the slots that are over. What a row reported is not held beyond `known_until`, per row."""
+        self._flush()
         slot = int(now // SLOT_SECONDS)
         # After a long pause nothing but the last slots is left of the ring.
         first = slot if self._slot == _NOT_YET else max(self._slot, slot - SLOTS)
@@ -114,7 +144,7 @@ class UsageWindows:
         columns["last_seconds"], columns["seconds"] = columns["seconds"], columns["last_seconds"]
         columns["weighed"][:] = columns["seconds"][:] = 0.0
         self.closed += 1
-        self.version += 1
+        self._version += 1
 
     def _correct(self, rows: Rows, old: Amounts, new: Amounts, last: Floats, begins_at: Floats) -> None:
         """Apply windows that began in slots that have closed."""
@@ -138,12 +168,13 @@ class UsageWindows:
                 mixed = np.where(share < 1, before * (1 - share) + new[some] * share, new[some])
                 means = np.where(np.isnan(before), new[some], mixed)
             ring[rows[some], place] = means
-        self.version += 1
+        self._version += 1
 
     # --- Rows that come, go and move ----------------------------------------------------------------
 
     def clear(self, row: int) -> None:
         """Clear a row, which something else may get next."""
+        self._flush()
         self._make_room(row)
         blank = _blank(1)
         for name, column in self._columns.items():
@@ -151,11 +182,13 @@ class UsageWindows:
 
     def keep(self, row: int) -> KeptRow:
         """A copy of a row, to be put elsewhere."""
+        self._flush()
         self._make_room(row)
         return KeptRow(self.closed, {name: column[row].copy() for name, column in self._columns.items()})
 
     def put_back(self, row: int, kept: KeptRow) -> None:
         """Let a row go on from what was kept of another."""
+        self._flush()
         self._make_room(row)
         values = dict(kept.values)
         missed = self.closed - kept.closed
@@ -169,10 +202,11 @@ class UsageWindows:
             values = {**{name: column[0] for name, column in blank.items()}, "ring": ring}
         for name, column in self._columns.items():
             column[row] = values[name]
-        self.version += 1
+        self._version += 1
 
     def restore(self, rows: Rows, slot: int, weighed: Floats, seconds: Floats) -> None:
         """Fill in a slot of some rows from stored sums, up to their last reports; no seconds are unknown."""
+        self._flush()
         if self._slot == _NOT_YET or not self._slot - SLOTS <= slot <= self._slot:
             return
         self._make_room(int(rows.max(initial=0)))
@@ -191,12 +225,13 @@ class UsageWindows:
         means = _means(weighed + held_weighed, seconds + held_seconds)
         place = (self.closed - (self._slot - slot)) % SLOTS
         columns["ring"][rows, place] = np.where(known, means, columns["ring"][rows, place])
-        self.version += 1
+        self._version += 1
 
     # --- Reading ------------------------------------------------------------------------------------
 
     def windows(self, rows: Rows) -> Amounts:
         """The closed slots of some rows: one plane per row, from the oldest slot to the newest."""
+        self._flush()
         self._make_room(int(rows.max(initial=0)))
         ring, turn = self._columns["ring"], self.closed % SLOTS
         found = np.empty((rows.size, SLOTS, _WIDTH), np.float32)
