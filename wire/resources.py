@@ -37,15 +37,26 @@ class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     def of(self, resource: Resource) -> float | None:
         """The value of one resource."""
-        match resource:
-            case Resource.CPU:
-                return self.cpu_cores
-            case Resource.MEMORY:
-                return self.memory_bytes
-            case Resource.DISK:
-                return self.disk_bytes_per_second
-            case Resource.NETWORK:
-                return self.network_bytes_per_second
+        value: float | None = getattr(self, _FIELDS[resource])
+        return value
+
+    @property
+    def values(self) -> tuple[float | None, float | None, float | None, float | None]:
+        """The numbers in the order of `RESOURCES`."""
+        return (
+            self.cpu_cores,
+            self.memory_bytes,
+            self.disk_bytes_per_second,
+            self.network_bytes_per_second,
+        )
+
+
+_FIELDS = {
+    Resource.CPU: "cpu_cores",
+    Resource.MEMORY: "memory_bytes",
+    Resource.DISK: "disk_bytes_per_second",
+    Resource.NETWORK: "network_bytes_per_second",
+}
 
 
 def ratio(used: Quantities, capacity: Quantities, resource: Resource) -> float | None:

@@ -16,6 +16,7 @@ from wire.resources import RESOURCES, Quantities
 
 RESOURCE_COUNT = len(RESOURCES)
 """Number of values at the front that are usage, in the order of `RESOURCES`."""
+_NO_PRESSURE = Pressure()
 
 
 # --- Containers -----------------------------------------------------------------------------
@@ -138,12 +139,20 @@ def _node_power(power: NodePower | None, mean: Values) -> NodePower | None:
 
 
 def _quantities(mean: Values) -> Quantities:
-    cpu_cores, memory_bytes, disk, network = (_round_or_none(value) for value in mean[:RESOURCE_COUNT])
-    return Quantities(cpu_cores, None if memory_bytes is None else round(memory_bytes), disk, network)
+    cpu_cores, memory_bytes, disk, network = mean[:RESOURCE_COUNT]
+    return Quantities(
+        _round_or_none(cpu_cores),
+        None if memory_bytes is None else round(_round(memory_bytes)),
+        _round_or_none(disk),
+        _round_or_none(network),
+    )
 
 
 def _pressure(mean: Values) -> Pressure:
-    return Pressure(*(_round_or_none(value) for value in mean[RESOURCE_COUNT : RESOURCE_COUNT + 3]))
+    cpu, memory, disk = mean[RESOURCE_COUNT : RESOURCE_COUNT + 3]
+    if cpu is None and memory is None and disk is None:
+        return _NO_PRESSURE
+    return Pressure(_round_or_none(cpu), _round_or_none(memory), _round_or_none(disk))
 
 
 def _round(value: float) -> float:

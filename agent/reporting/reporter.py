@@ -21,7 +21,7 @@ from agent.reporting.messages import (
 )
 from agent.reporting.usage import UsageTally, top_containers
 from agent.reporting.windows import TumblingWindows, Values, WindowTracker
-from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.node_sample import NodeSample
 from agent.sources.docker import RuntimeEvent
 from wire.messages import (
     MAX_NAME_LENGTH,
@@ -33,7 +33,7 @@ from wire.messages import (
     NodeState,
     Report,
 )
-from wire.resources import RESOURCES, Quantities, Resource
+from wire.resources import Quantities, Resource
 from wire.version import __version__
 
 _EARLY_RATIO = 0.1
@@ -150,9 +150,11 @@ class Reporter:
             limit, values = container.rates.limit, container_values(container)
             track.add(values, seconds)
             tracked.tally.add(values, seconds)
-            is_due = closes and track.close(_limits_or(container, capacity), self._config.threshold_points)
+            limits = tracked.limits_or(limit, capacity)
+            # In a full report all windows are due, and need not be compared.
+            is_due = closes and track.close(limits, 0.0 if full else self._config.threshold_points)
             # A limit that the collector changed is confirmed at once.
-            if is_due or full or tracked.reported_limit not in {None, limit}:
+            if is_due or full or (tracked.reported_limit is not None and tracked.reported_limit != limit):
                 mean, window_seconds = track.latest()
             elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):
                 # One sample is better than none until a window closes.
@@ -160,7 +162,7 @@ class Reporter:
             else:
                 continue
             state = container_state(container, mean, window_seconds)
-            track.mark_reported(state.used, _limits_or(container, capacity))
+            track.mark_reported(state.used, limits)
             tracked.reported_limit = limit
             states.append(state)
         return tuple(states)
@@ -191,30 +193,33 @@ class Reporter:
         )
         self._ended = {}
         for tracked in self._containers.values():
-            tracked.tally = UsageTally()
+            tracked.tally.clear()
         return heartbeat
 
 
 class _Container:
     """State of a container between two samples."""
 
-    __slots__ = ("reported_limit", "tally", "track")
+    __slots__ = ("_limits", "reported_limit", "tally", "track")
 
     def __init__(self, tally: UsageTally, *, from_start: bool) -> None:
         self.track = WindowTracker(CONTAINER_WIDTH, from_start=from_start)
         self.tally = tally
         self.reported_limit: Quantities | None = None
         """The limit that was last reported; None before the first report."""
+        self._limits: tuple[Quantities, Quantities, Values] | None = None
+
+    def limits_or(self, limit: Quantities, capacity: Quantities) -> Values:
+        """What the usage is a share of: the container's own limit, or the host's capacity."""
+        known = self._limits
+        if known is None or known[0] is not limit or known[1] is not capacity:
+            values = [own or whole for own, whole in zip(limit.values, capacity.values, strict=True)]
+            known = self._limits = limit, capacity, tuple(values)
+        return known[2]
 
 
 def _capacities(capacity: Quantities) -> Values:
-    return tuple([capacity.of(resource) for resource in RESOURCES])
-
-
-def _limits_or(container: ContainerSample, capacity: Quantities) -> Values:
-    """What the usage of a container is a share of: its own limit, or the host's capacity."""
-    limit = container.rates.limit
-    return tuple([limit.of(resource) or capacity.of(resource) for resource in RESOURCES])
+    return capacity.values
 
 
 # --- When -----------------------------------------------------------------------------------

@@ -29,6 +29,13 @@ class UsageTally:
         self.totals = [0.0] * len(RESOURCES)
         """Usage times time: core-seconds, byte-seconds, bytes."""
 
+    def clear(self) -> None:
+        """Drop all samples."""
+        for index, uncounted in enumerate(self._uncounted):
+            del uncounted[:]
+            self._counted[index] = None
+            self.totals[index] = 0.0
+
     def add(self, used: Sequence[float | None], seconds: float) -> None:
         """Add one sample, in the order of `RESOURCES`."""
         totals = self.totals
@@ -53,6 +60,9 @@ class UsageTally:
         uncounted, counted = self._uncounted[index], self._counted[index]
         if not uncounted:
             return counted
+        if len(uncounted) == 1 and counted is None:
+            only = uncounted[0]
+            return Sketch(zeros=1) if only == _BELOW_FLOOR else Sketch(bins={only: 1})
         # Sorted bins compress better: neighbours share digits.
         bins = dict(sorted(Counter(uncounted).items()))
         sketch = Sketch(zeros=bins.pop(_BELOW_FLOOR, 0), bins=bins)

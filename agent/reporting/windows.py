@@ -112,7 +112,7 @@ class WindowTracker:
 
     def mark_reported(self, used: Quantities, capacities: Values) -> None:
         """Store what was reported to the collector."""
-        self._reported = tuple([used.of(resource) for resource in RESOURCES])
+        self._reported = used.values
         self._reported_capacities = capacities
 
     def is_unreported(self, resource_index: int) -> bool:

@@ -18,9 +18,13 @@ _UNKNOWN_QUANTITIES = Quantities()
 
 def four(quantities: Quantities, missing: float = _UNKNOWN) -> Four:
     """Quantities as one row of a column."""
-    values = [quantities.of(resource) for resource in RESOURCES]
-    cpu, memory, disk, network = (missing if value is None else float(value) for value in values)
-    return cpu, memory, disk, network
+    cpu, memory, disk, network = quantities.values
+    return (
+        missing if cpu is None else float(cpu),
+        missing if memory is None else float(memory),
+        missing if disk is None else float(disk),
+        missing if network is None else float(network),
+    )
 
 
 def four_columns(rows: Sequence[Sequence[float]]) -> Floats:

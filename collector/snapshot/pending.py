@@ -85,7 +85,7 @@ def _with_services(services: Services, tasks: Sequence[PendingTask]) -> Services
     def both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return np.concatenate((first, second))
 
-    return Services(
+    together = Services(
         names=services.names + more.names,
         profiled=both(services.profiled, more.profiled),
         dominant=both(services.dominant, more.dominant),
@@ -95,3 +95,7 @@ def _with_services(services: Services, tasks: Sequence[PendingTask]) -> Services
         variance=both(services.variance, more.variance),
         images=services.images + more.images,
     )
+    # An index that is made again for each of many pending tasks would take longer than all else.
+    more_rows = {name: row for row, name in enumerate(new, len(services.names))}
+    together.__dict__["index"] = {**services.index, **more_rows}
+    return together
