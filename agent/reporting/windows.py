@@ -33,10 +33,8 @@ class Mean:
                 value_seconds[index] += seconds
 
     def values(self) -> Values:
-        return tuple(
-            total / seconds if seconds > 0 else None
-            for total, seconds in zip(self._sums, self._value_seconds, strict=True)
-        )
+        pairs = zip(self._sums, self._value_seconds, strict=True)
+        return tuple([total / seconds if seconds > 0 else None for total, seconds in pairs])
 
 
 class TumblingWindows:

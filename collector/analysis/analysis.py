@@ -15,17 +15,18 @@ from collector.analysis.availability import Availability, availability
 from collector.analysis.bottlenecks import Bottleneck
 from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of, whole_of
 from collector.analysis.envelopes import Statistic
-from collector.analysis.groups import Group, group
+from collector.analysis.groups import Group, Grouping, group
 from collector.analysis.histograms import Floats
 from collector.analysis.running import PooledUsage
 from collector.analysis.usage import NOT_MEASURED, quantities
 from collector.config import AnalysisConfig
 from collector.snapshot.columns import Four, ServiceFacts
-from collector.snapshot.tables import NOWHERE, Codes, Snapshot
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot, Tasks
 from wire.resources import RESOURCES, Quantities
 
 _DAY_SECONDS = 86_400.0
-_RENEW_SECONDS = 900.0
+_RENEW_SECONDS = 3600.0
+"""The time at which a running service was last seen may be this old."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -80,11 +81,31 @@ class Analysis:
     """The containers of the snapshot, in its order."""
     group_of: Codes = field(default_factory=lambda: np.empty(0, np.int8))
     """The number of each container's group; `NOWHERE` without one."""
+    grouped: "_Grouped | None" = None
+    """What the groups were made from."""
     changed_groups: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
     """The new group of each container whose group changed, by its node and its id there."""
     availability: Availability = field(default_factory=Availability)
     seconds: float = 0.0
     """Duration of the pass."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Grouped:
+    """What groups are made from: while it is the same, so are they."""
+
+    task_ids: tuple[str, ...]
+    envelope: Floats
+    learnt: Flags
+    guessed: Flags
+
+    def is_same(self, tasks: Tasks, learnt: Flags, guessed: Flags) -> bool:
+        return (
+            self.task_ids == tasks.ids
+            and np.array_equal(self.envelope, tasks.envelope)
+            and np.array_equal(self.learnt, learnt)
+            and np.array_equal(self.guessed, guessed)
+        )
 
 
 @dataclass(slots=True)
@@ -115,7 +136,10 @@ def analyse(
     learnt = tasks.observed_seconds > 0
     guessed = ~learnt & (tasks.service != NOWHERE)
     guessed[guessed] = profiled[tasks.service[guessed]]
-    grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)
+    if before.grouped is not None and before.grouped.is_same(tasks, learnt, guessed):
+        grouping = Grouping(before.groups, before.group_of)
+    else:
+        grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)
     return Analysis(
         at=snapshot.at,
         whole=known_whole,
@@ -123,6 +147,7 @@ def analyse(
         groups=grouping.groups,
         task_ids=tasks.ids,
         group_of=grouping.of,
+        grouped=_Grouped(tasks.ids, tasks.envelope, learnt, guessed),
         changed_groups=MappingProxyType(_changed_groups(snapshot, grouping.of)),
         availability=availability(snapshot),
     )
