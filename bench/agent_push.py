@@ -183,7 +183,7 @@ class _Trial:
                 self._found.worst_points = max(self._found.worst_points, points)
 
     def _compare_quantiles(self, now: float) -> None:
-        """Hold the collector's p90 against that of all samples that it can have heard of."""
+        """Compare the collector's p90 with that of all samples that it can have received."""
         [node] = self._registry.nodes(now)
         rank = math.ceil(_QUANTILE * self._counted) - 1
         for name, samples, allowed in zip(self._ids, self._samples, self._allowed, strict=True):

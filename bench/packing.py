@@ -1,7 +1,7 @@
 """How few nodes GenPack needs beside binpack and spread, and how long one of its phases takes.
 
 Spread and binpack get the containers one by one, as they arrive, by the very functions that answer a request.
-GenPack has seen them all in its nursery and packs them together. All three are told what each needs.
+GenPack has profiled all of them in its nursery and packs them together. All three know what each needs.
 """
 
 import argparse

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         "news_per_second": _NEWS_PER_SECOND,
         "seconds": options.seconds,
         "pause_between_passes_seconds": PERIOD_SECONDS,
-        "passes": "over every container, whether it was heard of since the last or not",
+        "passes": "over every container, whether it was reported since the last one or not",
         "latency": "from the time a question was due to its answer, at the client",
         "real_load": None if truth is None else f"{options.hours} hours of Bitbrains",
     }

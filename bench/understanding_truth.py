@@ -1,6 +1,6 @@
-"""Whether envelopes are true: real load, said by agents, weighed by the collector, held against every sample.
+"""Accuracy of envelopes: real load, reported by agents, against all samples.
 
-Every virtual machine of the Bitbrains trace is a container that speaks through the agent's own push logic, by
+Every virtual machine of the Bitbrains trace is a container that is reported by the agent's own reporter, by
 way of bytes. Its samples are kept beside, and numpy is asked for their percentiles.
 """
 
@@ -59,17 +59,17 @@ def measure(machines: Sequence[Machine], hours: int, progress: Progress) -> Trut
 def _measure(name: str, machines: Sequence[Machine], hours: int, truth: Truth) -> None:
     samples = [[array("d") for _ in RESOURCES] for _ in machines]
     counted = 0
-    # All samples weigh alike, as they do to numpy.
-    reckoning = UsageWeights(half_life_seconds=inf)
+    # All samples have the same weight, as in numpy.
+    weights = UsageWeights(half_life_seconds=inf)
     rings: dict[str, UsageRing] = {}
     reporter = Reporter(name, "boot", ReportingConfig(), _SAMPLE_SECONDS)
     for sample in _samples_of(machines, hours):
         for container, kept in zip(sample.containers, samples, strict=True):
             for resource, column in zip(RESOURCES, kept, strict=True):
                 column.append(container.rates.used.of(resource) or 0.0)
-        said = reporter.report(sample, (), ())
-        if said is not None and said.heartbeat is not None:
-            _receive(said, rings, reckoning)
+        report = reporter.report(sample, (), ())
+        if report is not None and report.heartbeat is not None:
+            _receive(report, rings, weights)
             counted = len(samples[0][0])
     for machine, kept in zip(machines, samples, strict=True):
         ring = rings[container_id(machine.name)]
@@ -92,10 +92,10 @@ def _samples_of(machines: Sequence[Machine], hours: int) -> Iterator[NodeSample]
             yield node.sample(slot * per_slot + number + 1, levels)
 
 
-def _receive(said: Report, rings: dict[str, UsageRing], reckoning: UsageWeights) -> None:
-    (report,) = parse_batch(b"[" + encode(said) + b"]")
+def _receive(sent: Report, rings: dict[str, UsageRing], weights: UsageWeights) -> None:
+    (report,) = parse_batch(b"[" + encode(sent) + b"]")
     assert report.heartbeat is not None
-    count(rings, slot_of(report.at, report.at), report.heartbeat.usage, reckoning)
+    count(rings, slot_of(report.at, report.at), report.heartbeat.usage, weights)
 
 
 def _compare(ring: UsageRing, place: int, samples: Floats, truth: Truth) -> None:

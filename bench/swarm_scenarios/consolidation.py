@@ -15,8 +15,8 @@ _LIGHT_CORES, _HEAVY_CORES = 0.1, 0.2
 _MEASURED_SECONDS = 20.0
 _ENERGY = f"J in {_MEASURED_SECONDS:g} s, by the power model"
 AGENTS = {"reporting.heartbeat_seconds": 10}
-"""A node is emptied for good only on what its containers were seen to need over a while. That is told by
-heartbeats, every five minutes by default, and until then nothing is planned."""
+"""A node is emptied only after its containers were observed for a while. Their usage is part of heartbeats,
+every five minutes by default; nothing is planned before."""
 _SETTINGS: dict[str, dict[str, Any]] = {
     "control": {"timer_policy": "least-watts", "timer_seconds": 5, "cool_down_seconds": 20},
     "policies": {

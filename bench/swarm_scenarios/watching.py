@@ -1,8 +1,8 @@
 """Ten minutes after a bottleneck was healed: the loop itself, on simulated time, as loads rise and fall.
 
-The nodes call themselves short again and again, the one that was relieved into as well: whoever answers each
-of these alerts by itself sends a service to and fro. The loop, its guards and its record are the collector's
-own; what agents say and what the orchestrator does is played, and so is the clock.
+The nodes report bottlenecks again and again, the target of the move too: a loop that answers each alert on
+its own moves a service back and forth. The loop, its guards and its journal are the collector's own; the
+reports of agents, the orchestrator and the clock are simulated.
 """
 
 import asyncio

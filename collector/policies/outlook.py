@@ -1,8 +1,8 @@
-"""What tasks will need, and what that comes to on each node: sums that hold with a stated confidence.
+"""The expected usage of tasks, and its sum on each node with a given confidence.
 
-CPU, disk and network of many tasks seldom peak together, so what is expected adds up but what strays from it
-adds up in squares. Memory does not come and go: there, envelopes add up. Where the tasks' use of late is
-kept, it tells of load that does come together, which no sum of variances knows of.
+CPU, disk and network of many tasks seldom peak together, so means add up, and deviations add up in squares.
+Memory does not fluctuate like this: there, envelopes add up. Recent windows, where they are stored, show load
+that does peak together, which a sum of variances does not contain.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ BURSTS = 3.0
 """Disk and network come in bursts that no bell curve describes: so many deviations are kept free for them."""
 LOOK_BACK = 30
 FEW_SECONDS = 3600.0
-"""Of less than an hour of observation, a mean says little."""
+"""A mean of less than an hour of observation is not reliable."""
 _NEWEST_WEIGHT = 0.9
-"""How much the newest windows count at most against the whole day."""
+"""Maximum weight of the newest windows against the whole day."""
 _PRIOR_SAMPLES = 3.0
-"""A guess by what others use, or by another day, counts as much as so many windows of late."""
+"""Number of recent windows that an estimate from other tasks, or from another day, counts as."""
 
 Four = tuple[float, float, float, float]
 
@@ -63,24 +63,24 @@ def amounts(row: Floats) -> Quantities:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What each task is expected to use, by how much it strays, and what it used of late."""
+    """The expected usage of each task, its variance, and its recent usage."""
 
     expected: Floats
     variance: Floats
     history: Floats
-    """CPU, the newest last; without columns where nobody keeps that."""
+    """CPU, the newest last; without columns if no windows are stored."""
 
 
 def guessed(tasks: Tasks) -> Flags:
-    """The tasks of which nothing is known but what they ask for."""
+    """The tasks of which only the request is known."""
     few: Flags = (tasks.observed_seconds < FEW_SECONDS) & (tasks.variance[:, CPU] == 0)
     return few
 
 
 def known_sums(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]:
-    """Expected use and variance by node, a task that nobody knows counting with a share of what it asks for.
+    """Expected usage and variance by node; an unknown task counts as a share of its request.
 
-    Takes the sums that the snapshot has, and corrects them for those few tasks.
+    Corrects the sums of the snapshot for these few tasks.
     """
     expected = snapshot.nodes.mean.copy(order="F")
     expected[:, MEMORY] = snapshot.nodes.envelope_sum[:, MEMORY]
@@ -90,7 +90,7 @@ def known_sums(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]
 
 
 def _not_known(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]:
-    """How much less the tasks that nobody knows are reckoned to use than the sums say; and how they stray."""
+    """How much less unknown tasks are expected to use than the sums contain, and their variance."""
     tasks, count = snapshot.tasks, len(snapshot.nodes.names)
     rows = np.flatnonzero(guessed(tasks) & (tasks.observed_seconds == 0))
     counted = tasks.mean[rows]
@@ -102,9 +102,9 @@ def _not_known(snapshot: Snapshot, unknown_ratio: Four) -> tuple[Floats, Floats]
 
 
 def forecast(snapshot: Snapshot) -> Forecast:
-    """What each task will use: what it used of late, steadied by what it used all day.
+    """The expected usage of each task: its recent usage, smoothed by that of the whole day.
 
-    A task that is new is reckoned by what the others use of what they ask for, until its own samples tell.
+    A new task is estimated by the share of their requests that others use, until it has samples of its own.
     """
     tasks = snapshot.tasks
     expected, variance = tasks.mean.copy(), tasks.variance.copy()
@@ -117,7 +117,7 @@ def forecast(snapshot: Snapshot) -> Forecast:
     strays = np.maximum(np.square(filled).sum(axis=1) / some - np.square(recent), 0.0)
     new = guessed(tasks) & ~np.isnan(tasks.used[:, CPU])
     if new.any():
-        _reckon(tasks, new, expected, variance)
+        _estimate(tasks, new, expected, variance)
         weight = seen[new] / (seen[new] + _PRIOR_SAMPLES)
         variance[new, CPU] = (1 - weight) * variance[new, CPU] + weight * strays[new]
     weight = seen / (seen + _PRIOR_SAMPLES)
@@ -126,7 +126,7 @@ def forecast(snapshot: Snapshot) -> Forecast:
     return Forecast(expected, variance, filled)
 
 
-def _reckon(tasks: Tasks, new: Flags, expected: Floats, variance: Floats) -> None:
+def _estimate(tasks: Tasks, new: Flags, expected: Floats, variance: Floats) -> None:
     """Guess what new tasks use by what all tasks use of what they ask for."""
     asked, used = np.nan_to_num(tasks.requested, nan=0.0), np.nan_to_num(tasks.used, nan=0.0)
     told = ~np.isnan(tasks.used[:, CPU])

@@ -1,10 +1,10 @@
-"""`python -m powermodels.fit [FILE]`: one fit in a process of its own.
+"""`python -m powermodels.fit [FILE]`: one fit in its own process.
 
 In: a `FitRequest` as JSON on stdin, or in FILE; a FILE that ends in .csv or .csv.gz is a recording (see
-`powermodels.fit.recording`), for which `--kind` and `--host` say the rest. Out: the model's JSON on stdout,
-for `powermodels.models.stored.decode`. Status 0; 2 with one sentence on stderr where the samples cannot be
-fitted. It opens no socket and no other file; whoever starts it limits its memory (200 MB of it resident are
-enough) and its time (a few seconds), sets OMP_NUM_THREADS=1, and may kill it: nothing is left behind.
+`powermodels.fit.recording`), which `--kind` and `--host` complete. Out: the model's JSON on stdout,
+for `powermodels.models.stored.decode`. Status 0; 2 with one sentence on stderr if the samples cannot be
+fitted. It opens no socket and no other file. The caller limits its memory (200 MB resident are enough) and
+its time (a few seconds), sets OMP_NUM_THREADS=1, and may kill it: nothing is left behind.
 
     child = subprocess.run([sys.executable, "-m", "powermodels.fit"],
                            input=msgspec.json.encode(tracker.request()), ...)

@@ -43,12 +43,12 @@ class CloudHourSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     demand_rate: Annotated[float, Meta(gt=0)] = 1.0
     """How fast the exponential distributions of CPU and memory fall from their lower to their upper limits.
 
-    The thesis does not tell, but its 636 cuts took 177 shares and 305 MB each: tasks ask for a gigabyte.
+    The thesis does not state it, but its 636 cuts took 177 shares and 305 MB each: tasks ask for a gigabyte.
     """
     lifetime_rate: Annotated[float, Meta(gt=0)] = 22.0
     """The same for lifetimes: with this, as many requests come in the hour as were counted for spread."""
     stop_seconds: Annotated[float, Meta(ge=0)] = 10.0
-    """What a container that is told to stop still holds its place: as long as Docker waits for it."""
+    """Time that a stopping container still holds its place: as long as Docker waits for it."""
 
 
 def generate(settings: CloudHourSettings, seed: int) -> Workload:

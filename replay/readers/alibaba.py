@@ -21,7 +21,7 @@ from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 WHOLE = Machines(cpu_mips=96_000, memory_mb=393_216)
-"""What a host of that cluster is taken for: 96 cores are told, its memory is not."""
+"""A host of that cluster: the 96 cores are published, the memory is assumed."""
 _USUAL = (4.0, 1.56)
 """Cores, and percent of a host's memory."""
 _FIELDS, _META_FIELDS = 5, 8

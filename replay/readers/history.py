@@ -1,13 +1,12 @@
-"""A collector's own history: the hosts that there were, and what their containers used.
+"""A collector's own history: its hosts, and the usage of their containers.
 
-Reads the SQLite file of a collector, which may go on writing meanwhile. Nodes say only what moved, and
-everything with every heartbeat; what a container used holds until the next word of it. Policies place every
-container anew, as if they had been there from the beginning.
+Reads the SQLite file of a collector, which may continue to write. Nodes report changes, and everything with
+every heartbeat; the usage of a container holds until its next report. Policies place every container again,
+as if they had run from the beginning.
 
-Samples are kept for some hours (`history.retention_hours`). Whoever asks for more days is answered from the
-sums that the collector keeps of every five minutes, or of every hour: whichever goes back far enough. Within
-such a step all is the mean, peaks are gone, and a container that was there for a part of it counts as so much
-less for all of it: its work is the same.
+Samples are stored for some hours (`history.retention_hours`). More days are read from the sums of every five
+minutes, or of every hour: whichever goes back far enough. Within a step, usage is its mean: peaks are lost,
+and a container that ran for a part of it counts as less for all of it, with the same work.
 """
 
 import sqlite3

@@ -34,7 +34,7 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def beside(results: Results, expected: Sequence[Expected]) -> list[Beside]:
-    """Every figure that is told of a policy that was run."""
+    """Every expected figure of a policy that was run."""
     return [_held(results, each) for each in expected if _ran(results, each)]
 
 

@@ -1,4 +1,4 @@
-"""A collector that answers as it is told; for faults that a real one does not have."""
+"""A collector with configurable answers, for faults that a real one does not have."""
 
 import gzip
 from collections.abc import AsyncIterator, Callable

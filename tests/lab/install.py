@@ -57,7 +57,7 @@ def _wanted_packages() -> set[str]:
 def missing_packages(wanted: Iterable[str]) -> list[str]:
     """Give those of the packages that are not installed."""
     names = sorted(wanted)
-    # It fails for a package it has never heard of, and still answers for the others.
+    # It fails for an unknown package, and still lists the others.
     answer = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names],
         check=False,

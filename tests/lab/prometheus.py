@@ -1,4 +1,4 @@
-"""A real Prometheus: scrapes what it is told to, keeps it for the test, and answers PromQL."""
+"""A real Prometheus: scrapes the given targets, stores the samples for the test, and answers PromQL."""
 
 import json
 import subprocess

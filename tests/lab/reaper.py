@@ -1,8 +1,8 @@
-"""Teardown that is certain: what the lab makes is undone even when the test run is killed outright.
+"""Reliable teardown: everything that the lab creates is removed, even if the test run is killed.
 
-Every undo step is told to a guardian process (`tests.lab.guardian`) before the thing it undoes is made. The
-guardian acts when its pipe closes, which the kernel does for a finished, a crashed and a SIGKILLed test run
-alike: one way out for all of them.
+Every undo step is sent to a guardian process (`tests.lab.guardian`) before the thing that it undoes is
+created. The guardian acts when its pipe closes, which the kernel does for a finished, a crashed and a
+SIGKILLed test run alike.
 
     with Reaper() as reaper:
         root = reaper.make_directory()

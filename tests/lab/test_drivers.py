@@ -134,7 +134,7 @@ def test_one_replica_moves_by_leave_and_nothing_of_its_spec_is_lost(
         assert done.what == f"moved a task of single from {task.node} to {other}, start-first"
         assert spec(cluster, "single") == before
 
-        # A constraint that is lifted restarts nothing, and one who asks for the same again is told so.
+        # Removing a constraint restarts nothing, and the same request again has nothing to do.
         assert carry_out(settings, action).nothing_to_do
         undo(settings, action, done)
         [again] = running(cluster, "single")

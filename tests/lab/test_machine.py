@@ -242,7 +242,7 @@ def test_a_reload_of_a_broken_file_fails_and_changes_nothing(machine: Machine) -
     with _settings(machine, "sampling.interval = 1"):
         assert machine.run("systemctl", "reload", AGENT, check=False).returncode != 0
         assert "unknown key 'sampling.interval'" in machine.journal(AGENT)
-        # Who does without systemctl is told as well.
+        # A signal without systemctl is logged too.
         machine.run("systemctl", "kill", "--kill-who=main", "--signal=HUP", AGENT)
         eventually(lambda: "the new settings are not used" in machine.journal(AGENT), 10)
         assert machine.property_of(AGENT, "ActiveState") == "active"

@@ -1,4 +1,4 @@
-"""Small set-ups that can be reckoned by hand."""
+"""Small set-ups that can be calculated by hand."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -71,7 +71,7 @@ def recorded(*percent: Sequence[float], cores: float = 1.0, step_seconds: float 
 def scripted(
     place: dict[str, str], plans: Callable[[Snapshot], Plan] | None = None, name: str = "scripted"
 ) -> Policy:
-    """A policy that does what it is told."""
+    """A policy with a given plan."""
 
     def chosen(snapshot: Snapshot, request: Request, settings: PolicySettings) -> Ranking:
         del settings
@@ -85,7 +85,7 @@ def scripted(
 
     return Policy(
         name=name,
-        summary="does what it is told",
+        summary="returns a given plan",
         place=chosen,
         rebalance=None if plans is None else lambda snapshot, _: plans(snapshot),
     )

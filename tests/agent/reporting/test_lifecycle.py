@@ -255,7 +255,7 @@ def test_restart_shown_by_counters_is_reported_and_late_events_are_ignored() -> 
         story.tick({"a": Container(cpu_seconds_total=0.2)}, die("a", clock), start("a", clock))
         == ContainerChanges()
     )
-    # Its own end, later, is told as any other.
+    # Its own end, later, is reported as any other.
     for _ in range(3):
         story.next()
         story.tick({"a": Container(cpu_seconds_total=0.3)})

@@ -38,7 +38,7 @@ for line in sys.stdin:
 
 
 class Worker:
-    """A process in a cgroup, which does as it is told and says how much CPU time it has used."""
+    """A process in a cgroup, which obeys commands and returns the CPU time that it has used."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process

@@ -20,7 +20,7 @@ from wire.sketch import Sketch
 
 NEWEST = 100
 NOW = NEWEST * SLOT_SECONDS
-RECKONING = UsageWeights()
+WEIGHTS = UsageWeights()
 
 
 def watched(
@@ -28,7 +28,7 @@ def watched(
 ) -> ObservedContainer:
     rings: dict[str, UsageRing] = {}
     if bins:
-        count(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], RECKONING)
+        count(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], WEIGHTS)
     ring = rings.get("c", UsageRing())
     return ObservedContainer(node, service, image, 5.0, dict(ring.slots), ring.statistics, ring.samples)
 
@@ -58,20 +58,20 @@ words = st.lists(st.tuples(st.sampled_from(["alpha", "beta", "gamma"]), containe
 def test_incremental_passes_give_the_result_of_a_full_pass(
     passes: list[list[tuple[str, list[tuple[str, dict[int, int], int]]]]],
 ) -> None:
-    kept = RunningServices(RECKONING)
+    kept = RunningServices(WEIGHTS)
     there: dict[str, list[ObservedContainer]] = {}
     for heard in passes:
         for node, told in heard:
             there[node] = [watched(node, service, bins, slot=slot) for service, bins, slot in told]
             kept.put(node, there[node])
-        afresh = RunningServices(RECKONING)
+        afresh = RunningServices(WEIGHTS)
         for node, on_it in there.items():
             afresh.put(node, on_it)
         same(kept.pool(NOW), afresh.pool(NOW))
 
 
 def test_only_services_with_changes_are_pooled_again() -> None:
-    running = RunningServices(RECKONING)
+    running = RunningServices(WEIGHTS)
     alpha = [watched("alpha", "web", {1: 5}), watched("alpha", "db", {2: 5})]
     running.put("alpha", alpha)
     running.put("beta", [watched("beta", "web", {1: 7}), watched("beta", "db", {2: 7})])
@@ -85,7 +85,7 @@ def test_only_services_with_changes_are_pooled_again() -> None:
 
 
 def test_a_service_goes_with_its_last_container_and_is_named_after_the_image_of_most() -> None:
-    running = RunningServices(RECKONING)
+    running = RunningServices(WEIGHTS)
     running.put("alpha", [watched("alpha", "web", {}, image="old"), watched("alpha", "web", {}, image="new")])
     running.put("beta", [watched("beta", "web", {}, image="new")])
     web = running.pool(NOW)["web"]

@@ -30,24 +30,24 @@ def sketch(*numbers: float) -> Sketch:
     return made
 
 
-def ring_of(*told: tuple[int, ContainerUsage], reckoning: UsageWeights = ALL_ALIKE) -> UsageRing:
+def ring_of(*usages: tuple[int, ContainerUsage], weights: UsageWeights = ALL_ALIKE) -> UsageRing:
     rings: dict[str, UsageRing] = {}
-    for slot, usage in told:
-        count(rings, slot, [usage], reckoning)
+    for slot, usage in usages:
+        count(rings, slot, [usage], weights)
     return rings["web"]
 
 
 @patient
 @given(heartbeats, st.data())
 def test_p90_is_that_of_every_sample_of_the_slots_that_are_left(
-    told: list[tuple[int, list[float]]], data: st.DataObject
+    usages: list[tuple[int, list[float]]], data: st.DataObject
 ) -> None:
-    shuffled = data.draw(st.permutations(told))
+    shuffled = data.draw(st.permutations(usages))
     ring = ring_of(
         *((slot, ContainerUsage("web", cpu=sketch(*each), memory=sketch(*each))) for slot, each in shuffled)
     )
-    newest = max(slot for slot, _ in told)
-    left = [value for slot, each in told if slot > newest - SLOTS for value in each]
+    newest = max(slot for slot, _ in usages)
+    left = [value for slot, each in usages if slot > newest - SLOTS for value in each]
     truth = np.percentile(left, 90, method="inverted_cdf")
     assert ring.samples == len(left)
     assert ring.p90.cpu_cores == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR)
@@ -58,10 +58,10 @@ def test_p90_is_that_of_every_sample_of_the_slots_that_are_left(
 @patient
 @given(heartbeats, st.data())
 def test_the_order_in_which_heartbeats_come_does_not_matter_nor_whether_a_restart_was_between(
-    told: list[tuple[int, list[float]]], data: st.DataObject
+    usages: list[tuple[int, list[float]]], data: st.DataObject
 ) -> None:
-    said = [(slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in told]
-    ring, other = ring_of(*said), ring_of(*data.draw(st.permutations(said)))
+    reported = [(slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in usages]
+    ring, other = ring_of(*reported), ring_of(*data.draw(st.permutations(reported)))
     restored = UsageRing(dict(ring.slots))
     settle([restored], ALL_ALIKE)
     for each in (other, restored):
@@ -73,14 +73,14 @@ def test_the_order_in_which_heartbeats_come_does_not_matter_nor_whether_a_restar
 @patient
 @given(heartbeats, st.floats(0.5, 200))
 def test_load_fades_by_half_per_half_life(
-    told: list[tuple[int, list[float]]], half_life_hours: float
+    usages: list[tuple[int, list[float]]], half_life_hours: float
 ) -> None:
-    reckoning = UsageWeights(half_life_seconds=half_life_hours * HOUR)
+    usage_weights = UsageWeights(half_life_seconds=half_life_hours * HOUR)
     ring = ring_of(
-        *((slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in told), reckoning=reckoning
+        *((slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in usages), weights=usage_weights
     )
-    newest = max(slot for slot, _ in told)
-    left = [(value, newest - slot) for slot, each in told if slot > newest - SLOTS for value in each]
+    newest = max(slot for slot, _ in usages)
+    left = [(value, newest - slot) for slot, each in usages if slot > newest - SLOTS for value in each]
     weights = np.array([0.5 ** (age * SLOT_SECONDS / HOUR / half_life_hours) for _, age in left])
     for statistic, share in ((Statistic.P50, 0.5), (Statistic.P90, 0.9), (Statistic.P99, 0.99)):
         # Where a rank falls between two samples, rounding decides: either of them is right.
@@ -100,13 +100,13 @@ def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
         ContainerUsage("web", cpu=sketch(*[1.0] * 100)),
     )
     quick = UsageWeights(half_life_seconds=SLOT_SECONDS, need=EnvelopeRule(percentile=(0.6, 0.9, 0.9, 0.9)))
-    assert ring_of((1, busy), (3, calm), reckoning=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
+    assert ring_of((1, busy), (3, calm), weights=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
         1.0, rel=0.01
     )
-    assert ring_of((3, busy), (1, calm), reckoning=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
+    assert ring_of((3, busy), (1, calm), weights=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
         4.0, rel=0.01
     )
-    assert ring_of((1, busy), (3, calm), reckoning=quick).statistics[0, Statistic.MAX] == pytest.approx(
+    assert ring_of((1, busy), (3, calm), weights=quick).statistics[0, Statistic.MAX] == pytest.approx(
         4.0, rel=0.01
     )
 
@@ -131,11 +131,11 @@ def test_absurd_numbers_stay_within_what_can_be_stored_and_sent() -> None:
 
 @patient
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(values, max_size=20)), min_size=1, max_size=8))
-def test_many_at_once_are_the_same_as_one_by_one(told: list[tuple[str, list[float]]]) -> None:
-    usages = [ContainerUsage(name, *(sketch(*each) for _ in RESOURCES)) for name, each in told]
+def test_many_at_once_are_the_same_as_one_by_one(samples: list[tuple[str, list[float]]]) -> None:
+    usages = [ContainerUsage(name, *(sketch(*each) for _ in RESOURCES)) for name, each in samples]
     together: dict[str, UsageRing] = {}
     apart: dict[str, UsageRing] = {}
-    assert set(count(together, 5, usages, UsageWeights())) == {name for name, _ in told}
+    assert set(count(together, 5, usages, UsageWeights())) == {name for name, _ in samples}
     for usage in usages:
         count(apart, 5, [usage], UsageWeights())
     for name, ring in together.items():

@@ -1,4 +1,4 @@
-"""A small cluster that is told of by hand, a driver that does what it is told, and what acts on them."""
+"""A small cluster with reports by hand, a fake driver, and the control loop on both."""
 
 import asyncio
 import math
@@ -106,7 +106,7 @@ def view(**changes: Any) -> OrchestratorState:
 
 
 class Stage:
-    """A collector without a server, whose nodes say what they are told to say."""
+    """A collector without a server, with nodes whose reports the test chooses."""
 
     def __init__(self, core: Core, clock: Clock) -> None:
         self.core, self.clock = core, clock

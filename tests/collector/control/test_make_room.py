@@ -55,7 +55,7 @@ class Lax:
 
 
 class Cutter(FakeDriver):
-    """Cuts what it is told to, so that the nodes show it."""
+    """Carries out cuts, so that the nodes report them."""
 
     def __init__(self, lax: Lax) -> None:
         super().__init__(view_now=lax.view())

@@ -32,7 +32,7 @@ def test_what_an_orchestrator_runs_on_every_node_is_told_as_such() -> None:
 
 
 def told_of(service: ServiceView, *steps: Step, opt_in: bool = False) -> Allocation:
-    """What the board is told of the one container of a service."""
+    """The allocation of the one container of a service."""
     task = TaskView(container="id-of-web", service=service.name, node="a", state="running")
     seen = OrchestratorState(services=(service,), tasks=(task,))
     (allocation,) = allocations(seen, CompletedActions.of(steps), opt_in=opt_in)

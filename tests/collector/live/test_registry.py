@@ -96,7 +96,7 @@ def test_a_renamed_machine_is_recognised_by_its_containers() -> None:
     registry.apply(
         report("omega", boot="second", at=START + 9, containers=[container(), *runs[1:]]), START + 9
     )
-    assert registry.drop_old(START + 9) == {}, "as long as the old name may be heard of again, they are two"
+    assert registry.drop_old(START + 9) == {}, "as long as the old name may report again, they are two"
     registry.apply(partial_report("omega", boot="second", sequence=2, at=START + 40), START + 40)
     assert registry.drop_old(START + 40) == {"alpha": "omega"}
     assert [node.name for node in list_nodes(registry, START + 40)] == ["omega"]

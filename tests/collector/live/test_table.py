@@ -30,7 +30,7 @@ def test_rows_come_and_go_and_stand_by_name(rounds: list[list[int]]) -> None:
                 known.remove(rows.pop(name))
             else:
                 row = rows[name] = known.add(name)
-                assert np.isnan(known.columns.one[row]), "a row is blank, whoever had it before"
+                assert np.isnan(known.columns.one[row]), "a reused row is blank"
                 known.columns.one[row], known.columns.two[row] = number, (number, -number)
         order = known.order()
         assert known.names(order) == tuple(sorted(rows))

@@ -1,4 +1,4 @@
-"""What holds of every policy, on random clusters: whoever adds one finds it tested here."""
+"""Rules for every policy, on random clusters; a new policy is covered without a change here."""
 
 from collections import Counter
 
@@ -86,7 +86,7 @@ def test_the_order_of_the_input_does_not_matter_to_a_placement(policy: Policy, s
 def test_no_placement_takes_more_than_the_strictest_class_allows(
     policy: Policy, seed: int, task_class: int
 ) -> None:
-    """Whoever is on a node is promised no more than it has, times what the strictest of them tolerates."""
+    """Reservations on a node never exceed its capacity times the tolerance of its strictest container."""
     assert policy.place is not None
     cluster, request = random_cluster(seed, classes=4), random_request(seed, task_class=task_class)
     ranking = policy.place(cluster.snapshot(), request, policy.settings())

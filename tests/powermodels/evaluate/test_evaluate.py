@@ -29,7 +29,7 @@ def test_scores_of_known_errors() -> None:
 
 
 class Spy:
-    """Notes in which order it is told and asked."""
+    """Records the order of observations and predictions."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

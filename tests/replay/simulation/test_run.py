@@ -1,4 +1,4 @@
-"""Energy, time and counts against what a person reckons."""
+"""Energy, time and counts against values calculated by hand."""
 
 from collections.abc import Callable
 from typing import Any
@@ -212,7 +212,7 @@ def test_who_waits_longer_than_it_has_patience_for_is_refused() -> None:
 
 
 def killing(snapshot: Snapshot, request: Request, settings: PolicySettings) -> Ranking:
-    """Ends whatever runs for whoever comes, except for `a`, which waits for an empty node."""
+    """Kills all running containers for a new one, except for `a`, which waits for an empty node."""
     del settings
     running = [name for name, on in zip(snapshot.tasks.ids, snapshot.tasks.node, strict=True) if on == 0]
     full = bool(running) and request.service == "a"

@@ -14,7 +14,7 @@ from tests.collector.history.prometheus.decoding import Written, decode
 
 @dataclass
 class FakeStore:
-    """Takes remote write as it is told."""
+    """Accepts or rejects remote write, as configured."""
 
     url: str = ""
     status: HTTPStatus = HTTPStatus.NO_CONTENT

@@ -47,7 +47,7 @@ def test_the_series_of_the_node_list_are_in_the_catalogue() -> None:
     assert {SAMPLED_AT, BUILD_INFO, GAP, ALERT} <= CATALOGUE.keys()
     # A pod is known to the agent, but not told in a report.
     assert CATALOGUE[INFO] - {"pod"} == set(info_labels(container()))
-    assert COUNTED_UNTIL not in CATALOGUE, "what only pushed nodes have is how they are told apart"
+    assert COUNTED_UNTIL not in CATALOGUE, "it distinguishes pushed nodes from scraped ones"
 
 
 def test_every_resource_has_its_level() -> None:

@@ -84,7 +84,7 @@ def on_store(path: Path, url: str) -> CollectorConfig:
 
 
 def clock_within_a_slot() -> Callable[[], float]:
-    """The time, or a while before it, so that the hour that is told and the test itself lie in one slot.
+    """The time, or a while before it, so that the reported hour and the test itself lie in one slot.
 
     A collector that gets a heartbeat counts all of it where it ends, one that reads the store each sample in
     its own slot: across the border of two they differ by what one heartbeat tells.
@@ -181,7 +181,7 @@ async def check_present(one: Core, two: Core) -> None:
 
 
 async def check_quantile_in_the_store(store: VictoriaMetrics, plain: Core) -> None:
-    """Whoever asks the store itself gets the same percentile."""
+    """A query to the store itself returns the same percentile."""
     asked = 'quantile_over_time(0.9, wattpack_container_cpu_cores_sampled{id="id-of-web-0-0"}[4h])'
     [(_, p90)] = await asyncio.to_thread(eventually, lambda: store.query(asked), PATIENCE_SECONDS)
     [web] = list_containers(plain.registry, plain.clock(), name="web-0-0")
@@ -189,7 +189,7 @@ async def check_quantile_in_the_store(store: VictoriaMetrics, plain: Core) -> No
 
 
 async def check_past(fresh: Core, until: float) -> None:
-    """What was before the second one began is told by the store."""
+    """Data from before the start of the second one comes from the store."""
     start = until - HEARTBEATS * HEARTBEAT_SECONDS
     for kind, name, cores, watts in (
         (SubjectKind.NODE, "node-0", 1.0, 50.0),

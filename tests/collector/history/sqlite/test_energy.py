@@ -194,7 +194,7 @@ async def test_accounts_survive_a_restart_and_the_samples(tmp_path: Path) -> Non
         await history.apply_retention(START + 301)
     async with open_sqlite(settings) as history:
         await history.apply_retention(START + 5 * HOUR)
-        # The next word comes only now; what was drawn since the last one is told by the counter.
+        # The next report comes only now; the counter contains the energy since the last one.
         await history.add([heartbeat(START + 5 * HOUR, 3, 1000.0)], START + 5 * HOUR)
         await history.apply_retention(START + 5 * HOUR)
         assert history.stats().reports == 1

@@ -98,7 +98,7 @@ async def test_rollups_go_after_their_own_time(tmp_path: Path) -> None:
             await history.add([report(sequence=number + 1, at=at, containers=[container()])], at)
 
         async def steps(now: float) -> list[float]:
-            """The steps in which the first hour is told."""
+            """The step of the series in the first hour."""
             await history.apply_retention(now)
             series = await history.series(SubjectKind.NODE, "alpha", START, START + HOUR, 300.0)
             return [series.step_seconds] if series.points else []

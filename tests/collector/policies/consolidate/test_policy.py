@@ -111,7 +111,7 @@ def test_a_request_goes_where_power_rises_least() -> None:
     nodes = [_node("a"), _node("b")]
     snapshot = assemble(nodes, [_task("there", "a", 6)])
     ranking = place(snapshot, Request(reserve=amount(2, 1)), _FIXED)
-    # Above the middle of its range, the curve is flatter; what `a` is told to use counts as nothing so far.
+    # Above the middle of its range, the curve is flatter; the reported usage of `a` does not count yet.
     assert ranking.rows.size == 2
     assert ranking.scores[0] >= ranking.scores[1]
     assert ranking.explain(int(ranking.rows[0]))[0].startswith("adds ")
