@@ -20,38 +20,41 @@ OK, BOUND_MISSED, NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "agent-cost": (
         "bench.agent_cost",
-        "CPU and memory of the agent beside idle containers, and of the engine",
+        "CPU and memory of the agent with idle containers, and of the engine",
     ),
     "agent-push": (
         "bench.agent_push",
-        "how much the agent saves by saying only what moved, and what that costs in truth",
+        "traffic that the agent saves by reporting changes only, and the loss of accuracy",
     ),
-    "board": ("bench.board", "what it costs to keep the cluster in columns, per report and per snapshot"),
+    "board": ("bench.board", "cost of the live tables, per report and per snapshot"),
     "ingest": (
         "bench.ingest",
-        "reports per second, latency and memory of a collector on one core; a kill, and the restart",
+        "reports per second, latency and memory of a collector on one core; a kill and a restart",
     ),
     "hints": (
         "bench.hints",
-        "how long every policy takes to answer among 10,000 nodes, and what GenPack saves beside the others",
+        "latency of every policy with 10,000 nodes, and the nodes that GenPack saves",
     ),
-    "fuzz": ("bench.fuzz", "a million bodies that no agent sends: whether the collector bears them"),
-    "fuzz-api": ("bench.fuzz_api", "schemathesis over the OpenAPI document: no 500, nothing undocumented"),
+    "fuzz": ("bench.fuzz", "a million invalid requests to the collector"),
+    "fuzz-api": ("bench.fuzz_api", "schemathesis on the OpenAPI document: no 500, nothing undocumented"),
     "swarm": (
         "bench.swarm",
-        "a real Swarm that heals its bottlenecks, is packed onto fewer nodes, and bears what goes wrong",
+        "a real Swarm: bottlenecks, consolidation onto fewer nodes, faults",
     ),
     "understanding": (
         "bench.understanding",
-        "a pass over 50,000 containers, who waits meanwhile, and whether envelopes are numpy's percentiles",
+        "analysis of 50,000 containers, latency meanwhile, and envelopes against numpy's percentiles",
     ),
-    "replay": ("bench.replay", "replay beside CloudSim on the same days, and how long a week takes"),
+    "replay": ("bench.replay", "replay and CloudSim on the same days, and the duration of a week"),
     "scenarios": (
         "bench.scenarios",
-        "the scenarios of the papers, of PlanetLab and of Bitbrains: their figures beside ours",
+        "the scenarios of the papers, PlanetLab and Bitbrains: their figures and ours",
     ),
-    "ceiling": ("bench.ceiling", "how many requests of Energy4Cloud's hour could be placed at once at best"),
-    "power": ("bench.power", "how far off the power models are on recordings of metered servers"),
+    "ceiling": (
+        "bench.ceiling",
+        "upper bound of the requests of Energy4Cloud's hour that can be placed at once",
+    ),
+    "power": ("bench.power", "accuracy of the power models on recordings of metered servers"),
 }
 
 

@@ -188,4 +188,4 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
         if found := _ANSWERING.search(log.read_text()):
             return found["url"]
         time.sleep(_LOOK_SECONDS)
-    raise UserError(f"the collector did not start: {log.read_text().strip() or 'it said nothing'}")
+    raise UserError(f"the collector did not start: {log.read_text().strip() or 'no output'}")

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--folder",
         type=Path,
         default=None,
-        help="where the history lies meanwhile; a temporary one if not said",
+        help="folder for the history; by default a temporary one",
     )
 
 
@@ -259,7 +259,7 @@ def _findings(generator: "subprocess.Popen[bytes]") -> Findings:
     assert generator.stdout is not None
     said = generator.stdout.read()
     if not said:
-        raise UserError("the load generator ended without a word: see what it said above")
+        raise UserError("the load generator ended without a result: see its output above")
     return msgspec.msgpack.decode(said, type=Findings)
 
 

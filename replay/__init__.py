@@ -1,5 +1,5 @@
-"""A time machine: real traces, or a cluster's own history, through the very policies that decide live.
+"""Replay: real traces, or a cluster's own history, through the policies that decide live.
 
-In: a scenario (hosts with capacities and power curves, containers with their use over time) and the names of
-policies. Out: energy, node hours, moves, refusals and overload per policy, as numbers and as a page.
+In: a scenario (hosts with capacities and power curves, containers with their usage over time) and the names
+of policies. Out: energy, node hours, moves, refusals and overload per policy, as numbers and as a page.
 """

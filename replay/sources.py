@@ -1,4 +1,4 @@
-"""Every way to come by a workload: formats of traces that can be read, and generators."""
+"""The table of trace formats and workload generators."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,44 +28,44 @@ GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Worklo
     "images": (images.ImagesSettings, images.generate),
     "listed": (listed.ListedSettings, listed.generate),
 }
-"""Per name: what can be chosen, and what makes a workload of that and a seed."""
+"""Per name: its settings, and the function that creates a workload from them and a seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFile:
-    """Where a trace is, and how it is written."""
+    """The path and format of a trace."""
 
     path: Path
     """A file, or a folder with a file per machine."""
     format: str
     period: Period | None = None
-    """The part of it that is meant; without one, all of it."""
+    """The part to read; None is all of it."""
 
 
 Locate = Callable[[str], TraceFile]
-"""Where the data set of a name is on this machine; a `UserError` where it is absent."""
+"""Finds a data set by name on this machine; raises `UserError` if it is missing."""
 
 
 def read_trace(trace: TraceFile, machines: Sequence[Machines]) -> Workload:
     """A workload from a file or a folder."""
     if trace.format not in FORMATS:
-        raise UserError(f"there is no trace format {trace.format!r}: there are {', '.join(FORMATS)}")
+        raise UserError(f"unknown trace format {trace.format!r}: use one of {', '.join(FORMATS)}")
     return FORMATS[trace.format](trace.path, machines, trace.period)
 
 
 def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
-    """A workload of a generator's making: the same for the same settings and seed."""
+    """Generate a workload: the same for the same settings and seed."""
     if name not in GENERATORS:
-        raise UserError(f"there is no generator {name!r}: there are {', '.join(GENERATORS)}")
+        raise UserError(f"unknown generator {name!r}: use one of {', '.join(GENERATORS)}")
     kind, make = GENERATORS[name]
     try:
         return make(msgspec.convert(settings, kind), seed)
     except msgspec.ValidationError as error:
-        raise UserError(f"the settings of generator {name}: {error}") from None
+        raise UserError(f"invalid settings of generator {name}: {error}") from None
 
 
 def workloads(scenario: Scenario, base: Path, locate: Locate) -> tuple[Workload, Workload | None]:
-    """What runs, and what ran earlier; files are named from where the scenario stands."""
+    """The workload to run, and an earlier one to learn from; paths are relative to the scenario."""
     trace = scenario.trace
     if trace is None:
         raise UserError("the scenario has no [trace]: add one, or give --trace")

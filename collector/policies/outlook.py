@@ -19,7 +19,7 @@ from wire.resources import RESOURCES, Quantities, Resource
 
 CPU, MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
 BURSTS = 3.0
-"""Disk and network come in bursts that no bell curve describes: so many deviations are kept free for them."""
+"""Number of deviations kept free for disk and network, whose bursts no normal distribution describes."""
 LOOK_BACK = 30
 FEW_SECONDS = 3600.0
 """A mean of less than an hour of observation is not reliable."""
@@ -127,11 +127,11 @@ def forecast(snapshot: Snapshot) -> Forecast:
 
 
 def _estimate(tasks: Tasks, new: Flags, expected: Floats, variance: Floats) -> None:
-    """Guess what new tasks use by what all tasks use of what they ask for."""
+    """Estimate the usage of new tasks by the share of their requests that all tasks use."""
     asked, used = np.nan_to_num(tasks.requested, nan=0.0), np.nan_to_num(tasks.used, nan=0.0)
-    told = ~np.isnan(tasks.used[:, CPU])
+    is_reported = ~np.isnan(tasks.used[:, CPU])
     for place in range(len(RESOURCES)):
-        of = told & (asked[:, place] > 0)
+        of = is_reported & (asked[:, place] > 0)
         if not of.any():
             continue
         shares = used[of, place] / asked[of, place]

@@ -25,25 +25,25 @@ from powermodels.models.samples import FitRequest, Kind, Sample
 Samples = Sequence[Sample]
 
 _NOW = "the workload itself"
-# A fit says when it was made; in an evaluation that is nobody's business, and must not change its output.
+# A fit contains its date, which must not change the output of an evaluation.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Contender(Protocol):
-    """Something that guesses watts."""
+    """A model or baseline that predicts watts."""
 
     def observe(self, sample: Sample) -> None:
-        """Take note of a reading."""
+        """Add a reading."""
 
     def blind_watts(self, load: Load) -> float:
-        """What this load draws, with no meter about."""
+        """Predict the watts of this load, without a meter."""
 
     def next_watts(self, load: Load) -> float:
-        """What the meter will say to this load, given what it said a moment ago."""
+        """Predict the next reading of the meter at this load, after its last reading."""
 
 
 Maker = Callable[[Samples, Samples], Contender]
-"""Makes a contender from the other workloads' samples and from those seen of this one."""
+"""Creates a contender from the samples of other workloads and the first ones of this workload."""
 
 
 class _Fixed:

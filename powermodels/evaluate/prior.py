@@ -43,12 +43,12 @@ def evaluate_prior(curves: Sequence[PublishedCurve] = CURVES) -> PriorResult:
 
 
 def table_without(source: str) -> dict[str, tuple[Machine, ...]]:
-    """The prior's table as it would be had that machine never been published."""
+    """The prior's table without that machine."""
     return {name: tuple(m for m in machines if m.source != source) for name, machines in MACHINES.items()}
 
 
 def cores_exponent_errors(exponents: Sequence[float]) -> dict[float, float]:
-    """Per exponent: how far off what load adds is, told by other makers' machines of a generation (%)."""
+    """Per exponent: error of dynamic power estimated from other vendors' machines of a generation (%)."""
     return {exponent: _cores_exponent_error(exponent) for exponent in exponents}
 
 
@@ -62,8 +62,8 @@ def _cores_exponent_error(exponent: float) -> float:
         for machine in machines:
             others = [other for other in machines if _maker(other) != _maker(machine)]
             if others:
-                told = median(map(per_core, others))
-                errors.append(abs(told - per_core(machine)) / per_core(machine))
+                estimate = median(map(per_core, others))
+                errors.append(abs(estimate - per_core(machine)) / per_core(machine))
     return round(100 * fmean(errors), _DIGITS)
 
 

@@ -1,10 +1,10 @@
-"""The three questions put to a model, each workload of a machine in turn.
+"""The three protocols of an evaluation, for each workload of a machine in turn.
 
-- unseen: it knows the machine's other workloads and was never metered on this one.
-- blind20: the meter is there for the first fifth of this workload, then gone. Only what comes after counts.
-  Our models know the machine's other workloads as well, since an agent keeps what it was calibrated with and
-  what it saw before; adaptive-alone and the baselines have the first fifth alone.
-- metered: the meter is always on, and the next reading is to be told from those before and the load.
+- unseen: the model was fitted to the machine's other workloads, and never metered on this one.
+- blind20: the meter answers during the first fifth of this workload; only the rest counts. Our models were
+  also fitted to the machine's other workloads, since an agent keeps its calibration and earlier readings;
+  adaptive-alone and the baselines use the first fifth only.
+- metered: the meter is always on, and the next reading is predicted from earlier ones and the load.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from powermodels.models.samples import Sample
 
 Samples = Sequence[Sample]
 Guess = tuple[float, float]
-"""What was measured, and what was said."""
+"""Measured and predicted watts."""
 
 _SEEN_SHARE = 0.2
 

@@ -1,7 +1,7 @@
-"""Learning from a meter: feeds the adaptive model, has it fitted anew when it asks, and keeps it on disk.
+"""Learning from a meter: updates the adaptive model, refits it on request, and stores it on disk.
 
-A meter's value stands for some time (`Meter.period_seconds`); what ran in that time is averaged before the
-two are put together. What is learned from a meter tells of what that meter sees, and of nothing else.
+A meter's value covers some time (`Meter.period_seconds`); load is averaged over that time before both are
+combined. A learned model covers the scope of its meter, and nothing else.
 """
 
 from dataclasses import dataclass, field

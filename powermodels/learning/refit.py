@@ -116,12 +116,12 @@ class _Running:
     began_seconds: float
 
     def result(self) -> Fitted:
-        said = _whole(self.answer)
+        output = _whole(self.answer)
         complaint = _whole(self.errors).decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
         if self.process.returncode != 0:
             return Fitted(None, complaint or f"a fit ended with status {self.process.returncode}")
         try:
-            return Fitted(decode(said))
+            return Fitted(decode(output))
         except msgspec.MsgspecError as error:
             return Fitted(None, f"a fit gave no model: {error}")
 

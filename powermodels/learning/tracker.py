@@ -41,7 +41,7 @@ _WEIGHT_AFTER_A_CHANGE = 4.0
 
 # How much of a change in the model's watts the next reading of a meter shows; most meters average over time.
 _FOLLOWED = 0.3
-# No model knows better than this how a machine behaves, whatever the last readings said.
+# No model is more accurate than this, whatever the last readings suggest.
 _LEAST_ERROR_RATIO = 0.01
 _STALE_SECONDS = 3600.0
 
@@ -218,7 +218,7 @@ class Tracker:
         return self._missed == _MISSES_FOR_A_CHANGE
 
     def _relearn(self, since_seconds: float) -> None:
-        """Forget the correction, and make it anew from what was read since then."""
+        """Reset the correction, and learn it from the readings since then."""
         self._sums = CorrectionSums(self._curve.full_cpu_watts)
         for sample in self._memory.since(since_seconds):
             self._learn(sample)

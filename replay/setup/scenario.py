@@ -1,7 +1,7 @@
-"""The words of a scenario file: what there is, what runs on it, and what is asked.
+"""The tables and keys of a scenario file: hosts, workload, policies, expected figures.
 
-Strict: a key that is not known is a mistake that is named. A file that only tells the hosts and how they are
-simulated is a scenario too; the trace then comes from the command line.
+An unknown key is an error. A file with only hosts and simulation settings is a scenario too; the trace then
+comes from the command line.
 """
 
 import tomllib
@@ -18,7 +18,7 @@ Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 MIPS_PER_CORE = 1000.0
-"""Policies count CPU in cores. Where a set-up counts it in MIPS or MHz, a core is a thousand of them."""
+"""Policies count CPU in cores. A core is a thousand MIPS or MHz."""
 _FEWEST_WATTS = 2
 
 
@@ -33,23 +33,23 @@ class Host(_Table, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=100_000)] = 1
     cpu_cores: Positive | None = None
     cpu_mips: Positive | None = None
-    """Instead of `cpu_cores`: all cores together, a thousand being one core."""
+    """Instead of `cpu_cores`: all cores together; 1000 are one core."""
     memory_mb: Positive
     disk_mb_per_second: Positive | None = None
     network_mb_per_second: Positive | None = None
     system_cores: NotNegative = 0.0
-    """What the host itself uses, whatever runs on it; so does the next."""
+    """CPU usage of the host itself; the next key is its memory."""
     system_memory_mb: NotNegative = 0.0
     watts: Annotated[tuple[NotNegative, ...], Meta(min_length=_FEWEST_WATTS, max_length=101)]
-    """What one draws from idle to full use of its CPU, at points that lie equally far apart."""
+    """Power of one host from idle to full CPU usage, at equal distances."""
     memory_watts: NotNegative = 0.0
-    """What full use of its memory adds; so do the next two."""
+    """Power that full memory usage adds; likewise the next two."""
     disk_watts: NotNegative = 0.0
     network_watts: NotNegative = 0.0
     boot_seconds: NotNegative = 0.0
     boot_joules: NotNegative = 0.0
     on: bool = True
-    """Whether it has power at the beginning."""
+    """Whether it is on at the start."""
     generation: str = "any"
     domain: str | None = None
     labels: dict[str, str] = {}
@@ -63,60 +63,60 @@ class Host(_Table, frozen=True, kw_only=True):
 
 
 class Machines(_Table, frozen=True, kw_only=True):
-    """How large the virtual machines of a trace are that tells only shares of a machine."""
+    """The size of virtual machines, for a trace that contains only shares."""
 
     cpu_mips: Positive
     memory_mb: NotNegative
     labels: dict[str, str] = {}
-    """What the host that it is first put on must carry."""
+    """Labels that its first host must have."""
 
 
 class Simulation(_Table, frozen=True, kw_only=True):
-    """What holds for the whole run."""
+    """Settings of the whole run."""
 
     seed: int = 0
     decide_seconds: Positive = 300.0
-    """How often a policy is asked what should be elsewhere."""
+    """Time between two runs of a policy's rebalancing."""
     sample_seconds: Positive | None = None
-    """How often agents sample; without it, as often as the trace has values."""
+    """Sample interval of agents; by default that of the trace."""
     delay_seconds: NotNegative = 1.0
     """From a sample of the agents to the decision that uses it."""
     exact: bool = False
-    """As in CloudSim: agents report every sample, and what containers want instead of what they get; plans
+    """As in CloudSim: agents report every sample, and the demand of containers instead of their share; plans
     are carried out at once, without guards. For the papers' policies only."""
     idle_is_off: bool = False
-    """A host that begins an interval unused draws nothing in it and is not counted as on, as in CloudSim."""
+    """A host that is unused at the start of an interval draws nothing and counts as off, as in CloudSim."""
     zero_is_the_end: bool = False
-    """A container that wants no CPU at an event has ended and does not come back, as in CloudSim."""
+    """A container that demands no CPU at an event has ended for good, as in CloudSim."""
     start_seconds: NotNegative = 0.0
-    """The moment of the trace at which the run begins: a tenth of a second in CloudSim."""
+    """The time in the trace at which the run starts: 0.1 s in CloudSim."""
     warm_up_seconds: NotNegative = 0.0
-    """What is drawn before this moment of the trace is not counted."""
+    """Energy before this time in the trace does not count."""
     when_full: Annotated[str, Meta(pattern="^(refuse|wait)$")] = "refuse"
-    """What becomes of a container that no host has room for."""
+    """What happens to a container that fits on no host."""
     patience_seconds: Positive | None = None
-    """How long one waits at most, before it counts as refused; without it, to the end."""
+    """Maximum waiting time of a container, after which it counts as refused; by default unlimited."""
     out_of_memory: Annotated[str, Meta(pattern="^(count|kill)$")] = "count"
-    """Whether all containers of a host die when it has no memory left, or the time is only counted."""
+    """When a host has no memory left: only count the time, or kill all its containers."""
     migration_mb_per_second: Positive = 62.5
-    """What a move has of the network: half of a gigabit per second."""
+    """Network bandwidth of a move: by default half of a gigabit per second."""
     migration_use_ratio: Share = 1.0
-    """How much of its use a container causes at its target while it still runs at its source."""
+    """Share of its usage that a container causes on the target while it still runs on the source."""
 
 
 class Trace(_Table, frozen=True, kw_only=True):
-    """Where the containers come from: a data set, a file in a known format, or a generator."""
+    """The workload: a data set, a file in a known format, or a generator."""
 
     dataset: Annotated[str, Meta(min_length=1)] | None = None
     """The name of a data set: `wattpack data` lists them."""
     format: Annotated[str, Meta(min_length=1)] | None = None
     file: str | None = None
-    """A file, or a folder, from where the scenario stands."""
+    """A file or folder, relative to the scenario."""
     learn: str | None = None
-    """A data set, or a file, of an earlier time: what a collector that has been running would know."""
+    """An earlier data set or file, reported before the run, as if the collector had been running."""
     generator: Annotated[str, Meta(min_length=1)] | None = None
     settings: dict[str, Any] = {}
-    """Of the generator."""
+    """Settings of the generator."""
 
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.dataset, self.file, self.generator)) != 1:
@@ -126,7 +126,7 @@ class Trace(_Table, frozen=True, kw_only=True):
 
 
 class Choice(_Table, frozen=True, kw_only=True):
-    """A policy under a name of its own."""
+    """A policy with settings, under its own name."""
 
     policy: Annotated[str, Meta(min_length=1)]
     settings: dict[str, Any] = {}
@@ -135,26 +135,26 @@ class Choice(_Table, frozen=True, kw_only=True):
     collector: dict[str, Any] = {}
     """Other tables of the collector's settings, such as `envelopes`."""
     simulation: dict[str, Any] = {}
-    """What holds for this policy instead of what `[simulation]` says."""
+    """Settings for this policy that override `[simulation]`."""
     note: str = ""
 
 
 class Expected(_Table, frozen=True, kw_only=True):
-    """What a paper or a peer has for the same, to be shown beside."""
+    """A figure of a paper or a peer, shown beside ours."""
 
     policy: str
     figure: str
-    """Its name among the results, with dots where it lies deeper: `utilisation_ratio.cpu`."""
+    """Its name in the results, with dots for nested values: `utilisation_ratio.cpu`."""
     value: float | None = None
-    """What they have; nothing where only a bound is kept."""
+    """Their figure; none if only a bound is checked."""
     source: str = ""
     relative_to: str | None = None
-    """Another policy: the figure is then how much more or less this one has."""
+    """Another policy: the figure is then the difference to it."""
     at_least: float | None = None
-    """What ours must be."""
+    """Lower bound of our figure."""
     at_most: float | None = None
     note: str = ""
-    """What explains a difference."""
+    """The reason of a difference."""
 
 
 class Scenario(_Table, frozen=True, kw_only=True):
@@ -163,30 +163,30 @@ class Scenario(_Table, frozen=True, kw_only=True):
     title: str = ""
     about: str = ""
     hosts_file: str | None = None
-    """Another file to take hosts, machines, control and simulation from."""
+    """Another file with hosts, machines, control and simulation."""
     interleave: bool = False
-    """Whether kinds of hosts take turns, instead of standing one kind after the other."""
+    """Whether hosts of different kinds alternate, instead of one kind after the other."""
     hosts: tuple[Host, ...] = ()
     machines: tuple[Machines, ...] = ()
-    """The machines of a trace come in as many blocks of equal size, in the order of the file."""
+    """The machines of a trace are divided into as many blocks of equal size, in the order of the file."""
     trace: Trace | None = None
     control: dict[str, Any] = {}
     """The collector's `[control]` for all policies: guards and budgets. The rest has the defaults."""
     simulation: Simulation = Simulation()
     policies: dict[str, Choice] = {}
     run: tuple[str, ...] = ()
-    """The policies that are compared when nobody names any."""
+    """The policies to compare by default."""
     expected: tuple[Expected, ...] = ()
 
 
 def read_scenario(path: Path) -> Scenario:
-    """A scenario from its file, with what it takes from another."""
+    """Read a scenario from its file, and from its `hosts_file`."""
     scenario = parse_scenario(_text(path), str(path))
     if scenario.hosts_file is not None:
         other = path.parent / scenario.hosts_file
         below = parse_scenario(_text(other), str(other))
         if scenario.hosts:
-            raise UserError(f"{path}: give hosts, or a hosts_file, and not both")
+            raise UserError(f"{path}: set either hosts or hosts_file")
         scenario = msgspec.structs.replace(
             scenario,
             hosts=below.hosts,
@@ -202,13 +202,13 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(text: str, name: str) -> Scenario:
-    """A scenario from TOML; a mistake is named with its place."""
+    """Parse a scenario from TOML; an error names its place."""
     try:
         return msgspec.convert(tomllib.loads(text), Scenario)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{name} is not TOML: {error}") from None
     except msgspec.ValidationError as error:
-        raise UserError(f"{name}: {error}: docs/replay.md tells what a scenario has") from None
+        raise UserError(f"{name}: {error}: docs/replay.md describes scenarios") from None
 
 
 def _either(above: Any, below: Any) -> Any:  # noqa: ANN401 - both are of one table's type
