@@ -1,12 +1,14 @@
-"""Replay beside CloudSim on the same PlanetLab days, and how long a week takes on one core."""
+"""Replay beside CloudSim on the same days and beside a live collector, and how long it takes on one core."""
 
 import argparse
+import asyncio
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import process_time
 
 from bench.frame import Figure, Progress, Result
+from bench.replay_sameness import compare_ways
 from bench.requirements import Need, dataset, is_left_out
 from replay.setup.scenario import Scenario, read_scenario
 from replay.setup.workload import Workload
@@ -23,8 +25,10 @@ _WEEK = "bitbrains-rnd-2013-08-week"
 _WEEK_TIME = "the time of the Bitbrains week"
 _SAME = {"first-fit": "dvfs", "thr-mmt": "thr", "lr-mmt": "lr"}
 """Our name for what CloudSim ran, by its overload policy there."""
+_MOVING = ("thr-mmt", "lr-mmt")
 _MOST_OFF_PERCENT = 10.0
-_MOST_WEEK_SECONDS, _MOST_FLEET_SECONDS = 60.0, 900.0
+_MOST_WEEK_SECONDS, _MOST_FLEET_SECONDS, _MOST_DAY_SECONDS = 90.0, 900.0, 90.0
+_SAME_HOURS = 24.0
 _FLEET = Path("scenarios/fleet.toml")
 
 
@@ -47,7 +51,7 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Replay days and weeks."""
-    figures: list[Figure] = []
+    figures: list[Figure] = list(_same_as_live(progress))
     folders = search_path(options.data)
     locate = locate_in(folders)
     hosts = read_scenario(Path("scenarios/planetlab-hosts.toml"))
@@ -55,7 +59,14 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     reference = _reference(require(_REFERENCE, folders).path) if days else {}
     for day in days:
         trace = read_trace(locate(_day(day)), hosts.machines)
-        results = compare(list(_SAME), hosts, trace, None, _shown(progress)).results.policies
+        began = process_time()
+        results = compare([*_MOVING, options.policy], hosts, trace, None, _shown(progress)).results.policies
+        seconds = process_time() - began
+        figures.append(
+            Figure(name=f"planetlab_{day}_cpu", value=seconds, unit="s", at_most=_MOST_DAY_SECONDS)
+        )
+        del results[options.policy]
+        results |= compare(["first-fit"], hosts, trace, None, _shown(progress)).results.policies
         for name, result in results.items():
             figures.extend(_held_against(day, name, result, reference[day, _SAME[name]]))
     if not is_left_out(options, _WEEK_TIME):
@@ -80,6 +91,17 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         )
     )
     return Result(tuple(figures), settings={"days": options.days, "policy": options.policy})
+
+
+def _same_as_live(progress: Progress) -> Iterator[Figure]:
+    """A day of reports to a collector over HTTP, and to replay's: plans and columns that differ."""
+    with progress.track("live beside replay", _SAME_HOURS * 3600, " s") as tell:
+        found = asyncio.run(compare_ways(hours=_SAME_HOURS, progress=tell))
+    yield Figure(name="same_reports", value=found.reports, unit="")
+    yield Figure(name="same_plans", value=found.plans, unit="")
+    yield Figure(name="same_actions", value=found.actions, unit="", at_least=1)
+    yield Figure(name="different_plans", value=len(found.different_plans), unit="", at_most=0)
+    yield Figure(name="different_columns", value=len(found.different_columns), unit="", at_most=0)
 
 
 def _day(day: str) -> str:

@@ -17,7 +17,7 @@ from collector.control.loop import acting
 from collector.core.parts import Core
 from collector.history.factory import open_history
 from collector.ingest.pull import pulling
-from collector.jobs.analysis import analysing
+from collector.jobs.analysis import AnalysisJob, analysing
 from collector.jobs.retention import retention
 from collector.live.registry import Registry
 from collector.live.windows import SLOT_SECONDS, SLOTS
@@ -38,6 +38,7 @@ class RunningCollector:
 
     address: Address
     core: Core
+    analysis: AnalysisJob
 
 
 @asynccontextmanager
@@ -52,7 +53,7 @@ async def running(
         await _restore(core)
         listen = parse_address(config.http.listen)
         async with (
-            analysing(core),
+            analysing(core) as analysis,
             acting(core) as control,
             publishing_changes(core),
             serving(
@@ -61,7 +62,7 @@ async def running(
             pulling(core),
             retention(core),
         ):
-            yield RunningCollector(address, core)
+            yield RunningCollector(address, core, analysis)
 
 
 async def _restore(core: Core) -> None:

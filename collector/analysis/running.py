@@ -97,8 +97,10 @@ class RunningServices:
                     yield ContainerSlot(row, packed, each.sample_seconds, weight(max(0, newest - slot)))
 
     def _containers(self, name: str) -> Iterator[ObservedContainer]:
-        for containers in self._of[name].values():
-            yield from containers
+        # By node, so that sums do not depend on the order in which nodes report.
+        of = self._of[name]
+        for node in sorted(of):
+            yield from of[node]
 
 
 def _same(before: Sequence[ObservedContainer], now: Sequence[ObservedContainer]) -> bool:

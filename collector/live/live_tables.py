@@ -12,6 +12,7 @@ from collector.live.node_columns import NodeTable
 from collector.live.snapshots import SnapshotBuilder
 from collector.live.task_columns import TaskTable, quantities
 from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate
+from collector.live.windows import UsageWindows
 from collector.snapshot.columns import ServiceFacts, strictest_by_node
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, highest_ratio, region_of
@@ -78,29 +79,21 @@ class LiveTables:
 
     def restore_windows(self, usage: Iterable[SlotUsage]) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
-        sums: defaultdict[tuple[str, str | None, int], Floats]
-        sums = defaultdict(lambda: np.zeros((2, len(RESOURCES))))
-        for each in usage:
-            known = [0.0 if total is None else each.seconds for total in each.totals]
-            sums[each.node, each.container, each.slot] += [[total or 0.0 for total in each.totals], known]
-        of_nodes: defaultdict[int, list[tuple[int, Floats]]] = defaultdict(list)
-        of_tasks: defaultdict[int, list[tuple[int, Floats]]] = defaultdict(list)
         with self._lock:
             capacity = self._nodes.table.columns.capacity
-            for (node, container, slot), (weighed, seconds) in sums.items():
-                row = self._nodes.row(node) if container is None else self._tasks.row(node, container)
-                if row is None:
-                    continue
-                if container is None:
+            of_nodes, of_tasks = _SlotSums(), _SlotSums()
+            for each in usage:
+                known = [0.0 if total is None else each.seconds for total in each.totals]
+                amounts = np.array([[total or 0.0 for total in each.totals], known])
+                if each.container is not None:
+                    of_tasks.add(self._tasks.last_row(each.node, each.container), each.slot, amounts)
+                elif (row := self._nodes.row(each.node)) is not None:
                     has = capacity[row] > 0
-                    ratio = np.divide(weighed, capacity[row], out=np.zeros(len(RESOURCES)), where=has)
-                    of_nodes[slot].append((row, np.stack([ratio, seconds * has])))
-                else:
-                    of_tasks[slot].append((row, np.stack([weighed, seconds])))
-            for windows, by_slot in ((self._nodes.windows, of_nodes), (self._tasks.windows, of_tasks)):
-                for slot, found in by_slot.items():
-                    stacked = np.stack([both for _, both in found])
-                    windows.restore(np.array([row for row, _ in found]), slot, stacked[:, 0], stacked[:, 1])
+                    amounts[0] = np.divide(amounts[0], capacity[row], out=np.zeros(len(RESOURCES)), where=has)
+                    amounts[1] *= has
+                    of_nodes.add(row, each.slot, amounts)
+            of_nodes.write(self._nodes.windows)
+            of_tasks.write(self._tasks.windows)
 
     def _advance(self, now: float) -> None:
         """Close the slots of the windows that ended."""
@@ -242,3 +235,22 @@ class LiveTables:
                     copy = self._builder.copy(self._nodes, self._tasks, now)
                 self._last = self._builder.snapshot(copy, now)
             return self._last
+
+
+class _SlotSums:
+    """Usage times time, and time, of rows in slots."""
+
+    def __init__(self) -> None:
+        self._by_slot: defaultdict[int, dict[int, Floats]] = defaultdict(dict)
+
+    def add(self, row: int | None, slot: int, amounts: Floats) -> None:
+        """Add a part of a slot; None is a row that does not exist."""
+        if row is not None:
+            rows = self._by_slot[slot]
+            rows[row] = rows[row] + amounts if row in rows else amounts
+
+    def write(self, windows: UsageWindows) -> None:
+        """Fill in the slots."""
+        for slot, rows in self._by_slot.items():
+            sums = np.stack(list(rows.values()))
+            windows.restore(np.array(list(rows)), slot, sums[:, 0], sums[:, 1])

@@ -181,6 +181,11 @@ class TaskTable:
         """The row of a container."""
         return self._rows.get(node, {}).get(container)
 
+    def last_row(self, node: str, container: str) -> int | None:
+        """The row of a container, on a node or where it was moved to from there."""
+        row = self.row(node, container)
+        return self._unique.get(container) if row is None else row
+
     def find(
         self, services: Collection[str] | None, name: str | None, group: int | None
     ) -> dict[str, list[str]]:

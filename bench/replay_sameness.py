@@ -1,0 +1,223 @@
+"""The same reports to a collector over HTTP and to replay's collector: the same columns and plans."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, fields
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+import msgspec
+import numpy as np
+
+from collector.config import (
+    AccessConfig,
+    AnalysisConfig,
+    CollectorConfig,
+    ControlConfig,
+    HistoryConfig,
+    HttpConfig,
+)
+from collector.main import RunningCollector, running
+from collector.placement.planning import plan
+from collector.policies.resolve import resolve
+from collector.snapshot.columns import sum_by_node
+from collector.snapshot.tables import Snapshot
+from replay.generators.common import columns, numbered, workload
+from replay.setup.hosts import MEBIBYTE, Hosts, build_hosts
+from replay.setup.scenario import Host
+from replay.setup.workload import Steady, Workload
+from replay.simulation.agents import AgentSettings, HostLoad, SimulatedAgents
+from replay.simulation.clock import unix
+from replay.simulation.collector import SimulatedCollector
+from wire.messages import MAX_BATCH, Report, encode
+
+_ANALYSIS_SECONDS, _PLAN_SECONDS = 60.0, 300.0
+_NEVER_SECONDS = 86_400.0
+_CPU = 0
+_SEED = 7
+_SOME = 0.2
+"""Of the containers begin later, and of them end."""
+
+
+@dataclass(slots=True)
+class Sameness:
+    """What was compared, and what differed."""
+
+    reports: int = 0
+    plans: int = 0
+    actions: int = 0
+    """Of all plans together."""
+    different_plans: list[float] = field(default_factory=list)
+    """Seconds at which the plans differed."""
+    different_columns: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Clock:
+    now: float
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def compare_ways(  # noqa: PLR0913 - the size of what is compared
+    *,
+    hours: float,
+    hosts: int = 12,
+    containers: int = 100,
+    sample_seconds: float = 15.0,
+    policy: str = "least-watts",
+    progress: Callable[[float], None] = lambda _: None,
+) -> Sameness:
+    """Let simulated agents report to both for some hours, and ask both for a plan every five minutes."""
+    cluster = build_hosts(
+        [Host(name="host", count=hosts, cpu_cores=8, memory_mb=16384, watts=(60, 110, 150))]
+    )
+    load = some_workload(containers, hours * 3600)
+    agents = SimulatedAgents(cluster, load, AgentSettings.sampling_every(sample_seconds))
+    clock = _Clock(unix(0.0))
+    replayed = SimulatedCollector(_config())
+    chosen = resolve(policy, {}, "rebalance")
+    found = Sameness()
+    async with _live(clock) as (live, ask):
+        # Both make their first pass before the first report; a full pass follows every hour.
+        await live.analysis.analyse()
+        replayed.analyse(clock.now)
+
+        async def deliver(reports: list[Report], now: float) -> None:
+            clock.now = now
+            for start in range(0, len(reports), MAX_BATCH):
+                await ask("/v1/reports", encode(reports[start : start + MAX_BATCH]))
+            replayed.take(reports, now)
+            found.reports += len(reports)
+
+        first = [agents.boot(host, unix(0.0)) for host in range(hosts)]
+        await deliver([each for each in first if each is not None], unix(0.0))
+        course = Course(cluster, load, agents)
+        for tick in range(1, int(hours * 3600 / sample_seconds) + 1):
+            seconds = tick * sample_seconds
+            await deliver(agents.sample(unix(seconds), course.load(seconds)), unix(seconds))
+            if seconds % _ANALYSIS_SECONDS == 0:
+                await live.analysis.analyse()
+                replayed.analyse(unix(seconds))
+            if seconds % _PLAN_SECONDS == 0:
+                now = clock.now = unix(seconds) + 1.0
+                theirs = msgspec.json.decode(await ask("/v1/hints/rebalance", encode({"policy": policy})))
+                snapshot = replayed.snapshot(now)
+                ours = msgspec.json.decode(encode(plan(snapshot, chosen)))
+                found.plans += 1
+                found.actions += len(ours["actions"])
+                if theirs["actions"] != ours["actions"]:
+                    found.different_plans.append(seconds)
+                found.different_columns |= set(different_columns(await live.core.snapshot(), snapshot))
+                progress(seconds)
+    return found
+
+
+def different_columns(one: Snapshot, other: Snapshot) -> list[str]:
+    """The columns of all tables that are not equal, bit by bit."""
+    found = [] if one.at == other.at else ["at"]
+    for table in ("nodes", "tasks", "services"):
+        mine, theirs = getattr(one, table), getattr(other, table)
+        for column in fields(mine):
+            left, right = getattr(mine, column.name), getattr(theirs, column.name)
+            parts = (
+                [(getattr(left, part.name), getattr(right, part.name)) for part in fields(left)]
+                if column.name == "power"
+                else [(left, right)]
+            )
+            if not all(_is_equal(*both) for both in parts):
+                found.append(f"{table}.{column.name}")
+    return found
+
+
+def _is_equal(left: Any, right: Any) -> bool:  # noqa: ANN401 - columns of all types
+    if isinstance(left, np.ndarray):
+        numbers = left.dtype.kind == "f"
+        return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=numbers)
+    return bool(left == right)
+
+
+def _config() -> CollectorConfig:
+    return CollectorConfig(
+        http=HttpConfig(listen="127.0.0.1:0"),
+        access=AccessConfig(tokens=""),
+        history=HistoryConfig(path=":memory:"),
+        # The passes are run at simulated times, not by the real clock.
+        analysis=AnalysisConfig(interval_seconds=_NEVER_SECONDS, bottleneck_seconds=3600.0),
+        control=ControlConfig(policy=""),
+    )
+
+
+@asynccontextmanager
+async def _live(clock: _Clock) -> AsyncIterator[tuple[RunningCollector, Callable[[str, bytes], Any]]]:
+    async with running(_config(), clock=clock) as collector, aiohttp.ClientSession() as http:
+
+        async def ask(path: str, body: bytes) -> bytes:
+            headers = {"Content-Type": "application/json"}
+            async with http.post(collector.address.url + path, data=body, headers=headers) as answer:
+                read = await answer.read()
+                assert answer.status == HTTPStatus.OK, read
+                return read
+
+        yield collector, ask
+
+
+def some_workload(count: int, seconds: float) -> Workload:
+    """Services of several containers with load of their own; some begin later, and some end."""
+    rng = np.random.default_rng(_SEED)
+    level = columns(
+        rng.lognormal(-1.0, 0.8, count),
+        rng.uniform(0.1, 1.2, count) * 1024 * MEBIBYTE,
+        rng.uniform(0, 2e6, count),
+        rng.uniform(0, 2e6, count),
+        count=count,
+    )
+    arrival = np.where(rng.uniform(size=count) < _SOME, rng.uniform(0, 0.5 * seconds, count), 0.0)
+    lifetime = np.where(rng.uniform(size=count) < _SOME, rng.uniform(0.2, 0.6, count) * seconds, np.inf)
+    use = Steady(
+        level=level,
+        ramp_seconds=np.full(count, 120.0),
+        wave_ratio=np.tile([0.8, 0.1, 0.9, 0.9], (count, 1)),
+        wave_seconds=rng.uniform(300, 7200, count),
+        phase=rng.uniform(0, 1, count),
+    )
+    return workload(
+        numbered(count),
+        columns(level[:, 0] * 2.5, level[:, 1] * 1.5, np.nan, np.nan, count=count),
+        use,
+        arrival_seconds=arrival,
+        lifetime_seconds=lifetime,
+        duration_seconds=seconds,
+        step_seconds=300.0,
+        services=[f"service-{number // 3}" for number in range(count)],
+    )
+
+
+class Course:
+    """Which containers run where: each on one host, and now and then one moves to the next."""
+
+    def __init__(self, hosts: Hosts, containers: Workload, agents: SimulatedAgents) -> None:
+        self._hosts, self._workload, self._agents = hosts, containers, agents
+        self._node = np.arange(containers.size) % hosts.size
+        self._seen = np.zeros(containers.size, dtype=np.bool_)
+
+    def load(self, seconds: float) -> HostLoad:
+        workload, size = self._workload, self._hosts.size
+        ends = workload.arrival_seconds + workload.lifetime_seconds
+        running = np.flatnonzero((workload.arrival_seconds <= seconds) & (seconds < ends))
+        for row in running[~self._seen[running]].tolist():
+            self._agents.start(row, unix(seconds))
+        self._seen[running] = True
+        if seconds % 3600 == 0:
+            moves = int(running[int(seconds // 3600) % running.size])
+            self._node[moves] = (self._node[moves] + 1) % size
+            self._agents.start(moves, unix(seconds))
+        node = self._node[running]
+        used = workload.use.at(seconds, running, workload.arrival_seconds[running])
+        wanted = sum_by_node(node, used, size)
+        capacity = self._hosts.capacity
+        share = np.minimum(1.0, capacity[:, _CPU] / np.maximum(wanted[:, _CPU], 1e-9))
+        used[:, _CPU] *= share[node]
+        return HostLoad(running=running, node=node, used=used, by_node=np.fmin(wanted, capacity))
