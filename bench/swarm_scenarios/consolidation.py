@@ -21,7 +21,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "control": {"timer_policy": "least-watts", "timer_seconds": 5, "cool_down_seconds": 20},
     "policies": {
         # Nodes of a third of a core draw a few watts: no move would pay for what it disturbs on them.
-        "least-watts": {"cool_down_seconds": 5, "no_return_seconds": 30, "disturbance_joules": 0},
+        "least-watts": {"cool_down_seconds": 5, "no_return_seconds": 30},
         "draps": {"cool_down_seconds": 5},
     },
 }

@@ -90,7 +90,7 @@ def test_borg_like_jobs_draw_less_the_better_they_are_packed() -> None:
     spread = results["spread"].energy_kwh
     assert results["binpack"].energy_kwh < 0.95 * spread
     assert results["genpack"].energy_kwh < 0.77 * spread
-    assert results["least-watts"].energy_kwh < results["genpack"].energy_kwh
+    assert results["least-watts"].energy_kwh < 0.8 * spread
     assert all(result.refused == 0 for result in results.values())
 
 

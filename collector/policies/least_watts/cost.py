@@ -1,99 +1,16 @@
-"""What can be chosen of `least-watts`, and what it counts: the watts that a task costs on each node."""
-
-from typing import Annotated
+"""The watts that a task costs on each node."""
 
 import numpy as np
-from msgspec import Meta
 
-from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Stability
-from collector.policies.outlook import CPU, deviations, needed
+from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS
+from collector.policies.outlook import CPU, needed
 from collector.policies.overbooking import LIMITS
 from collector.snapshot.power_curves import Floats, Rows, picked
 from collector.snapshot.tables import Codes, Flags, Snapshot
 
 UNKNOWN_WATTS = 1e6
-"""What a node that has told no power curve is reckoned to add: it comes after all that have."""
-_Share = Annotated[float, Meta(ge=0, le=1)]
-
-
+"""Cost of a node without a power curve: it ranks after all that have one."""
 _LIMIT_OF_CLASS = np.array([LIMITS[max(each, STRICTEST_CLASS)] for each in range(LAXEST_CLASS + 1)])
-
-
-class LeastWattsSettings(Stability, frozen=True):
-    """What can be chosen of `least-watts`."""
-
-    fill_ratio: Annotated[
-        float,
-        Meta(gt=0, le=1, description="Neither a placement nor a move takes more of a resource than this."),
-    ] = 0.9
-    relieve_ratio: Annotated[
-        float,
-        Meta(gt=0, le=2, description="A node with less taken of every resource is not relieved of anything."),
-    ] = 0.95
-    confidence: Annotated[
-        float,
-        Meta(
-            ge=0.5, lt=1, description="How sure it must be that a node's CPU suffices for what is put there."
-        ),
-    ] = 0.99
-    correlation: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="How much tasks stray together, as day and night make them: 0 is each on its own, "
-            "1 all at once.",
-        ),
-    ] = 0.1
-    unknown_ratio: Annotated[
-        tuple[_Share, _Share, _Share, _Share],
-        Meta(
-            description="How much of the CPU, memory, disk and network that it asks for a task is reckoned "
-            "to use, as long as nothing is known of it or of its like."
-        ),
-    ] = (0.2, 1.0, 0.2, 0.2)
-    overbooks: Annotated[
-        bool,
-        Meta(
-            description="Whether only what tasks use counts, and not what they were promised: saves most, "
-            "where nobody relies on promises. Else no more is promised than the tasks' classes allow."
-        ),
-    ] = False
-    spare_nodes: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=10_000,
-            description="Nodes that stay on although nothing runs there, so that what comes need not wait.",
-        ),
-    ] = 0
-    disturbance_joules: Annotated[
-        float,
-        Meta(ge=0, le=1e9, description="What a move must save beyond its own energy, for the disturbance."),
-    ] = 25_000.0
-    moves_per_day: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="How often a task may be moved on average. Beyond it no node is emptied, and the "
-            "more was moved of late, the worse an overload must be to be relieved.",
-        ),
-    ] = 0.36
-    overload_ratio: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1,
-            description="How much of the time nodes may be found overloaded. Beyond it no node is emptied "
-            "and overload is relieved sooner; far beyond it, nodes are woken.",
-        ),
-    ] = 0.045
-
-    @property
-    def deviations(self) -> Floats:
-        """How many deviations are kept free of each resource."""
-        return deviations(self.confidence)
 
 
 def share(amounts: Floats, capacity: Floats) -> Floats:

@@ -1,45 +1,49 @@
-"""What `least-watts` moves: relieve what will be overloaded again, and empty one node at a time, for good.
+"""The plans of `least-watts`: relieve nodes that were short and will be again, then empty nodes if that pays.
 
-Few moves are the aim: each disturbs somebody. So a node is relieved when more is wanted of it than it has and
-that is expected to come again; by one task, which takes most of that with it. And a node is emptied when
-that saves more than the moves cost, the fewest tasks first, and only where the others can bear it for good.
+Few moves are the aim: each disturbs a container. So a node is relieved only if its present containers were
+short together in an observed window, and by the move that helps both nodes most. A node is emptied only if
+all its containers find a place within the accepted risk, the fewest containers first. The more was moved
+during the last day, by what the budget allows, the more evidence a relief needs.
 """
 
 import numpy as np
 
+from collector.common.text import counted
 from collector.policies.actions import PowerOff, PowerOn
 from collector.policies.interface import Plan
 from collector.policies.least_watts.cluster import Choice, PlannedCluster
-from collector.policies.least_watts.cost import LeastWattsSettings, share
-from collector.policies.least_watts.risk import DAY_SECONDS
+from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.outlook import CPU
 from collector.policies.stability import may_sleep, move_joules
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.power_curves import Rows
+from collector.snapshot.tables import NOWHERE, Snapshot
 
-_RELIEVED_RATIO = 0.9
-_MOST_RELIEVED = 5
-_FULL_WINDOWS = 2
-"""A node that was full for as many windows is not expected to get better by itself."""
+_DAY_SECONDS = 86_400.0
 _TRIED = 12
-"""So many nodes are tried for emptying in one plan, those with the fewest tasks first."""
-_ROUNDING = 1e-6
+"""Nodes that are tried for emptying, those with the fewest tasks first, before a plan ends."""
+_WORTH_RATIO = 0.5
+"""Share of the bound that a move must take off the risk of both nodes together."""
+_EVIDENCE_FACTOR = 1.5
+"""A relief needs more than one observed window as soon as two thirds of the day's moves are spent."""
+_STRAINED_FACTOR = 3.0
+"""A node is switched on for relief when the cluster is short this many times as often as accepted."""
 
 
 def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
-    """Relieve the overloaded, then empty one node if that pays."""
+    """Relieve nodes, then empty nodes while that pays."""
     cluster = PlannedCluster(snapshot, settings)
     before = cluster.watts()
-    _relieve(cluster)
-    emptied = _empty_one(cluster)
+    spent = _spent_ratio(cluster)
+    _relieve(cluster, spent)
+    emptied = _empty(cluster, spent)
     after, names = cluster.watts(), snapshot.nodes.names
     idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive & may_sleep(snapshot))
     wake = [
-        PowerOn(node=names[row], reasons=("no node that is on has room for what must be moved",))
+        PowerOn(node=names[row], reasons=("no node that is on has room for a container that must move",))
         for row in np.flatnonzero((cluster.tasks > 0) & ~snapshot.nodes.on)
     ]
     wake += [
-        PowerOn(node=names[row], reasons=("a spare node is kept for what comes",))
+        PowerOn(node=names[row], reasons=("spare node for new containers",))
         for row in np.flatnonzero(cluster.asleep & (cluster.tasks == 0))[
             : max(settings.spare_nodes - idle.size, 0)
         ]
@@ -47,102 +51,122 @@ def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     sleep = [
         PowerOff(
             node=names[row],
-            reasons=("it is emptied" if row == emptied else "nothing runs there",),
+            reasons=("it is emptied" if row in emptied else "nothing runs there",),
             gain_watts=float(before[row]),
         )
         for row in idle[settings.spare_nodes :]
     ]
     return Plan(
         actions=(*wake, *cluster.moves.actions, *sleep),
+        reasons=(cluster.margins.reason(settings.short_ratio),),
         left=tuple(cluster.moves.left),
         watts_before=float(before.sum()),
         watts_after=float(after.sum()),
     )
 
 
-def _relieve(cluster: PlannedCluster) -> None:
-    """Take from each node of which too much is wanted, now and again."""
-    limit, capacity = cluster.settings.relieve_ratio, cluster.snapshot.nodes.capacity
-    now = share(cluster.load, capacity)
-    again = share(cluster.expected, capacity) > limit
-    again[:, CPU] = cluster.risk_again() > cluster.bounds.relieved_above
-    over = (now > limit) & (again | _stays_full(cluster.snapshot, now, limit))
-    for node in np.flatnonzero(over.any(axis=1) & cluster.awake):
-        resource = int(np.argmax(share(cluster.load[node], capacity[node])))
-        for _ in range(_MOST_RELIEVED):
-            taken = cluster.load[node, resource] / capacity[node, resource]
-            if taken <= limit or cluster.moves.room <= 0:
-                break
-            if not _relieve_of_one(cluster, int(node), resource, taken):
-                break
+def _spent_ratio(cluster: PlannedCluster) -> float:
+    """The moves of the last day, by what the budget allows.
 
-
-def _stays_full(snapshot: Snapshot, now: Floats, limit: float) -> Flags:
-    """Where a node was full in the newest windows, and no more was seen of it than it has.
-
-    A node cannot give more than it has: what was seen then says little of what is wanted.
+    A container shows only its last move. If moves hit containers at random, then -ln(1 - share moved) of them
+    per container leave so many untouched.
     """
-    windows = snapshot.nodes.history
-    if windows.shape[1] < _FULL_WINDOWS:
-        return np.zeros(now.shape, dtype=np.bool_)
-    full: Flags = np.all(windows[:, -_FULL_WINDOWS:] > limit, axis=1) & (now <= 1 + _ROUNDING)
-    return full
+    tasks, budget = cluster.snapshot.tasks, cluster.settings.moves_per_day
+    moved = (tasks.came_from != NOWHERE) & (tasks.settled_seconds < _DAY_SECONDS)
+    if not moved.any() or budget <= 0:
+        return 0.0
+    share_moved = min(float(moved.mean()), 1.0 - 1.0 / (2.0 * moved.size))
+    return -float(np.log1p(-share_moved)) / budget
 
 
-def _relieve_of_one(cluster: PlannedCluster, node: int, resource: int, taken: float) -> bool:
-    tasks = cluster.leavers(node)
-    if not tasks.size:
-        return False
-    snapshot = cluster.snapshot
-    excess = cluster.load[node, resource] - _RELIEVED_RATIO * snapshot.nodes.capacity[node, resource]
-    amounts = cluster.used[tasks, resource]
-    enough = tasks[amounts >= excess]
-    if enough.size:
-        # Whoever leaves should take along what overloaded the node before, and be small where it goes.
-        order = np.lexsort(
-            (cluster.forecast.expected[enough, resource], cluster.windows_without(enough, node))
-        )
-        task = int(enough[order[0]])
-    else:
-        task = int(tasks[np.argmax(amounts)])
-    choice = cluster.safest(task, node) or cluster.woken(task, node)
-    if choice is None:
-        cluster.moves.left.append(f"{snapshot.nodes.names[node]} is at {taken:.0%}, and no node has room")
-        return False
+def _relieve(cluster: PlannedCluster, spent: float) -> None:
+    """Take a container from each node that was short and will be again, where that helps."""
+    rows = np.flatnonzero(cluster.awake | (cluster.moves.may_receive & cluster.snapshot.nodes.has_bottleneck))
+    rows = rows[(cluster.tasks[rows] > 0) & cluster.observed_short(rows)]
+    if not rows.size:
+        return
+    risk = cluster.risk(rows).max(axis=1)
+    bound = float(cluster.bounds[CPU]) * max(1.0, _EVIDENCE_FACTOR * spent)
+    strained = _observed_ratio(cluster) > _STRAINED_FACTOR * cluster.settings.short_ratio
+    for at in np.argsort(-risk, kind="stable"):
+        node, tasks = int(rows[at]), cluster.leavers(int(rows[at]))
+        if risk[at] <= bound or cluster.moves.room <= 0:
+            return
+        if not tasks.size:
+            continue
+        found = cluster.relief(node, tasks)
+        if found is not None and found[2] >= _WORTH_RATIO * bound:
+            task, choice, _ = found
+        elif strained:
+            task = int(tasks[np.argmin(cluster.risk_without(node, tasks).max(axis=1))])
+            woken = cluster.woken(task, node)
+            if woken is None:
+                continue
+            choice = woken
+        else:
+            cluster.moves.left.append(_no_room(cluster, node, float(risk[at])))
+            continue
+        _move_off(cluster, task, choice, node, float(risk[at]))
+
+
+def _no_room(cluster: PlannedCluster, node: int, risk: float) -> str:
+    name = cluster.snapshot.nodes.names[node]
+    return f"{name} is expected to be short {risk:.1%} of the time, and no move helps"
+
+
+def _move_off(cluster: PlannedCluster, task: int, choice: Choice, node: int, risk: float) -> None:
     cluster.put(task, choice.node)
     cluster.awake[choice.node], cluster.spare[choice.node] = True, False
+    name = cluster.snapshot.nodes.names[node]
     cluster.moves.add(
         task,
         choice.node,
-        (f"{snapshot.nodes.names[node]} is at {taken:.0%} and expected to be again", choice.why()),
-        cost_joules=float(move_joules(snapshot, np.array([task]))[0]),
+        (f"{name} was short and is expected to be short {risk:.1%} of the time", choice.why()),
+        cost_joules=float(move_joules(cluster.snapshot, np.array([task]))[0]),
     )
-    return True
 
 
-def _empty_one(cluster: PlannedCluster) -> int | None:
-    """Empty the first node, by the number of its tasks, whose tasks all find a place and that pays."""
-    settings, tasks = cluster.settings, cluster.snapshot.tasks
-    if not cluster.bounds.may_empty:
-        return None
-    lately = np.count_nonzero((tasks.came_from != NOWHERE) & (tasks.settled_seconds < DAY_SECONDS))
-    allowed = min(cluster.moves.room, settings.moves_per_day * len(tasks.ids) - lately)
-    candidates = np.flatnonzero(cluster.awake & may_sleep(cluster.snapshot) & (cluster.tasks <= allowed))
-    order = np.lexsort((cluster.expected[candidates, CPU], cluster.tasks[candidates]))
-    for node in candidates[order][:_TRIED]:
-        rows = cluster.leavers(int(node))
-        if rows.size == cluster.tasks[node] and _emptied(cluster, int(node), rows):
-            return int(node)
-    return None
+def _observed_ratio(cluster: PlannedCluster) -> float:
+    """The share of the windows in which nodes in use were short."""
+    ratios = cluster.snapshot.nodes.history
+    in_use = np.count_nonzero(ratios[:, :, CPU] > 0)
+    short = np.count_nonzero(
+        ratios[:, :, CPU] * cluster.snapshot.nodes.capacity[:, None, CPU] > cluster.limit[:, None, CPU]
+    )
+    return short / in_use if in_use else 0.0
 
 
-def _emptied(cluster: PlannedCluster, node: int, rows: Rows) -> bool:
-    costs = move_joules(cluster.snapshot, rows) + cluster.settings.disturbance_joules
+def _empty(cluster: PlannedCluster, spent: float) -> set[int]:
+    """Empty nodes, the one with the fewest tasks first, while the moves pay and are within the budget."""
+    emptied: set[int] = set()
+    budget = cluster.settings.moves_per_day * len(cluster.snapshot.tasks.ids) * (1.0 - spent)
+    failed = 0
+    sleeps = may_sleep(cluster.snapshot)
+    tried: set[int] = set()
+    while failed < _TRIED:
+        allowed = min(float(cluster.moves.room), budget - len(cluster.moves.actions))
+        candidates = np.flatnonzero(cluster.awake & sleeps & (cluster.tasks <= allowed))
+        candidates = candidates[[row not in tried for row in candidates.tolist()]]
+        if not candidates.size or cluster.awake.sum() <= 1:
+            break
+        order = np.lexsort((cluster.expected[candidates, CPU], cluster.tasks[candidates]))
+        node = int(candidates[order[0]])
+        tried.add(node)
+        rows = cluster.leavers(node)
+        if rows.size == cluster.tasks[node] and _empty_one(cluster, node, rows):
+            emptied.add(node)
+        else:
+            failed += 1
+    return emptied
+
+
+def _empty_one(cluster: PlannedCluster, node: int, rows: Rows) -> bool:
+    costs = move_joules(cluster.snapshot, rows)
     before = cluster.watts()
     if not cluster.moves.pays(float(before[node]), float(costs.sum())):
         return False
     found: list[tuple[int, Choice]] = []
-    for task in rows[np.argsort(-cluster.forecast.expected[rows, CPU], kind="stable")]:
+    for task in rows[np.argsort(-cluster.usage.expected[rows, CPU], kind="stable")]:
         choice = cluster.cheapest(int(task), node)
         if choice is None:
             break
@@ -153,12 +177,12 @@ def _emptied(cluster: PlannedCluster, node: int, rows: Rows) -> bool:
         for task, _ in found:
             cluster.put(task, node)
         return False
-    name = cluster.snapshot.nodes.names[node]
+    name, moves = cluster.snapshot.nodes.names[node], counted(int(rows.size), "move")
     for task, choice in found:
         cluster.moves.add(
             task,
             choice.node,
-            (f"{name} is emptied: {gain:.0f} W less for {rows.size} moves", choice.why()),
+            (f"empty {name}: saves {gain:.0f} W for {moves}", choice.why()),
             gain_watts=gain / rows.size,
             cost_joules=float(costs.mean()),
         )

@@ -1,20 +1,27 @@
-"""Ours: where a task adds the fewest watts, on nodes where everything fits with a stated confidence.
+"""Ours: where a task adds the fewest watts, on nodes that are short no longer than accepted.
 
 A node's watts are read off its own power curve. What counts is what the task makes the node draw, and its
 part of the node's idle watts, by the room that it takes of the scarcest resource there: so nodes fill evenly
-in all resources, a task that uses what others leave is cheap, and waking a node costs all of its idle watts.
+in all resources, a task that uses what others leave is cheap, and switching a node on costs all of its idle
+watts. So does an empty node that could be switched off.
 """
 
 import numpy as np
 
+from collector.common.text import counted
 from collector.policies.actions import Action, PowerOn
 from collector.policies.filters import eligible, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
-from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, LeastWattsSettings, promise_room, share
+from collector.policies.least_watts.cluster import SHORT_RATIO
+from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, promise_room, share
+from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.plan import rebalance
-from collector.policies.outlook import MEMORY, amounts, known_sums, needed, sway
+from collector.policies.least_watts.settings import LeastWattsSettings
+from collector.policies.least_watts.usage import Usage, node_sums
+from collector.policies.outlook import MEMORY, amounts, needed
 from collector.policies.sorting import rising
-from collector.snapshot.columns import best_guess, four, square
+from collector.policies.stability import may_sleep
+from collector.snapshot.columns import best_guess, four, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows, picked
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
@@ -25,25 +32,30 @@ _CROWD_WATTS = 10 * UNKNOWN_WATTS
 
 def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) -> Ranking:
     """The nodes where the request fits, by the watts that it costs there."""
-    nodes, spread = snapshot.nodes, settings.deviations
-    more, more_variance = _wanted(request, settings)
-    expected, variance = known_sums(snapshot, settings.unknown_ratio)
-    expected = np.fmax(expected, nodes.used)
-    variance = variance * sway(nodes.tasks + 1, settings.correlation)
+    nodes = snapshot.nodes
+    usage, margins = learned(snapshot, settings)
+    spread = margins.deviations
+    more, more_variance = _wanted(request, usage)
+    expected, variance = _node_sums(snapshot, usage)
+    variance, more_variance = variance * margins.together, more_variance * margins.together
     need = needed(expected + more, variance + more_variance, spread)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    # What is alone on a node may have all of it, else the largest would fit nowhere.
+    refused = np.where(
+        (refused == Rejection.NOT) & nodes.has_bottleneck, np.int8(Rejection.BOTTLENECK), refused
+    )
+    # A task that is alone on a node may use all of it: otherwise the largest would fit nowhere.
     alone = np.flatnonzero(nodes.tasks == 0)
-    free = nodes.capacity * settings.fill_ratio
+    free = nodes.capacity * SHORT_RATIO
     free -= need - more
     free[alone] = nodes.capacity[alone]
+    free[:, ~usage.constrains] = np.nan
     refused = without_room(refused, free, amounts(more))
     if not settings.overbooks:
         room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
         short = without_room(refused, room, request.reserve) != refused
         refused = np.where(short, np.int8(Rejection.OVERBOOKED), refused)
     rows = np.flatnonzero(refused == Rejection.NOT)
-    asleep = ~nodes.on[rows]
+    asleep = ~nodes.on[rows] | ((nodes.tasks[rows] == 0) & may_sleep(snapshot)[rows])
     cost, added, after = Costs(snapshot, spread).of(
         rows, picked(expected, rows), picked(variance, rows), more, more_variance, asleep
     )
@@ -53,8 +65,8 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
 
     def explain(row: int) -> tuple[str, ...]:
         at = int(np.searchsorted(rows, row))
-        reasons = [_watts(float(added[at]), rows.size, asleep=bool(asleep[at]))]
-        reasons.extend(_fills(after[at], nodes.capacity[row], settings.confidence))
+        reasons = [_watts(float(added[at]), rows.size, off=not nodes.on[row])]
+        reasons.extend(_fills(after[at], nodes.capacity[row], settings.short_ratio))
         if crowd[at]:
             reasons.append(f"{crowd[at]} more of its service would fail together with it")
         return tuple(reasons)
@@ -74,16 +86,36 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     )
 
 
-def _wanted(request: Request, settings: LeastWattsSettings) -> tuple[Floats, Floats]:
-    """What the request is expected to use and by how much it strays; of memory, its envelope."""
+def _node_sums(snapshot: Snapshot, usage: Usage) -> tuple[Floats, Floats]:
+    """Expected use and variance of each node, pending tasks included.
+
+    A pending task of which only the reservation is known counts with the share that containers use of it.
+    """
+    nodes, tasks, count = snapshot.nodes, snapshot.tasks, len(snapshot.nodes.names)
+    expected, variance = snapshot.cached("node sums", lambda: node_sums(snapshot, usage))
+    mean, allocated, strays = snapshot.cached(
+        "task sums",
+        lambda: tuple(
+            sum_by_node(tasks.node, each, count) for each in (tasks.mean, tasks.allocated, tasks.variance)
+        ),
+    )
+    pending, promised = np.maximum(nodes.mean - mean, 0.0), np.maximum(nodes.allocated - allocated, 0.0)
+    used = np.nan_to_num(nodes.used, nan=0.0) - pending
+    pending = np.where(pending >= promised, pending * usage.shares, pending)
+    total = np.fmax(expected, used) + pending
+    total[:, ~usage.constrains] = 0.0
+    return np.asfortranarray(total), variance + np.maximum(nodes.variance - strays, 0.0)
+
+
+def _wanted(request: Request, usage: Usage) -> tuple[Floats, Floats]:
+    """The expected use of the request and its variance; of memory, its envelope."""
     demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
     variance = np.array(request.variance)
     if not request.known and not variance.any():
-        part = best_guess(reserve, demand) * np.array(settings.unknown_ratio)
-        return part, square(part)
+        return best_guess(reserve, demand) * usage.shares, np.zeros(len(RESOURCES))
     expected = best_guess(mean, demand, reserve)
     expected[MEMORY] = best_guess(demand, reserve)[MEMORY]
-    return expected, variance
+    return np.where(usage.constrains, expected, 0.0), variance
 
 
 def _crowd(snapshot: Snapshot, request: Request) -> Rows:
@@ -93,21 +125,22 @@ def _crowd(snapshot: Snapshot, request: Request) -> Rows:
     if not request.spread or service == NOWHERE:
         return none
     instances, domain = snapshot.instances(service), snapshot.nodes.domain
-    told = domain != NOWHERE
-    by_domain = np.bincount(domain[told], weights=instances[told], minlength=1).astype(np.intp)
-    return np.where(told, by_domain[domain], instances)
+    in_domain = domain != NOWHERE
+    by_domain = np.bincount(domain[in_domain], weights=instances[in_domain], minlength=1).astype(np.intp)
+    return np.where(in_domain, by_domain[domain], instances)
 
 
-def _watts(added: float, of: int, *, asleep: bool) -> str:
+def _watts(added: float, of: int, *, off: bool) -> str:
+    room = f"{counted(of, 'node')} with room"
     if np.isnan(added):
-        return f"what it adds is not known: the node has told no power curve; {of} nodes have room"
-    how = " with its idle watts, as it must be switched on" if asleep else ""
-    return f"adds {added:.1f} W there{how}; {of} nodes have room"
+        return f"the added power is unknown: the node has no power curve; {room}"
+    how = " with its idle power, because it must be switched on" if off else ""
+    return f"adds {added:.1f} W there{how}; {room}"
 
 
-def _fills(after: Floats, capacity: Floats, confidence: float) -> list[str]:
+def _fills(after: Floats, capacity: Floats, short_ratio: float) -> list[str]:
     taken = share(after, capacity)
-    cores = f" of {capacity[0]:g} cores with {confidence:.0%} confidence"
+    cores = f" of {capacity[0]:g} cores, short at most {short_ratio:.1%} of the time"
     return [
         f"{resource} would be at {taken[place]:.0%}{cores if not place else ''}"
         for place, resource in enumerate(RESOURCES)
@@ -117,7 +150,7 @@ def _fills(after: Floats, capacity: Floats, confidence: float) -> list[str]:
 
 LEAST_WATTS = Policy(
     name="least-watts",
-    summary="fewest watts added, where every resource suffices with a stated confidence",
+    summary="fewest watts added, on nodes that are short no longer than accepted",
     settings=LeastWattsSettings,
     place=place,
     rebalance=rebalance,

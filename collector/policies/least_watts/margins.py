@@ -1,0 +1,140 @@
+"""How far the use of full nodes varies, learned from the cluster's own five-minute windows.
+
+Random groups of containers, each as large as a node can carry, stand for full nodes: their windows add up to
+what such a node would have used. The groups show how far containers vary together, which no sum of variances
+does, and how often their use exceeds its mean by how many deviations.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from collector.policies.least_watts.usage import Usage
+from collector.policies.outlook import CPU, MEMORY
+from collector.snapshot.columns import sum_by_node
+from collector.snapshot.power_curves import Floats
+from wire.resources import RESOURCES
+
+FEWEST_WINDOWS = 12
+"""An hour: with fewer windows, the mean of those before a window is too uncertain to compare it with."""
+_PARTITIONS = 4
+"""Each container is in as many random groups."""
+_MOST_GROUPED = 4000
+"""Containers that are grouped at most: more would change no quantile."""
+_FULL_RATIO = 0.7
+"""Mean use of a group, of a node's CPU: about the mean use of a node that keeps three deviations free."""
+_HALVINGS = 50
+_MOST_DEVIATIONS = 100.0
+
+
+def student_tail(deviations: Floats) -> Floats:
+    """The share of the time above so many deviations, by Student's t distribution with 3 degrees of freedom.
+
+    It is assumed until windows are observed: of those that have a variance, it has the heaviest tail.
+    """
+    # Half the sine of twice the angle is x / (1 + x^2), without an overflow.
+    angle = np.arctan(deviations / np.sqrt(3.0))
+    tail: Floats = 0.5 - (np.sin(2.0 * angle) / 2.0 + angle) / np.pi
+    return np.maximum(tail, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """How often the use of one resource of a full node exceeds its mean by a number of deviations."""
+
+    residuals: Floats
+    """Observed, in deviations, ascending."""
+    assumed: float
+    """Number of windows that the assumed distribution counts for."""
+
+    def share_above(self, deviations: Floats) -> Floats:
+        """The share of the time above so many deviations."""
+        observed = self.residuals.size - np.searchsorted(self.residuals, deviations, side="right")
+        weighted: Floats = observed + self.assumed * student_tail(deviations)
+        return weighted / (self.residuals.size + self.assumed)
+
+    def deviations(self, share: float) -> float:
+        """The deviations that are exceeded for this share of the time."""
+        low, high = 0.0, _MOST_DEVIATIONS
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if float(self.share_above(np.array(middle))) > share:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The margins in use."""
+
+    together: Floats
+    """Variance of a node by the sum of its containers' variances, per resource."""
+    tails: tuple[Tail, ...]
+    """One per resource."""
+    deviations: Floats
+    """Deviations that a node keeps free, per resource."""
+
+    def reason(self, short_ratio: float) -> str:
+        """The margin of the CPU and where it comes from, for people."""
+        margin = f"CPU margin {self.deviations[CPU]:.1f} deviations for {short_ratio:.1%} of the time short"
+        observed = self.tails[CPU].residuals.size
+        if not observed:
+            return f"{margin}: assumed until {FEWEST_WINDOWS + 1} windows of five minutes are observed"
+        return f"{margin}: learned from {observed} windows of groups of containers"
+
+
+def learn_margins(usage: Usage, short_ratios: Floats, cores: float) -> Margins:
+    """The margins that keep a full node from being short for more than the accepted share of the time.
+
+    The assumed distribution counts for as many windows as it takes to observe one shortage: with fewer, the
+    absence of a shortage shows nothing. Memory has no deviations: the envelopes of containers add up.
+    """
+    windows, variance = _groups(usage, cores)
+    together = _together(windows, variance)
+    residuals = _residuals(windows, variance * together)
+    tails = tuple(
+        Tail(np.sort(each), 1.0 / ratio) for each, ratio in zip(residuals, short_ratios, strict=True)
+    )
+    deviations = [tail.deviations(float(ratio)) for tail, ratio in zip(tails, short_ratios, strict=True)]
+    deviations[MEMORY] = 0.0
+    return Margins(together, tails, np.array(deviations))
+
+
+def _groups(usage: Usage, cores: float) -> tuple[Floats, Floats]:
+    """Windows of random groups of containers, and the sums of their variances."""
+    rows = np.flatnonzero(usage.is_observed)
+    width = usage.length * len(RESOURCES)
+    windows, variances = [np.empty((0, width))], [np.empty((0, len(RESOURCES)))]
+    for seed in range(_PARTITIONS if rows.size and cores > 0 else 0):
+        order = np.random.default_rng(seed).permutation(rows)[:_MOST_GROUPED]
+        filled = np.cumsum(usage.expected[order, CPU]) / (cores * _FULL_RATIO)
+        group = filled.astype(np.intp)
+        count = int(group[-1]) + 1
+        windows.append(sum_by_node(group, usage.windows[order].reshape(order.size, width), count))
+        variances.append(sum_by_node(group, usage.variance[order], count))
+    together = np.concatenate(windows)
+    return together.reshape(len(together), usage.length, len(RESOURCES)), np.concatenate(variances)
+
+
+def _together(windows: Floats, variance: Floats) -> Floats:
+    if not len(windows) or windows.shape[1] < FEWEST_WINDOWS:
+        return np.ones(len(RESOURCES))
+    observed, alone = windows.var(axis=1, ddof=1).sum(axis=0), variance.sum(axis=0)
+    together: Floats = np.ones_like(alone)
+    np.divide(observed, alone, out=together, where=(alone > 0) & (observed > 0))
+    return together
+
+
+def _residuals(windows: Floats, variance: Floats) -> list[Floats]:
+    """Per resource: each window less the mean of those before it, in deviations."""
+    length = windows.shape[1]
+    if not len(windows) or length <= FEWEST_WINDOWS:
+        return [np.empty(0)] * len(RESOURCES)
+    before = np.cumsum(windows, axis=1)[:, :-1] / np.arange(1, length)[None, :, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        residuals = (windows[:, 1:] - before) / np.sqrt(variance)[:, None]
+    residuals = residuals[:, FEWEST_WINDOWS - 1 :]
+    places = [residuals[:, :, place] for place in range(len(RESOURCES))]
+    return [each[np.isfinite(each)] for each in places]

@@ -1,0 +1,53 @@
+"""The settings of `least-watts`."""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, field
+
+from collector.policies.interface import Stability
+from collector.snapshot.power_curves import Floats
+from wire.resources import RESOURCES, Resource
+
+_ShortRatio = Annotated[float, Meta(ge=0.0001, le=0.5)]
+
+
+class LeastWattsSettings(Stability, frozen=True):
+    """One number states the accepted risk; every margin is learned from the cluster's own windows."""
+
+    moves: Annotated[int, Meta(ge=0, le=1_000_000, description="Maximum number of moves in a plan.")] = 100
+    short_ratio: Annotated[
+        _ShortRatio,
+        Meta(
+            description="Share of the time that a node may be short of a resource. 0.01 is a quarter of an"
+            " hour a day. A higher value saves more energy."
+        ),
+    ] = 0.01
+    short_ratio_of: Annotated[
+        dict[Resource, _ShortRatio],
+        Meta(description="The same for single resources, such as `{ disk = 0.02 }`."),
+    ] = field(default_factory=dict)
+    overbooks: Annotated[
+        bool,
+        Meta(
+            description="Whether only the usage of containers counts, and not their reservations. `false`"
+            " reserves no more than the containers' classes allow."
+        ),
+    ] = False
+    spare_nodes: Annotated[
+        int, Meta(ge=0, le=10_000, description="Number of empty nodes that stay on for new containers.")
+    ] = 0
+    moves_per_day: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="Moves per container and day, averaged over the cluster, up to which nodes are"
+            " emptied. Beyond it, only nodes that are short are relieved.",
+        ),
+    ] = 0.5
+
+    @property
+    def short_ratios(self) -> Floats:
+        """The accepted share of the time per resource."""
+        return np.array([self.short_ratio_of.get(each, self.short_ratio) for each in RESOURCES])

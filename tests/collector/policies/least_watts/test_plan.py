@@ -1,0 +1,278 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.policies.actions import PowerOff, PowerOn, describe
+from collector.policies.interface import Plan
+from collector.policies.least_watts.cluster import PlannedCluster
+from collector.policies.least_watts.plan import rebalance
+from collector.policies.least_watts.settings import LeastWattsSettings
+from collector.snapshot.tables import TaskKind
+from tests.collector.policies.clusters import Cluster, amount
+from tests.collector.policies.least_watts.builders import DEFAULTS, make_node, make_task, moves_of, plan_moves
+from tests.collector.snapshot.builders import TaskFacts, assemble
+
+_MANY_MOVES = LeastWattsSettings(moves_per_day=1000)
+_NO_EMPTYING = LeastWattsSettings(moves_per_day=0)
+_ALERT = (True, False, False, False)
+_HALF_A_DAY, _TWO_DAYS = 43_200.0, 172_800.0
+_BURSTS = [1.0, 9.0] * 15
+
+
+def _spread_out() -> list[TaskFacts]:
+    return [make_task("one", "a", 1), make_task("two", "b", 2), make_task("three", "b", 2)]
+
+
+def _short(bursts: Sequence[float] = _BURSTS) -> list[TaskFacts]:
+    """Node a runs a container with bursts beside steady ones; node b has room."""
+    return [
+        make_task("base", "a", 5, windows=[5.0] * 30),
+        make_task("bursts", "a", 3, windows=bursts),
+        make_task("steady", "a", 2.5, windows=[2.5] * 30),
+        make_task("there", "b", 0.5, windows=[0.5] * 30),
+    ]
+
+
+def _switched(plan: Plan) -> list[str]:
+    return [describe(each) for each in plan.actions if isinstance(each, PowerOn | PowerOff)]
+
+
+# --- Relief -----------------------------------------------------------------------------------
+
+
+def test_the_container_that_made_a_node_short_leaves_it() -> None:
+    plan = rebalance(assemble([make_node("a"), make_node("b")], _short()), DEFAULTS)
+    assert moves_of(plan) == [("bursts", "b")]
+    assert plan.actions[0].reasons[0].startswith("a was short and is expected to be short ")
+
+
+def test_a_node_that_was_not_short_is_left() -> None:
+    tasks = _short(bursts=[1.0, 1.9] * 15)
+    assert plan_moves(assemble([make_node("a"), make_node("b")], tasks), _NO_EMPTYING) == []
+
+
+def test_a_node_that_is_short_now_but_was_not_in_any_window_is_left() -> None:
+    tasks = _short(bursts=[1.0] * 30)
+    tasks[1] = replace(tasks[1], used=amount(5.5, 0.1))
+    assert plan_moves(assemble([make_node("a"), make_node("b")], tasks), _NO_EMPTYING) == []
+
+
+def test_without_a_budget_for_emptying_nodes_are_still_relieved() -> None:
+    assert plan_moves(assemble([make_node("a"), make_node("b")], _short()), _NO_EMPTYING) == [("bursts", "b")]
+
+
+def test_relief_goes_to_the_node_that_is_least_likely_to_be_short() -> None:
+    tasks = [
+        make_task("large", "a", 8, windows=[8.0] * 30),
+        make_task("small", "a", 1.5, windows=[1.0, 2.0] * 15),
+        make_task("fuller", "b", 7, windows=[6.0, 8.0] * 15),
+        make_task("emptier", "c", 4, windows=[3.0, 5.0] * 15),
+    ]
+    snapshot = assemble([make_node("a"), make_node("b"), make_node("c")], tasks)
+    assert plan_moves(snapshot, _NO_EMPTYING) == [("small", "c")]
+
+
+def test_a_node_that_no_move_helps_is_named() -> None:
+    tasks = [make_task(f"full-{node}", node, 9.8, windows=[9.8] * 30) for node in "ab"]
+    plan = rebalance(assemble([make_node("a"), make_node("b")], tasks), DEFAULTS)
+    assert plan.actions == ()
+    assert [each.split()[0] for each in plan.left] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("settled_seconds", "moves"), [(_HALF_A_DAY, 0), (_TWO_DAYS, 1)], ids=["moved", "long ago"]
+)
+def test_the_more_was_moved_the_more_evidence_a_relief_needs(settled_seconds: float, moves: int) -> None:
+    tasks = _short(bursts=[1.0] * 28 + [9.0, 9.0])
+    others = [
+        replace(make_task(f"tiny-{each}", "b", 0.01), came_from="a", settled_seconds=settled_seconds)
+        for each in range(96)
+    ]
+    snapshot = assemble([make_node("a"), make_node("b")], [*tasks, *others])
+    assert len(plan_moves(snapshot, LeastWattsSettings(moves_per_day=0.3))) == moves
+
+
+def test_a_node_is_switched_on_for_relief_when_the_cluster_is_short_too_often() -> None:
+    tasks = [make_task(name, "a", 4.9, windows=[4.9] * 30) for name in ("one", "two")]
+    short = [(0.98, 0.0, 0.0, 0.0)] * 30
+    nodes = [make_node("a", history=short), make_node("b", on=False)]
+    plan = rebalance(assemble(nodes, tasks), DEFAULTS)
+    assert _switched(plan) == ["switch b on"]
+    assert [target for _, target in moves_of(plan)] == ["b"]
+    calm = [make_node("a", history=[(0.5, 0.0, 0.0, 0.0)] * 30), make_node("b", on=False)]
+    assert rebalance(assemble(calm, tasks), DEFAULTS).actions == ()
+
+
+# --- Emptying ---------------------------------------------------------------------------------
+
+
+def test_a_node_is_emptied_where_others_have_room_and_then_switched_off() -> None:
+    plan = rebalance(assemble([make_node("a"), make_node("b")], _spread_out()), DEFAULTS)
+    assert moves_of(plan) == [("one", "b")]
+    assert _switched(plan) == ["switch a off"]
+    assert plan.watts_before is not None
+    assert plan.watts_after is not None
+    assert plan.watts_after < plan.watts_before
+
+
+def test_what_runs_on_every_node_keeps_none_awake() -> None:
+    daemons = [
+        replace(make_task(f"daemon-{node}", node, 0.1, service="agent"), kind=TaskKind.DAEMON, movable=False)
+        for node in "ab"
+    ]
+    plan = rebalance(assemble([make_node("a"), make_node("b")], [*_spread_out(), *daemons]), DEFAULTS)
+    assert moves_of(plan) == [("one", "b")]
+    assert _switched(plan) == ["switch a off"]
+
+
+def test_a_node_that_must_stay_on_is_neither_emptied_nor_switched_off() -> None:
+    labels = {"wattpack.power": "never"}
+    nodes = [make_node(name, labels=labels) for name in "abc"]
+    assert rebalance(assemble(nodes, _spread_out()), _MANY_MOVES).actions == ()
+
+
+def test_nothing_is_emptied_that_does_not_pay() -> None:
+    snapshot = assemble([make_node("a"), make_node("b")], _spread_out())
+    assert plan_moves(snapshot, LeastWattsSettings(payback_seconds=0)) == []
+
+
+def test_a_node_is_emptied_only_if_all_its_containers_may_leave() -> None:
+    fixed = replace(make_task("fixed", "a", 0.1), movable=False)
+    fixed_b = replace(make_task("fixed-b", "b", 0.1), movable=False)
+    snapshot = assemble([make_node("a"), make_node("b")], [*_spread_out(), fixed, fixed_b])
+    assert plan_moves(snapshot, _MANY_MOVES) == []
+
+
+def test_load_that_came_together_is_not_put_together() -> None:
+    wave = [1.0, 9.0] * 15
+    nodes = [make_node("a", cores=20), make_node("b", cores=15)]
+    one = make_task("one", "a", 5, windows=wave)
+    apart = [one, make_task("two", "b", 5, windows=wave[::-1])]
+    assert len(plan_moves(assemble(nodes, apart), _MANY_MOVES)) == 1
+    together = [one, make_task("two", "b", 5, windows=wave)]
+    assert plan_moves(assemble(nodes, together), _MANY_MOVES) == []
+
+
+def test_a_node_is_emptied_only_within_the_accepted_risk() -> None:
+    tasks = [
+        make_task("one", "a", 3, deviation=1.0),
+        make_task("two", "b", 3, deviation=1.0),
+    ]
+    snapshot = assemble([make_node("a"), make_node("b")], tasks)
+    assert len(plan_moves(snapshot, LeastWattsSettings(short_ratio=0.1))) == 1
+    assert plan_moves(snapshot, LeastWattsSettings(short_ratio=0.001)) == []
+
+
+def _random_cluster(seed: int) -> Cluster:
+    """Tasks whose windows vary, each alone and all together."""
+    generator = np.random.default_rng(seed)
+    names = [f"node-{each}" for each in range(generator.integers(2, 7))]
+    common = 1.0 + generator.uniform(0, 0.8) * np.sin(np.arange(30) / 4)
+    tasks = []
+    for number in range(generator.integers(2, 25)):
+        size = generator.uniform(0.1, 2.0)
+        windows = size * common * generator.lognormal(0.0, generator.uniform(0.05, 0.8), 30)
+        tasks.append(
+            make_task(
+                f"task-{number:02}",
+                str(generator.choice(names)),
+                float(windows.mean()),
+                deviation=float(windows.std()),
+                windows=windows,
+            )
+        )
+    return Cluster([make_node(name, cores=float(generator.choice([8, 16]))) for name in names], tasks)
+
+
+@given(seed=st.integers(0, 10_000), ratio=st.sampled_from([0.001, 0.01, 0.1]))
+@settings(max_examples=60)
+def test_no_node_takes_more_than_the_accepted_risk_when_others_are_emptied(seed: int, ratio: float) -> None:
+    """Moves that empty a node: a relief may choose the lesser of two evils."""
+    cluster, limits = _random_cluster(seed), LeastWattsSettings(short_ratio=ratio, moves_per_day=1000)
+    plan = rebalance(cluster.snapshot(), limits)
+    moves = [each for each in plan.actions if not isinstance(each, PowerOn | PowerOff)]
+    if not all(each.reasons[0].startswith("empty") for each in moves):
+        return
+    after = PlannedCluster(cluster.after(plan.actions).snapshot(), limits)
+    targets = sorted({after.snapshot.nodes.index[target] for _, target in moves_of(plan)})
+    assert (after.risk(np.array(targets, dtype=np.intp)) <= 2 * ratio + 1e-9).all()
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=60)
+def test_the_watts_of_a_plan_never_rise_without_a_relief(seed: int) -> None:
+    plan = rebalance(_random_cluster(seed).snapshot(), _MANY_MOVES)
+    assert plan.watts_before is not None
+    assert plan.watts_after is not None
+    if all("was short" not in reason for each in plan.actions for reason in each.reasons):
+        assert plan.watts_after <= plan.watts_before + 1e-9
+
+
+def test_nothing_is_emptied_once_the_moves_of_the_day_are_spent() -> None:
+    nodes, tasks = [make_node("a"), make_node("b")], _spread_out()
+    assert plan_moves(assemble(nodes, tasks), LeastWattsSettings(moves_per_day=0.1)) == []
+    assert plan_moves(assemble(nodes, tasks), LeastWattsSettings(moves_per_day=0.5)) == [("one", "b")]
+    tasks[1] = replace(tasks[1], came_from="a", settled_seconds=_HALF_A_DAY)
+    assert plan_moves(assemble(nodes, tasks), LeastWattsSettings(moves_per_day=0.5)) == []
+    tasks[1] = replace(tasks[1], settled_seconds=_TWO_DAYS)
+    assert plan_moves(assemble(nodes, tasks), LeastWattsSettings(moves_per_day=0.5)) == [("one", "b")]
+
+
+def test_instances_of_a_service_are_not_brought_together() -> None:
+    one, two, three = _spread_out()
+    tasks = [replace(one, service="web"), replace(two, service="web"), three]
+    assert plan_moves(assemble([make_node("a"), make_node("b")], tasks), _MANY_MOVES) == []
+
+
+def test_a_node_with_an_open_alert_receives_nothing() -> None:
+    nodes = [make_node("a"), make_node("b", bottleneck=_ALERT)]
+    assert plan_moves(assemble(nodes, _spread_out()), _MANY_MOVES) == []
+    there = make_task("there", "c", 3)
+    moves = plan_moves(assemble([*nodes, make_node("c")], [*_spread_out(), there]), _MANY_MOVES)
+    assert moves
+    assert all(target != "b" for _, target in moves)
+
+
+def test_relief_does_not_go_to_a_node_with_an_open_alert() -> None:
+    nodes = [make_node("a"), make_node("b", bottleneck=_ALERT)]
+    assert plan_moves(assemble(nodes, _short()), DEFAULTS) == []
+
+
+def test_a_node_without_a_capacity_of_a_resource_is_not_short_of_it() -> None:
+    nodes = [replace(make_node(name), capacity=amount(10, 16, disk=0.0, network=0.0)) for name in "ab"]
+    assert plan_moves(assemble(nodes, _spread_out()), DEFAULTS) == [("one", "b")]
+
+
+def test_the_last_node_is_never_emptied() -> None:
+    tasks = [make_task(f"task-{name}", name, 0.1) for name in "abc"]
+    plan = rebalance(assemble([make_node(name) for name in "abc"], tasks), _MANY_MOVES)
+    assert len(_switched(plan)) == 2
+    assert len({target for _, target in moves_of(plan)} - {each.split()[1] for each in _switched(plan)}) == 1
+    assert rebalance(assemble([make_node("a")], tasks[:1]), _MANY_MOVES).actions == ()
+
+
+def test_the_reasons_of_a_plan_state_the_margin() -> None:
+    (assumed,) = rebalance(assemble([make_node("a"), make_node("b")], _spread_out()), DEFAULTS).reasons
+    assert assumed.startswith("CPU margin 4.5 deviations for 1.0% of the time short: assumed")
+    (learned,) = rebalance(assemble([make_node("a"), make_node("b")], _short()), DEFAULTS).reasons
+    assert "learned from" in learned
+
+
+# --- Spare nodes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("spare_nodes", "off"), [(0, ["b", "c"]), (1, ["c"]), (2, [])])
+def test_spare_nodes_stay_on(spare_nodes: int, off: list[str]) -> None:
+    snapshot = assemble([make_node(name) for name in "abc"], [make_task("one", "a", 1)])
+    plan = rebalance(snapshot, LeastWattsSettings(spare_nodes=spare_nodes))
+    assert _switched(plan) == [f"switch {name} off" for name in off]
+
+
+def test_spare_nodes_are_switched_on() -> None:
+    nodes = [make_node("a"), make_node("b", on=False), make_node("c", on=False)]
+    plan = rebalance(assemble(nodes, [make_task("one", "a", 1)]), LeastWattsSettings(spare_nodes=1))
+    assert _switched(plan) == ["switch b on"]
