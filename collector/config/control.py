@@ -112,9 +112,27 @@ class ControlConfig(Section, frozen=True):
     max_concurrent_moves: Annotated[
         int, Meta(ge=1, le=1000, description="Maximum number of containers that move at the same time.")
     ] = 1
+    max_concurrent_ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="In a large cluster, share of all containers that may move at the same time, if that"
+            " is more than `max_concurrent_moves`.",
+        ),
+    ] = 0.01
     max_moves_per_hour: Annotated[
         int, Meta(ge=0, le=100_000, description="Maximum number of moves within an hour.")
     ] = 20
+    max_moves_ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="In a large cluster, share of all containers that may move within an hour, if that is"
+            " more than `max_moves_per_hour`.",
+        ),
+    ] = 0.1
     cool_down_seconds: Annotated[
         float,
         Meta(ge=0, le=30 * 86_400, description="Minimum time between two moves of the same service."),
@@ -183,6 +201,16 @@ class ControlConfig(Section, frozen=True):
             " are deleted.",
         ),
     ] = 64 << 20
+
+    def concurrent_moves(self, containers: int) -> int:
+        """The number of containers that may move at the same time in a cluster of so many."""
+        return max(self.max_concurrent_moves, int(self.max_concurrent_ratio * containers))
+
+    def hourly_moves(self, containers: int) -> int:
+        """The number of moves within an hour in a cluster of so many containers; none if that is set to 0."""
+        if not self.max_moves_per_hour:
+            return 0
+        return max(self.max_moves_per_hour, int(self.max_moves_ratio * containers))
 
 
 class DriverConfig(Section, frozen=True):

@@ -42,7 +42,8 @@ class Executor:
         """Carry out the steps in order; consecutive moves run concurrently within the limit."""
         if decision.dry or not decision.steps:
             return decision
-        for places in batches(decision.steps, self._settings.max_concurrent_moves):
+        most = self._settings.concurrent_moves(self._core.registry.container_count())
+        for places in batches(decision.steps, most):
             await asyncio.gather(*(self._carry_out_step(decision.id, place) for place in places))
         return await self.close(decision.id)
 

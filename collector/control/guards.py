@@ -167,7 +167,7 @@ def not_too_many_at_once(step: Step, context: GuardContext) -> Refusal:
     if not isinstance(step.action, Relocation):
         return None
     under_way = sum(isinstance(each.action, Relocation) for each in context.in_motion)
-    most = context.settings.max_concurrent_moves
+    most = context.settings.concurrent_moves(len(context.snapshot.tasks.ids))
     return f"{counted(under_way, 'container')} already moving, limit {most}" if under_way >= most else None
 
 
@@ -179,7 +179,7 @@ def not_too_many_per_hour(step: Step, context: GuardContext) -> Refusal:
     moved = sum(
         isinstance(each.action, Relocation) and (each.started_at or 0.0) > since for each in context.started
     )
-    most = context.settings.max_moves_per_hour
+    most = context.settings.hourly_moves(len(context.snapshot.tasks.ids))
     return f"{counted(moved, 'move')} in the last hour, limit {most}" if moved >= most else None
 
 

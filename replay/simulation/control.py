@@ -58,7 +58,8 @@ class SimulatedControl:
         """Carry these out, from now on."""
         steps = [planned_step(action, snapshot) for action in actions]
         if steps:
-            self._decision = _Decision(steps, batches(steps, self._settings.max_concurrent_moves))
+            most = self._settings.concurrent_moves(len(snapshot.tasks.ids))
+            self._decision = _Decision(steps, batches(steps, most))
             self._next_batch(seconds)
 
     def allow(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> bool:

@@ -1,6 +1,6 @@
 import pytest
 
-from collector.config import DriverConfig, PlacementConfig
+from collector.config import ControlConfig, DriverConfig, PlacementConfig
 from collector.policies.table import POLICIES
 from wire.errors import UserError
 
@@ -19,3 +19,14 @@ def test_every_policy_can_be_chosen(policy: str) -> None:
 def test_an_unknown_policy_is_refused_with_a_list_of_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"there is no policy 'best': choose one of random, .*least-watts"):
         PlacementConfig(policy="best")
+
+
+@pytest.mark.parametrize(("containers", "at_once", "per_hour"), [(0, 1, 20), (99, 1, 20), (1000, 10, 100)])
+def test_budgets_of_moves_grow_with_the_cluster(containers: int, at_once: int, per_hour: int) -> None:
+    settings = ControlConfig()
+    assert settings.concurrent_moves(containers) == at_once
+    assert settings.hourly_moves(containers) == per_hour
+
+
+def test_no_moves_per_hour_are_none_in_any_cluster() -> None:
+    assert ControlConfig(max_moves_per_hour=0).hourly_moves(100_000) == 0
