@@ -244,7 +244,7 @@ def test_a_reload_of_a_broken_file_fails_and_changes_nothing(machine: Machine) -
         assert "unknown key 'sampling.interval'" in machine.journal(AGENT)
         # A signal without systemctl is logged too.
         machine.run("systemctl", "kill", "--kill-who=main", "--signal=HUP", AGENT)
-        eventually(lambda: "the new settings are not used" in machine.journal(AGENT), 10)
+        eventually(lambda: "the new settings are rejected" in machine.journal(AGENT), 10)
         assert machine.property_of(AGENT, "ActiveState") == "active"
         assert machine.property_of(AGENT, "MainPID") == before
         assert _metric(machine, "wattpack_agent_samples_total") > 0

@@ -51,7 +51,7 @@ async def test_a_disk_that_fills_up_refuses_reports_until_there_is_room_again(sm
         status, said = await collector.post(encode([report(sequence=2, containers=many)]))
         assert (status, said["detail"]) == (
             503,
-            "the history cannot be used now: the disk is full, or history.max_size_bytes is reached",
+            "the history is unavailable: the disk is full, or history.max_size_bytes is reached",
         )
         assert (await collector.ask("/readyz"))[0] == 503
         assert (await collector.ask("/healthz"))[0] == 200

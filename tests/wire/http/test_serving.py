@@ -129,14 +129,14 @@ async def test_a_renewed_certificate_is_used_from_the_next_connection_on(
         assert (await server.get(before))[0] == 200
         assert (await server.get(before))[0] == 200
         [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-        assert warning.startswith(f"going on with the certificate before: {tmp_path}/server.crt and ")
+        assert warning.startswith(f"keeping the previous certificate: {tmp_path}/server.crt and ")
         (tmp_path / "server.key").write_bytes(fitting)
 
-        # Everything anew, by another authority: who knows only the old one is out, on both sides.
+        # Everything is renewed by another authority: clients of the old one are rejected, on both sides.
         renewed = Authority(tmp_path)
         renewed.issue("server")
         assert (await server.get(trusting(renewed, renewed.issue("client"))))[0] == 200
-        assert f"{tmp_path}/server.crt was replaced and is in use" in caplog.messages
+        assert f"loaded the new certificate {tmp_path}/server.crt" in caplog.messages
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await server.get(before)
 
@@ -168,9 +168,9 @@ async def test_headers_are_on_every_answer(tmp_path: Path) -> None:
     ("tls", "complaint"),
     [
         ({**TLS, "cert_file": "absent.crt"}, r"cannot read .*/absent.crt \(no such file or directory\)"),
-        ({**TLS, "key_file": "authority.key"}, "authority.key are not a certificate and its key"),
-        ({**TLS, "cert_file": "web.yml"}, "server.key are not a certificate and its key"),
-        ({**MUTUAL, "client_ca_file": "server.key"}, "server.key holds no certificate in PEM"),
+        ({**TLS, "key_file": "authority.key"}, "authority.key are not a PEM certificate and its key"),
+        ({**TLS, "cert_file": "web.yml"}, "server.key are not a PEM certificate and its key"),
+        ({**MUTUAL, "client_ca_file": "server.key"}, "server.key is not a PEM certificate"),
         ({**TLS, "key_file": "locked.key"}, "is encrypted: store it without a password"),
     ],
 )
