@@ -66,14 +66,16 @@ def statistics(keys: Keys, weights: Floats, rows: int, need: EnvelopeRule) -> Fl
     place = measured % places
     shares = np.empty((measured.size, len(_PERCENTILES) + 1))
     shares[:, :-1], shares[:, -1] = _PERCENTILES, np.array(need.percentile)[place]
-    ranks = below[begin, None] + (shares - _ROUNDING) * whole[:, None]
-    at = np.clip(np.searchsorted(below[1:], ranks), begin[:, None], end[:, None] - 1)
+    # From the beginning of each: what else is in the arrays must not change the last digit.
+    ranks = (shares - _ROUNDING) * whole[:, None]
+    at = np.clip(np.searchsorted(below[1:], below[begin, None] + ranks), begin[:, None], end[:, None] - 1)
     quantiles = values[at]
 
     mean = np.add.reduceat(weights * values, begin) / whole
     of = np.repeat(np.arange(measured.size), end - begin)
     variance = np.add.reduceat(weights * (values - mean[of]) ** 2, begin) / whole
-    beyond = np.clip(below[1:] - ranks[of, -1], 0.0, weights)
+    within = below[1:] - below[begin][of]
+    beyond = np.clip(within - ranks[of, -1], 0.0, weights)
     time_beyond = np.add.reduceat(beyond, begin)
     highest = values[end - 1]
     burst = np.divide(

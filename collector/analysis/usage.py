@@ -24,7 +24,7 @@ SLOTS = 3
 _WINDOW_SECONDS = SLOTS * SLOT_SECONDS
 _MILLISECOND = 0.001
 _LARGEST = 2**63 - 1
-_AT_ONCE = 100
+_AT_ONCE = 500
 """More would save little time, and take much memory."""
 NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
 NOT_MEASURED.flags.writeable = False
@@ -79,8 +79,11 @@ class UsageWeights:
         )
 
     def weight(self, age_slots: int) -> float:
-        """The weight of a sample, by how many slots it is older than the newest."""
-        return float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds))
+        """The weight of a sample that is this many slots older than the newest.
+
+        A multiple of 1/1024: sums of counts with such weights are exact, in whatever order they are made.
+        """
+        return round(float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds)) * 1024) / 1024
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd
 from collector.live.live_tables import LiveTables
 from collector.live.updates import Flags, NodeUpdate
-from collector.live.usage_tracker import UsageTracker
+from collector.live.usage_tracker import UsageTracker, update
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
 from wire.messages import ContainerUsage, EventKind, PowerCurve, Report
@@ -160,10 +160,23 @@ class Registry:
         Envelopes change only where there is much new usage: see `usage_tracker`.
         """
         for names in self._entries[key.node].usage.add_heartbeat(key, usage):
-            if names:
-                self._changed.add(key.node)
-                self._put_envelopes(key.node, names)
+            self._note_update(key.node, names)
             yield
+
+    def add_usages(self, heartbeats: Sequence[tuple[UsageKey, Sequence[ContainerUsage]]]) -> None:
+        """Add the usage of the heartbeats of many nodes at once. They are not kept for the history."""
+        due = []
+        for key, usage in heartbeats:
+            tracker = self._entries[key.node].usage
+            due.append((key.node, tracker, tracker.collect(key.slot, usage)))
+        update([(tracker, names) for _, tracker, names in due])
+        for node, _, names in due:
+            self._note_update(node, names)
+
+    def _note_update(self, node: str, containers: Sequence[str]) -> None:
+        if containers:
+            self._changed.add(node)
+            self._put_envelopes(node, containers)
 
     def compact_usage(self, most_nodes: int) -> tuple[list[UsageKey], list[UsageTotal]]:
         """The heartbeats of some nodes whose usage the history can replace by totals, and these totals."""

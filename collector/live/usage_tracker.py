@@ -51,11 +51,11 @@ class UsageTracker:
     _partial: int = 0
     """Heartbeats that are being added."""
 
-    def add(self, slot: int, usage: Sequence[ContainerUsage]) -> Sequence[str]:
-        """Add the samples of a heartbeat; returns the ids of the containers that were updated."""
+    def collect(self, slot: int, usage: Sequence[ContainerUsage]) -> list[str]:
+        """Collect the samples of a heartbeat; returns the ids of the containers that are to be updated."""
         earlier = [each.id for each in usage if (new := self._new.get(each.id)) and new.slot != slot]
-        self._update(earlier)
-        due, large = [], []
+        update([(self, earlier)])
+        due, large = dict.fromkeys(earlier), []
         for each in usage:
             new = self._new.get(each.id)
             if new is None:
@@ -66,29 +66,26 @@ class UsageTracker:
             new.samples += each.samples
             ring = self.rings.get(each.id)
             if ring is None or new.samples >= _UPDATE_RATIO * ring.samples:
-                due.append(each.id)
+                due[each.id] = None
             elif len(new.keys) > _MOST_UNPACKED:
                 large.append(new)
-        self._update(dict.fromkeys(due))
         _pack(large)
-        return [*earlier, *due]
+        return list(due)
 
-    def _update(self, containers: Iterable[str]) -> None:
-        """Put the new samples of containers into their rings, and compute their statistics."""
-        names = list(containers)
-        if not names:
-            return
-        new = [self._new.pop(name) for name in names]
-        _pack(new)
-        rings = [self.rings.get(name) or self.rings.setdefault(name, UsageRing()) for name in names]
-        _merge(rings, new)
-        settle(rings, self.weights)
+    def take_new(self, containers: Iterable[str]) -> list[tuple[UsageRing, _NewUsage]]:
+        """The rings of containers and their new samples, which are then no longer new."""
+        taken = [(name, self._new.pop(name)) for name in containers if name in self._new]
+        return [
+            (self.rings.get(name) or self.rings.setdefault(name, UsageRing()), new) for name, new in taken
+        ]
 
-    def add_heartbeat(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[Sequence[str]]:
+    def add_heartbeat(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[list[str]]:
         """Add a heartbeat that the history stores, a few containers at a time; yields those updated."""
         self._partial += 1
         for start in range(0, len(usage), _CONTAINERS_AT_ONCE):
-            yield self.add(key.slot, usage[start : start + _CONTAINERS_AT_ONCE])
+            due = self.collect(key.slot, usage[start : start + _CONTAINERS_AT_ONCE])
+            update([(self, due)])
+            yield due
         # If this is interrupted, the history keeps the heartbeat itself.
         self._partial -= 1
         self._uncompacted.append(key)
@@ -145,7 +142,7 @@ class UsageTracker:
 
     def inherit(self, other: "UsageTracker") -> list[str]:
         """Take over containers that are only in `other`; returns their ids."""
-        self._update(list(self._new))
+        update([(self, list(self._new))])
         inherited = other.current().keys() - self.rings.keys()
         self.rings |= {name: ring for name, ring in other.current().items() if name in inherited}
         return list(inherited)
@@ -158,6 +155,20 @@ class UsageTracker:
             if newest < slot:
                 self.rings.pop(name, None)
                 self._new.pop(name, None)
+
+
+def update(due: Sequence[tuple[UsageTracker, Sequence[str]]]) -> None:
+    """Put the new samples of containers of some nodes into their rings, and compute their statistics.
+
+    The more at once, the less each costs; the result is the same.
+    """
+    taken = [both for tracker, containers in due for both in tracker.take_new(containers)]
+    if not taken:
+        return
+    rings, new = [ring for ring, _ in taken], [new for _, new in taken]
+    _pack(new)
+    _merge(rings, new)
+    settle(rings, due[0][0].weights)
 
 
 def _pack(usages: Sequence[_NewUsage]) -> None:

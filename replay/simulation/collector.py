@@ -43,12 +43,13 @@ class SimulatedCollector:
         """Take in what agents report at one moment."""
         if reports:
             self._snapshot = None
+        heartbeats = []
         for report in reports:
             self.registry.apply(report, now)
             if report.heartbeat is not None and report.heartbeat.usage:
                 key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
-                for _ in self.registry.add_usage(key, report.heartbeat.usage):
-                    pass
+                heartbeats.append((key, report.heartbeat.usage))
+        self.registry.add_usages(heartbeats)
 
     def hear(self, nodes: Sequence[str], at: float) -> None:
         """Take in the beacons of nodes that have nothing to report."""
