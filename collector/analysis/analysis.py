@@ -15,16 +15,18 @@ from collector.analysis.availability import Availability, availability
 from collector.analysis.bottlenecks import Bottleneck
 from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of, whole_of
 from collector.analysis.envelopes import Statistic
-from collector.analysis.groups import Group, Grouping, group
+from collector.analysis.groups import Group, group
 from collector.analysis.histograms import Floats
 from collector.analysis.running import PooledUsage
 from collector.analysis.usage import NOT_MEASURED, quantities
 from collector.config import AnalysisConfig
 from collector.snapshot.columns import Four, ServiceFacts
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot, Tasks
+from collector.snapshot.tables import NOWHERE, Codes, Snapshot, Tasks
 from wire.resources import RESOURCES, Quantities
 
 _DAY_SECONDS = 86_400.0
+_REFIT_RATIO = 1 / 16
+"""While fewer containers are new, gone or have another envelope, groups stay as they are."""
 _RENEW_SECONDS = 3600.0
 """The time at which a running service was last seen may be this old."""
 
@@ -81,8 +83,8 @@ class Analysis:
     """The containers of the snapshot, in its order."""
     group_of: Codes = field(default_factory=lambda: np.empty(0, np.int8))
     """The number of each container's group; `NOWHERE` without one."""
-    grouped: "_Grouped | None" = None
-    """What the groups were made from."""
+    fitted: "_Fitted | None" = None
+    """What the groups were last made from."""
     changed_groups: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
     """The new group of each container whose group changed, by its node and its id there."""
     availability: Availability = field(default_factory=Availability)
@@ -91,21 +93,21 @@ class Analysis:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Grouped:
-    """What groups are made from: while it is the same, so are they."""
+class _Fitted:
+    """The containers that groups were made from."""
 
     task_ids: tuple[str, ...]
     envelope: Floats
-    learnt: Flags
-    guessed: Flags
 
-    def is_same(self, tasks: Tasks, learnt: Flags, guessed: Flags) -> bool:
-        return (
-            self.task_ids == tasks.ids
-            and np.array_equal(self.envelope, tasks.envelope)
-            and np.array_equal(self.learnt, learnt)
-            and np.array_equal(self.guessed, guessed)
-        )
+    def changed(self, tasks: Tasks) -> int:
+        """How many containers are new, gone, or have another envelope."""
+        if self.task_ids == tasks.ids:
+            return int(np.count_nonzero((self.envelope != tasks.envelope).any(axis=1)))
+        before = {name: row for row, name in enumerate(self.task_ids)}
+        rows = [(before[name], row) for row, name in enumerate(tasks.ids) if name in before]
+        old, new = np.array(rows, dtype=np.intp).reshape(-1, 2).T
+        differ = (self.envelope[old] != tasks.envelope[new]).any(axis=1)
+        return len(self.task_ids) + len(tasks.ids) - 2 * len(rows) + int(np.count_nonzero(differ))
 
 
 @dataclass(slots=True)
@@ -136,10 +138,11 @@ def analyse(
     learnt = tasks.observed_seconds > 0
     guessed = ~learnt & (tasks.service != NOWHERE)
     guessed[guessed] = profiled[tasks.service[guessed]]
-    if before.grouped is not None and before.grouped.is_same(tasks, learnt, guessed):
-        grouping = Grouping(before.groups, before.group_of)
-    else:
-        grouping = group(tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups)
+    fitted = before.fitted
+    is_fitted = fitted is not None and fitted.changed(tasks) <= _REFIT_RATIO * len(tasks.ids)
+    grouping = group(
+        tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups, refit=not is_fitted
+    )
     return Analysis(
         at=snapshot.at,
         whole=known_whole,
@@ -147,7 +150,7 @@ def analyse(
         groups=grouping.groups,
         task_ids=tasks.ids,
         group_of=grouping.of,
-        grouped=_Grouped(tasks.ids, tasks.envelope, learnt, guessed),
+        fitted=fitted if is_fitted else _Fitted(tasks.ids, tasks.envelope),
         changed_groups=MappingProxyType(_changed_groups(snapshot, grouping.of)),
         availability=availability(snapshot),
     )

@@ -63,23 +63,33 @@ def shapes(envelopes: Floats, average: Floats) -> Floats:
     return found
 
 
-def group(
-    envelopes: Floats, learnt: Flags, guessed: Flags, *, count: int, last: Sequence[Group] = ()
+def group(  # noqa: PLR0913 - what is grouped, and how
+    envelopes: Floats,
+    learnt: Flags,
+    guessed: Flags,
+    *,
+    count: int,
+    last: Sequence[Group] = (),
+    refit: bool = True,
 ) -> Grouping:
     """Find `count` groups, or with 0 the number that separates containers best.
 
-    Groups are computed from the `learnt` envelopes; the `guessed` ones are then assigned to them.
+    Groups are computed from the `learnt` envelopes; the `guessed` ones are then assigned to them. Without
+    `refit`, all are assigned to the last groups.
     """
     of = np.full(len(envelopes), NOWHERE, dtype=np.int8)
     if not learnt.any():
         return Grouping(tuple(last), of)
     rows = np.flatnonzero(learnt | guessed)
     points = shapes(envelopes[rows], envelopes[learnt].mean(axis=0))
-    sample = _sample(points[learnt[rows]], _MOST_FITTED)
-    distinct = _distinct(sample)
-    if count == 0:
-        count = _best_count(sample, min(MOST_GROUPS, distinct - 1))
-    centres = _centres(sample, min(count, distinct), last)
+    if refit or not last:
+        sample = _sample(points[learnt[rows]], _MOST_FITTED)
+        distinct = _distinct(sample)
+        if count == 0:
+            count = _best_count(sample, min(MOST_GROUPS, distinct - 1))
+        centres = _centres(sample, min(count, distinct), last)
+    else:
+        centres = np.array([each.centre for each in last])
     whose = nearest(points, centres)
     sizes = np.bincount(whose, minlength=len(centres))
     groups = tuple(_named(centres, sizes, last))
