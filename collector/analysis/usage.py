@@ -24,6 +24,8 @@ SLOTS = 3
 _WINDOW_SECONDS = SLOTS * SLOT_SECONDS
 _MILLISECOND = 0.001
 _LARGEST = 2**63 - 1
+_UNITS = 1 << 24
+"""Parts of the weight of the newest samples."""
 _AT_ONCE = 500
 """More would save little time, and take much memory."""
 NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
@@ -81,9 +83,10 @@ class UsageWeights:
     def weight(self, age_slots: int) -> float:
         """The weight of a sample that is this many slots older than the newest.
 
-        A multiple of 1/1024: sums of counts with such weights are exact, in whatever order they are made.
+        A multiple of 2^-24: sums of fewer than 2^29 samples with such weights are exact, so the statistics of
+        a container do not depend on which others are processed with it.
         """
-        return round(float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds)) * 1024) / 1024
+        return round(float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds)) * _UNITS) / _UNITS
 
 
 @dataclass(slots=True)

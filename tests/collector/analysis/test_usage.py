@@ -94,6 +94,24 @@ def test_load_fades_by_half_per_half_life(
         assert any(found == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR) for truth in near)
 
 
+@patient
+@given(st.lists(heartbeats, min_size=2, max_size=6), st.floats(0.5, 200))
+def test_statistics_do_not_depend_on_which_containers_are_processed_together(
+    usages: list[list[tuple[int, list[float]]]], half_life_hours: float
+) -> None:
+    usage_weights = UsageWeights(half_life_seconds=half_life_hours * HOUR)
+    alone = []
+    for of_one in usages:
+        made = (
+            (slot, ContainerUsage("web", cpu=sketch(*each), network=sketch(*each))) for slot, each in of_one
+        )
+        alone.append(ring_of(*made, weights=usage_weights))
+    together = [UsageRing(dict(ring.slots)) for ring in alone]
+    settle(together, usage_weights)
+    for ring, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(ring.statistics, other.statistics)
+
+
 def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
     busy, calm = (
         ContainerUsage("web", cpu=sketch(*[4.0] * 100)),
