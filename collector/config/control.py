@@ -7,6 +7,10 @@ from msgspec import Meta, field
 from collector.config.section import Section
 from wire.errors import UserError
 
+_WHOLE_GRANTS = ("privileged", "pid=host", "network=host", "ipc=host", "uts=host", "userns=host")
+_NAMED_GRANTS = ("capability", "device", "security", "sysctl", "runtime", "log", "cgroup-parent")
+"""What `driver.allow` can grant: see `collector.drivers.docker.allow_list`."""
+
 
 class PlacementConfig(Section, frozen=True):
     """Defaults of placement hints and plans."""
@@ -237,6 +241,16 @@ class DriverConfig(Section, frozen=True):
             " `docker` needs all hosts, `swarm` those whose limits may be cut."
         ),
     ] = field(default_factory=dict)
+    allow: Annotated[
+        dict[str, tuple[str, ...]],
+        Meta(
+            description="`[driver.allow]`: what the driver `docker` may start on a host beyond plain"
+            ' containers, such as web2 = ["capability=NET_ADMIN", "device=/dev/fuse"]. Also `privileged`,'
+            " `pid=host`, `network=host`, `ipc=host`, `uts=host`, `userns=host`, `security=OPTION`,"
+            " `sysctl=NAME`, `runtime=NAME`, `log=DRIVER` and `cgroup-parent=PATH`. A container that"
+            " needs more stays where it is; one with binds or volumes always does."
+        ),
+    ] = field(default_factory=dict)
     ca_file: Annotated[str, Meta(description="CA file for tcp:// addresses, in PEM. Empty disables TLS.")] = (
         ""
     )
@@ -292,6 +306,16 @@ class DriverConfig(Section, frozen=True):
         float,
         Meta(gt=0, le=86_400, description="Timeout of the command, and of the node's change of state."),
     ] = 300.0
+
+    def __post_init__(self) -> None:
+        for host, grants in self.allow.items():
+            for grant in grants:
+                name, _, value = grant.partition("=")
+                if grant not in _WHOLE_GRANTS and not (name in _NAMED_GRANTS and value):
+                    forms = ", ".join([*_WHOLE_GRANTS, *(f"{each}=..." for each in _NAMED_GRANTS)])
+                    raise UserError(
+                        f"driver.allow: {host} grants {grant!r}, which is unknown: write one of {forms}"
+                    )
 
     @property
     def manager_addresses(self) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
 from collector.drivers.docker.models import DockerContainer, Listed, service_view, task_view
-from collector.drivers.docker.moves import move, stop, wait_until_healthy
+from collector.drivers.docker.moves import Target, move, stop, wait_until_healthy
 from collector.drivers.interface import ActionResult, Driver, DriverError, NodeView, OrchestratorState
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start, short_id
 from wire.errors import UserError
@@ -24,6 +25,7 @@ class DockerHosts:
     def __init__(self, engines: Engines, settings: DriverConfig) -> None:
         self._engines = engines
         self._settings = settings
+        self._all_grants = frozenset(chain.from_iterable(settings.allow.values()))
         self._original_limits: dict[str, Json] = {}
         """Limits of cut containers from before the cut, for their copies."""
 
@@ -35,7 +37,7 @@ class DockerHosts:
             nodes=tuple(
                 NodeView(name=name, ready=there is not None) for name, there in zip(names, hosts, strict=True)
             ),
-            services=tuple(service_view(container) for _, container in containers),
+            services=tuple(service_view(container, self._all_grants) for _, container in containers),
             tasks=tuple(task_view(container, name) for name, container in containers),
         )
 
@@ -84,7 +86,8 @@ class DockerHosts:
         if source == target:
             return ActionResult(what=f"{short_id(container)} runs on {target} already", nothing_to_do=True)
         try:
-            created, remark = await move(here, there, container, self._settings, limits)
+            to = Target(there, self._settings.allow.get(target, ()))
+            created, remark = await move(here, to, container, self._settings, limits)
         except DriverError as error:
             raise DriverError(
                 f"{short_id(container)} cannot move from {source} to {target}: {error}"

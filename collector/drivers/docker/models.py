@@ -1,10 +1,11 @@
 """Responses of an engine about containers. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
+from collector.drivers.docker.allow_list import refusals
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import Mode, ServiceView, TaskView
 from wire.resources import Quantities
@@ -106,15 +107,15 @@ class Stats(msgspec.Struct, frozen=True):
         return max(0, memory.usage - inactive)
 
 
-def service_view(container: DockerContainer) -> ServiceView:
-    """Return a single container as a service."""
+def service_view(container: DockerContainer, grants: Collection[str] = ()) -> ServiceView:
+    """Return a single container as a service; `grants` are those of any host that it could move to."""
     return ServiceView(
         name=container.plain_name,
         mode=Mode.ALONE,
         limit=limit_of(container.host_config),
         image=str(container.config.get("Image", "")),
         labels=container.labels,
-        stays=next(_reasons(container), None),
+        stays=next(_reasons(container, grants), None),
     )
 
 
@@ -135,7 +136,7 @@ def limit_of(host_config: Json) -> Quantities:
     return Quantities(quota / period if quota > 0 else None, memory)
 
 
-def _reasons(container: DockerContainer) -> Iterator[str]:
+def _reasons(container: DockerContainer, grants: Collection[str]) -> Iterator[str]:
     """Return why a container must not move, the strongest reason first."""
     label = container.labels.get(MOVE_LABEL)
     network = str(container.host_config.get("NetworkMode", ""))
@@ -148,6 +149,7 @@ def _reasons(container: DockerContainer) -> Iterator[str]:
             yield f"it has data on this host, in {mount.get('Name') or mount.get('Source')}"
     if network.startswith("container:"):
         yield "it shares the network of another container"
+    yield from refusals(container.host_config, grants)
     if container.host_config.get("AutoRemove"):
         yield "it is removed when it stops, so that the move could not be undone"
     if label != ALLOWED:

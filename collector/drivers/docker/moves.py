@@ -1,6 +1,8 @@
 """Moves: create a container on another host, wait until it is healthy, then remove the old one."""
 
 import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import msgspec
@@ -8,7 +10,7 @@ import msgspec
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.models import DockerContainer, service_view
-from collector.drivers.docker.recipe import recipe
+from collector.drivers.docker.recipe import network_names, recipe
 from collector.drivers.interface import DriverError
 from collector.drivers.polling import until
 
@@ -21,15 +23,32 @@ class _Image(msgspec.Struct, rename="pascal", frozen=True):
     repo_digests: list[str] | None = None
 
 
+class _Network(msgspec.Struct, rename="pascal", frozen=True):
+    name: str
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The host that a container moves to."""
+
+    engine: Engine
+    grants: Collection[str]
+    """What its settings allow a moved container beyond the allow-list."""
+
+
 async def move(
-    source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json | None
+    source: Engine, to: Target, container: str, settings: DriverConfig, limits: Json | None
 ) -> tuple[str, str]:
     """Move a container to another engine; return the id of the new one, and a remark."""
+    target = to.engine
     old = await source.get(f"/containers/{container}/json", DockerContainer)
-    if (stays := service_view(old).stays) is not None:
+    if (stays := service_view(old, to.grants).stays) is not None:
         raise DriverError(f"{old.plain_name} cannot move: {stays}")
+    body = recipe(old, limits, to.grants)
     await _require_same_image(source, target, old)
-    response = await target.post("/containers/create", recipe(old, limits), name=old.plain_name)
+    await _require_networks(target, body)
+    response = await target.post("/containers/create", body, name=old.plain_name)
     created = msgspec.json.decode(response, type=_Created).id
     try:
         await target.post(f"/containers/{created}/start")
@@ -82,3 +101,19 @@ async def _require_same_image(source: Engine, target: Engine, container: DockerC
     # An image that was never pulled has no digest.
     if here.repo_digests and there.repo_digests and not {*here.repo_digests} & {*there.repo_digests}:
         raise DriverError(f"the image {name} differs on the other host: pull the same one there first")
+
+
+async def _require_networks(target: Engine, body: Json) -> None:
+    """Raise `DriverError` unless the target has each network under its very name.
+
+    An engine also finds a network by the first digits of its id: a name must not lead to the host's own.
+    """
+    for name in network_names(body):
+        try:
+            found = await target.get(f"/networks/{quote(name, safe='')}", _Network)
+        except EngineError as error:
+            raise DriverError(
+                f"the network {name} is not on the other host: create it there first"
+            ) from error
+        if found.name != name or found.driver == "host":
+            raise DriverError(f"the other host has no network of the name {name}: create it there first")

@@ -1,29 +1,48 @@
 """The request that creates a copy of a container on another host. Pure."""
 
+from collections.abc import Collection
+
+from collector.drivers.docker.allow_list import portable_config, portable_host_config
 from collector.drivers.docker.client import Json
+from collector.drivers.docker.limits import current_limits
 from collector.drivers.docker.models import DockerContainer
 
 _SHORT_ID = 12
-_OF_THIS_HOST = ("ContainerIDFile", "VolumesFrom", "Links")
 _NO_ADDRESS = ("bridge", "host", "none", "default")
 
 
-def recipe(container: DockerContainer, limits: Json | None = None) -> Json:
-    """Return the body of `POST /containers/create`; `limits` are those from before a cut."""
-    config = dict(container.config)
+def recipe(container: DockerContainer, limits: Json | None = None, grants: Collection[str] = ()) -> Json:
+    """Return the body of `POST /containers/create` on a host with these grants.
+
+    `limits` are those from before a cut.
+    """
+    config = portable_config(container.config)
     if config.get("Hostname") == container.id[:_SHORT_ID]:
         config.pop("Hostname")  # derived from the id
-    host = {key: value for key, value in container.host_config.items() if key not in _OF_THIS_HOST}
-    body: Json = {**config, "HostConfig": {**host, **(limits or {})}}
-    networks: Json = container.network_settings.get("Networks") or {}
+    before_cut = {} if limits is None else current_limits(limits)
+    body: Json = {
+        **config,
+        "HostConfig": portable_host_config({**container.host_config, **before_cut}, grants),
+    }
     named = {
         name: {"Aliases": _own(settings.get("Aliases") or [], container.id)}
-        for name, settings in networks.items()
+        for name, settings in _networks(container).items()
         if name not in _NO_ADDRESS
     }
     if named:
         body["NetworkingConfig"] = {"EndpointsConfig": named}
     return body
+
+
+def network_names(body: Json) -> set[str]:
+    """The networks that a container is to join by name."""
+    mode = body["HostConfig"].get("NetworkMode", "default")
+    named = body.get("NetworkingConfig", {}).get("EndpointsConfig", {})
+    return {mode, *named} - {*_NO_ADDRESS}
+
+
+def _networks(container: DockerContainer) -> Json:
+    return container.network_settings.get("Networks") or {}
 
 
 def _own(aliases: list[str], container_id: str) -> list[str]:
