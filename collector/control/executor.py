@@ -112,7 +112,7 @@ class Executor:
             found = find_effect(step, await self._situation.snapshot(), self._situation.limit(step))
             if found is not None:
                 await self.change(
-                    name, place, state=StepState.VERIFIED, containers=tuple(sorted(found)) or step.containers
+                    name, place, state=StepState.VERIFIED, containers=step.containers or tuple(sorted(found))
                 )
                 self._forbid_return(step)
                 await self._situation.refresh()

@@ -57,9 +57,16 @@ class GuardContext:
     def in_motion(self) -> list[Step]:
         return [step for step in self.started if step.state in IN_MOTION]
 
-    def service(self, name: str | None) -> ServiceView | None:
-        """The orchestrator's view of a service."""
-        return next((each for each in self.view.services if each.name == name), None)
+    def service(self, step: Step) -> ServiceView | None:
+        """The orchestrator's view of the service of a step.
+
+        Agents may use another name for it, so it is found by the container if possible.
+        """
+        container = getattr(step.action, "task", None)
+        service = next(
+            (each.service for each in self.view.tasks if each.container == container), step.service
+        )
+        return next((each for each in self.view.services if each.name == service), None)
 
 
 Refusal = str | None
@@ -139,12 +146,12 @@ def labels_allow(step: Step, context: GuardContext) -> Refusal:
             return f"{name} has opted out with the label {ACT_LABEL}={NEVER}"
     if isinstance(step.action, PowerOn | PowerOff):
         return None
-    service = context.service(step.service)
+    service = context.service(step)
     label = None if service is None else service.labels.get(ACT_LABEL)
+    who = step.service or step.action.title
     if label == NEVER:
-        return f"{step.service} has opted out with the label {ACT_LABEL}={NEVER}"
+        return f"{who} has opted out with the label {ACT_LABEL}={NEVER}"
     if context.settings.opt_in and label != ALLOWED:
-        who = step.service or step.action.title
         return f"{who} has not opted in: control.opt_in requires the label {ACT_LABEL}={ALLOWED}"
     return None
 
@@ -153,9 +160,9 @@ def may_move(step: Step, context: GuardContext) -> Refusal:
     """Refuse if the orchestrator or a label keeps the container where it is."""
     if not isinstance(step.action, Move):
         return None
-    service = context.service(step.service)
+    service = context.service(step)
     if service is not None and service.stays is not None:
-        return f"{step.service} cannot move: {service.stays}"
+        return f"{step.service or step.action.title} cannot move: {service.stays}"
     row = context.snapshot.tasks.index.get(step.action.task)
     if row is not None and not context.snapshot.tasks.movable[row]:
         return f"{step.action.title} has opted out with the label {MOVE_LABEL}={NEVER}"
@@ -183,20 +190,25 @@ def not_too_many_per_hour(step: Step, context: GuardContext) -> Refusal:
     return f"{counted(moved, 'move')} in the last hour, limit {most}" if moved >= most else None
 
 
+def _subject(step: Step) -> str | None:
+    """Return what moves: a service, or a container without one, whose name stays when it moves."""
+    return step.service or getattr(step.action, "title", None)
+
+
 def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
     """Refuse to move a service again within its cool-down; after a failed move, within a shorter one."""
-    if not isinstance(step.action, Relocation) or step.service is None:
+    if not isinstance(step.action, Relocation):
         return None
-    settings = context.settings
+    settings, who = context.settings, _subject(step)
     for each in context.earlier:
-        if each.service != step.service or not isinstance(each.action, Relocation) or each.started_at is None:
+        if _subject(each) != who or not isinstance(each.action, Relocation) or each.started_at is None:
             continue
         has_failed = each.state is StepState.FAILED
         ago = context.now - each.started_at
         rest = (settings.settle_seconds if has_failed else settings.cool_down_seconds) - ago
         if rest > 0:
             what = "failed to move" if has_failed else "moved"
-            return f"{step.service} {what} {ago:.0f} s ago: wait another {rest:.0f} s"
+            return f"{who} {what} {ago:.0f} s ago: wait another {rest:.0f} s"
     return None
 
 
@@ -230,13 +242,13 @@ def within_risk_limits(step: Step, context: GuardContext) -> Refusal:
     if not isinstance(step.action, Relocation):
         return None
     moving = [each for each in context.in_motion if isinstance(each.action, Relocation)]
-    service = context.service(step.service)
+    service = context.service(step)
     if service is not None:
-        same = 1 + sum(each.service == step.service for each in moving)
+        same = 1 + sum(_subject(each) == _subject(step) for each in moving)
         most = max(1, int(context.settings.max_moving_ratio * service.replicas))
         if same > most:
             replicas = counted(service.replicas, "replica")
-            return f"{same} of {replicas} of {step.service} would move at the same time, limit {most}"
+            return f"{same} of {replicas} of {_subject(step)} would move at the same time, limit {most}"
     memory = step.memory_bytes + sum(each.memory_bytes for each in moving)
     if moving and memory > context.settings.max_moving_memory_bytes:
         most_bytes = context.settings.max_moving_memory_bytes

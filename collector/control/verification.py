@@ -6,7 +6,7 @@ import numpy as np
 
 from collector.common.liveness import Liveness
 from collector.control.records import AnsweredAlert, Load, Step
-from collector.drivers.interface import OrchestratorState
+from collector.drivers.interface import OrchestratorState, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Relocation, Start
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
@@ -39,11 +39,8 @@ def find_effect(step: Step, snapshot: Snapshot, limit: Quantities | None) -> fro
         case Kill(task=task, target=None):
             return None if task in snapshot.tasks.index else frozenset()
         case Move() | Start() | Kill():
-            there = containers_of(snapshot, step.service, target_of(action))
-            new = there & frozenset(step.containers) if step.containers else there - set(step.there_before)
-            is_left = isinstance(action, Start) or action.task not in containers_of(
-                snapshot, step.service, action.node
-            )
+            is_left = isinstance(action, Start) or not _runs_on(snapshot, action.task, action.node)
+            new = _replacements(step, snapshot)
             return new if new and is_left else None
         case Cut():
             return frozenset({action.task}) if _is_close(limit, action.allocated) else None
@@ -54,6 +51,25 @@ def find_effect(step: Step, snapshot: Snapshot, limit: Quantities | None) -> fro
             is_up = nodes.liveness[row] == Liveness.UP
             # A node that switches off may still report for a while: the command's success counts.
             return frozenset() if is_up or isinstance(action, PowerOff) else None
+
+
+def _replacements(step: Step, snapshot: Snapshot) -> frozenset[str]:
+    """Return the reported containers that replace the one of a step.
+
+    If the driver names them, only these count, on whichever node they run: an orchestrator may choose
+    another node than the target, and a container without a service has no other trace.
+    """
+    if not step.containers:
+        return containers_of(snapshot, step.service, target_of(step.action)) - set(step.there_before)
+    tasks = snapshot.tasks
+    return frozenset(
+        name for name in step.containers if name in tasks.index and tasks.node[tasks.index[name]] != NOWHERE
+    )
+
+
+def _runs_on(snapshot: Snapshot, container: str, node: str) -> bool:
+    row, on = snapshot.tasks.index.get(container, NOWHERE), snapshot.nodes.index.get(node, NOWHERE)
+    return NOWHERE not in {row, on} and int(snapshot.tasks.node[row]) == on
 
 
 def _is_close(limit: Quantities | None, allocated: Quantities) -> bool:
@@ -78,7 +94,7 @@ class ActionStatus(Enum):
 def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
     """Return the status of an action by the orchestrator's state."""
     action = step.action
-    running = [each for each in view.tasks if each.service == step.service and each.state == "running"]
+    running = _running(step, view)
     match action:
         case Move() | Kill() | Start():
             at_source = any(each.container == action.task for each in running)
@@ -109,12 +125,18 @@ def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
     """Return the containers of the service on the target that were not there before."""
     return tuple(
         each.container
-        for each in view.tasks
-        if each.service == step.service
-        and each.node == target_of(step.action)
-        and each.state == "running"
-        and each.container not in step.there_before
+        for each in _running(step, view)
+        if each.node == target_of(step.action) and each.container not in step.there_before
     )
+
+
+def _running(step: Step, view: OrchestratorState) -> list[TaskView]:
+    """Return the running tasks of the service of a step.
+
+    Where nothing orchestrates containers, each is a service of its own name.
+    """
+    names = {step.service, getattr(step.action, "name", None)} - {None, ""}
+    return [each for each in view.tasks if each.service in names and each.state == "running"]
 
 
 def load(snapshot: Snapshot, names: frozenset[str]) -> Load:

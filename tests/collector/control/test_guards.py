@@ -1,6 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from collector.config import ControlConfig
 from collector.control.guards import GUARDS, GuardContext, first_refusal
 from collector.control.records import Pause, Step, StepState
 from collector.control.schedule import Schedule
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
+from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Move, PowerOff, PowerOn
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
@@ -177,6 +178,33 @@ def test_where_all_is_well_nothing_is_refused() -> None:
 )
 def test_each_guard_says_no_in_a_sentence(changes: dict[str, Any], guard: str, why: str) -> None:
     assert said(move(), guard_context(**changes)) == (guard, why)
+
+
+ALONE = OrchestratorState(
+    services=(ServiceView(name="lone", labels={"wattpack.act": "never"}, mode=Mode.ALONE),),
+    tasks=(TaskView(container="web1", service="lone", node="alpha", state="running"),),
+)
+"""A container that is a service of its own to the orchestrator, and of another name or none to agents."""
+
+
+@pytest.mark.parametrize("service", [None, "project/lone"])
+def test_labels_of_a_container_count_by_whatever_name_agents_report_it(service: str | None) -> None:
+    refused = said(move(service=service), guard_context(view=ALONE))
+    assert refused == ("labels", f"{service or 'web1'} has opted out with the label wattpack.act=never")
+
+
+def test_a_container_without_a_service_cools_down_under_its_name() -> None:
+    again = move(service=None, state=StepState.VERIFIED, started_at=NOW - 100, ended_at=NOW - 100)
+    earlier = replace_task(again, "web0")
+    assert said(move(service=None), guard_context(earlier=(earlier,))) == (
+        "cool_down",
+        "web1 moved 100 s ago: wait another 500 s",
+    )
+
+
+def replace_task(step: Step, task: str) -> Step:
+    """The same container, by name, before it got its present id."""
+    return msgspec.structs.replace(step, action=msgspec.structs.replace(step.action, task=task))
 
 
 def test_a_container_that_is_no_longer_there_is_not_moved() -> None:

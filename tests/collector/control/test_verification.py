@@ -35,14 +35,19 @@ def power(kind: type[PowerOn | PowerOff], node: str = "beta") -> Step:
     return Step(action=kind(node=node, reasons=()))
 
 
-def snapshot(*containers: tuple[str, str], **beta: Any) -> Snapshot:
+def lone(*containers: tuple[str, str]) -> Snapshot:
+    """Two nodes, and containers without a service on them."""
+    return snapshot(*containers, service=None)
+
+
+def snapshot(*containers: tuple[str, str], service: str | None = "web", **beta: Any) -> Snapshot:
     """Two nodes, and containers of `web` on them."""
     capacity = amount(4, 8, 1, 1)
     nodes = [
         NodeFacts(name="alpha", capacity=capacity, used=amount(2, 1)),
         NodeFacts(**{"name": "beta", "capacity": capacity, "used": amount(1, 6), **beta}),
     ]
-    tasks = [TaskFacts(id=each, node=node, used=amount(1, 1), service="web") for each, node in containers]
+    tasks = [TaskFacts(id=each, node=node, used=amount(1, 1), service=service) for each, node in containers]
     return assemble(nodes, tasks)
 
 
@@ -61,6 +66,32 @@ def test_where_the_orchestrator_names_the_new_container_no_other_shows_the_move(
     move = step(MOVE, containers=(_NEW,))
     assert find_effect(move, snapshot(("id-of-somebody", "beta")), None) is None
     assert find_effect(move, snapshot(("id-of-somebody", "beta"), (_NEW, "beta")), None) == frozenset({_NEW})
+
+
+@pytest.mark.parametrize("action", [MOVE, KILL])
+def test_a_container_without_a_service_is_found_by_the_id_that_the_driver_returns(action: Action) -> None:
+    alone = Step(action=action, containers=(_NEW,))
+    assert find_effect(alone, lone((_OLD, "alpha"), (_NEW, "beta")), None) is None, "it runs twice yet"
+    assert find_effect(alone, lone((_SIBLING, "beta")), None) is None
+    assert find_effect(alone, lone((_NEW, "beta")), None) == frozenset({_NEW})
+    assert find_effect(alone, lone((_NEW, "alpha")), None) == frozenset({_NEW}), "wherever it runs"
+
+
+def test_after_a_crash_a_container_without_a_service_is_found_by_its_name() -> None:
+    alone = Step(action=MOVE)
+
+    def listed(*containers: tuple[str, str]) -> OrchestratorState:
+        return OrchestratorState(
+            tasks=tuple(
+                TaskView(container=each, service="web", node=node, state="running")
+                for each, node in containers
+            )
+        )
+
+    assert action_status(alone, listed((_OLD, "alpha"))) is ActionStatus.NOT_DONE
+    assert action_status(alone, listed((_OLD, "alpha"), (_NEW, "beta"))) is ActionStatus.UNDER_WAY
+    assert action_status(alone, listed((_NEW, "beta"))) is ActionStatus.DONE
+    assert new_containers(alone, listed((_NEW, "beta"))) == (_NEW,)
 
 
 def test_what_is_ended_without_a_place_to_go_shows_by_being_gone() -> None:
