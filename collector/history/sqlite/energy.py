@@ -1,7 +1,11 @@
-"""Energy of any period: whole hours from hourly rollups, the edges from five-minute rollups."""
+"""Energy of any period: whole hours from hourly rollups, the edges from five-minute rollups.
+
+The energy of a slot is spread evenly over the time in it that the node's reports cover, for the node and its
+containers alike. So a period that ends now includes all energy that is rolled up, and the periods of any
+partition add up to the whole.
+"""
 
 import json
-import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -10,24 +14,25 @@ from datetime import UTC, datetime
 from collector.history.interface import Account, GroupBy
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.rows import StoredContainerFacts, decode_container_facts
+from collector.history.sqlite.schema import DETAIL_FROM
 from collector.history.sqlite.timeline import overlaps
 
 _DAY_SECONDS = 86_400
 
+_Given = dict[str, str | float]
+"""Parameters of a query: the period, and the rollups that it overlaps."""
 
-def parts(start: float, end: float, detail_from: float) -> Iterator[tuple[int, int, float]]:
-    """The rollups of a period: step, slot, and the share of the slot within the period.
 
-    Energy is spread evenly within a slot. Before `detail_from` there are only hourly rollups.
-    """
+def parts(start: float, end: float, detail_from: float) -> Iterator[tuple[int, int]]:
+    """Step and slot of the rollups that a period overlaps; only hourly ones before `detail_from`."""
     for hour, seconds in overlaps(start, end, COARSE_SECONDS):
         begins_at = hour * COARSE_SECONDS
         if seconds >= COARSE_SECONDS or begins_at < detail_from:
-            yield COARSE_SECONDS, hour, seconds / COARSE_SECONDS
+            yield COARSE_SECONDS, hour
         else:
             begin = max(start, begins_at)
-            for slot, within in overlaps(begin, begin + seconds, FINE_SECONDS):
-                yield FINE_SECONDS, slot, within / FINE_SECONDS
+            for slot, _ in overlaps(begin, begin + seconds, FINE_SECONDS):
+                yield FINE_SECONDS, slot
 
 
 class EnergyReader:
@@ -38,12 +43,17 @@ class EnergyReader:
 
     def accounts(self, start: float, end: float, by: GroupBy, label: str | None) -> list[Account]:
         """The energy used in `[start, end)`, highest first, or by day."""
-        (oldest,) = self._connection.execute(_OLDEST_SLOT, (FINE_SECONDS,)).fetchone()
-        # The first hour of five-minute rollups may be incomplete.
-        detail_from = (
-            math.inf if oldest is None else -(-oldest * FINE_SECONDS // COARSE_SECONDS) * COARSE_SECONDS
-        )
-        given = {"parts": json.dumps(list(parts(start, end, detail_from)))}
+        first, last = self._connection.execute(_STORED_HOURS, (COARSE_SECONDS,)).fetchone()
+        if first is None:
+            return []
+        start, end = max(start, first * COARSE_SECONDS), min(end, (last + 1) * COARSE_SECONDS)
+        found = self._connection.execute(DETAIL_FROM).fetchone()
+        detail_from = 0.0 if found is None else float(found[0])
+        given: _Given = {
+            "parts": json.dumps(list(parts(start, end, detail_from))),
+            "start": start,
+            "end": end,
+        }
         match by:
             case GroupBy.DAY:
                 rows = self._connection.execute(_BY_DAY, given)
@@ -60,16 +70,14 @@ class EnergyReader:
             case GroupBy.LABEL:
                 return self._grouped(given, lambda facts: facts.labels.get(label or ""))
 
-    def _containers(self, given: dict[str, str]) -> Iterator[tuple[str, str, StoredContainerFacts, float]]:
+    def _containers(self, given: _Given) -> Iterator[tuple[str, str, StoredContainerFacts, float]]:
         for node, runtime_id, body, joules in self._connection.execute(_BY_CONTAINER, given):
             facts = (
                 StoredContainerFacts(runtime_id, "unknown") if body is None else decode_container_facts(body)
             )
             yield node, runtime_id, facts, joules
 
-    def _grouped(
-        self, given: dict[str, str], key_of: Callable[[StoredContainerFacts], str | None]
-    ) -> list[Account]:
+    def _grouped(self, given: _Given, key_of: Callable[[StoredContainerFacts], str | None]) -> list[Account]:
         sums: defaultdict[str | None, float] = defaultdict(float)
         for _, _, facts, joules in self._containers(given):
             sums[key_of(facts)] += joules
@@ -95,26 +103,33 @@ def _day(number: int) -> str:
     return datetime.fromtimestamp(number * _DAY_SECONDS, UTC).date().isoformat()
 
 
-_OLDEST_SLOT = "SELECT min(slot) FROM node_rollups WHERE step = ?"
+_STORED_HOURS = "SELECT min(slot), max(slot) FROM node_rollups WHERE step = ?"
 _PARTS = """
 WITH parts AS (
-    SELECT json_extract(value, '$[0]') AS step, json_extract(value, '$[1]') AS slot,
-           json_extract(value, '$[2]') AS share
+    SELECT json_extract(value, '$[0]') AS step, json_extract(value, '$[1]') AS slot
     FROM json_each(:parts)
+), shares AS (
+    SELECT p.step, p.slot, r.node_id, r.joules, r.idle_joules, r.containers_joules,
+           coalesce(CASE WHEN r.covered_until > r.covered_from THEN
+               max(0.0, min(:end, r.covered_until) - max(:start, r.covered_from))
+               / (r.covered_until - r.covered_from)
+           ELSE r.covered_from >= :start AND r.covered_from < :end END, 0.0) AS share
+    FROM parts p CROSS JOIN node_rollups r ON r.step = p.step AND r.slot = p.slot
 )
 """
-_NODE_SUMS = """
-sum(p.share * r.joules), sum(p.share * r.idle_joules), sum(p.share * r.containers_joules)
-FROM parts p CROSS JOIN node_rollups r ON r.step = p.step AND r.slot = p.slot
-"""
+_NODE_SUMS = "sum(s.share * s.joules), sum(s.share * s.idle_joules), sum(s.share * s.containers_joules)"
 _BY_DAY = f"""{_PARTS}
-SELECT p.slot * p.step / {_DAY_SECONDS} AS day, {_NODE_SUMS} GROUP BY day ORDER BY day
-"""
-_BY_NODE = f"{_PARTS} SELECT n.name, {_NODE_SUMS} JOIN nodes n ON n.id = r.node_id GROUP BY n.id"
+SELECT s.slot * s.step / {_DAY_SECONDS} AS day, {_NODE_SUMS} FROM shares s GROUP BY day ORDER BY day
+"""  # noqa: S608 - names of our own
+_BY_NODE = f"""{_PARTS}
+SELECT n.name, {_NODE_SUMS} FROM shares s JOIN nodes n ON n.id = s.node_id GROUP BY n.id
+"""  # noqa: S608 - names of our own
 _BY_CONTAINER = f"""{_PARTS}
 , sums AS (
-    SELECT r.container_id, sum(p.share * r.joules) AS joules
+    SELECT r.container_id, sum(s.share * r.joules) AS joules
     FROM parts p CROSS JOIN container_rollups r ON r.step = p.step AND r.slot = p.slot
+    JOIN containers c ON c.id = r.container_id
+    JOIN shares s ON s.step = r.step AND s.slot = r.slot AND s.node_id = c.node_id
     GROUP BY r.container_id
 )
 SELECT n.name, c.runtime_id, f.body, s.joules

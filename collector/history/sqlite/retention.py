@@ -13,6 +13,7 @@ from typing import Self
 from collector import config
 from collector.analysis.usage import SLOTS, slot_at
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
+from collector.history.sqlite.schema import DETAIL_FROM, SET_DETAIL_FROM
 from collector.history.sqlite.writer import SqliteWriter
 
 _DAY_SECONDS = 86_400.0
@@ -23,6 +24,8 @@ _FULL_RATIO = 0.97
 """Of the maximum size: from here on, rows are deleted until the file is below it."""
 _REPORT_BATCH, _ROLLUP_BATCH = 200, 2000
 """Rows per transaction: few enough that waiting reports are hardly delayed."""
+_MAX_BOOTS = 1000
+"""Boots of a node that are kept for as long as its rollups: two years and more of daily restarts."""
 _RAW = 0
 
 
@@ -98,9 +101,9 @@ class RetentionJob:
             self._connection.execute(
                 "DELETE FROM rollup_progress WHERE node_id NOT IN (SELECT id FROM nodes)"
             )
-            self._connection.execute(_DELETE_BOOTS, (before,))
+            self._connection.execute(_DELETE_BOOTS, {"before": before, "unused": unused, "most": _MAX_BOOTS})
             self._connection.execute(_DELETE_FACTS, (before,))
-            self._connection.execute(_DELETE_ALERTS, (before,))
+            self._connection.execute(_DELETE_ALERTS, {"before": before})
             for delete in _DELETE_USAGE:
                 self._connection.execute(delete, (slot_at(now) - SLOTS,))
             self._writer.expire_ids(before)
@@ -157,6 +160,13 @@ class RetentionJob:
         return len(old)
 
     def _drop_rollups(self, step: int, before_slot: int) -> int:
+        if step == FINE_SECONDS:
+            # Rows go in batches: energy in these hours comes from hourly rollups from now on.
+            found = self._connection.execute(DETAIL_FROM).fetchone()
+            detail_from = -(-before_slot * FINE_SECONDS // COARSE_SECONDS) * COARSE_SECONDS
+            (oldest,) = self._connection.execute(_OLDEST_SLOT[0], (step,)).fetchone()
+            if oldest is not None and oldest < before_slot and (not found or float(found[0]) < detail_from):
+                self._connection.execute(SET_DETAIL_FROM, (str(detail_from).encode(),))
         return sum(
             self._connection.execute(delete, (step, before_slot, _ROLLUP_BATCH)).rowcount
             for delete in _DELETE_ROLLUPS
@@ -216,14 +226,22 @@ _DELETE_SUBJECTS = (
     "DELETE FROM containers WHERE last_used_at < ?",
 )
 _DELETE_USAGE = ("DELETE FROM usage WHERE slot <= ?", "DELETE FROM pending_usage WHERE slot <= ?")
-_DELETE_BOOTS = "DELETE FROM boots WHERE last_used_at < ? AND id NOT IN (SELECT boot_id FROM rollup_progress)"
+_DELETE_BOOTS = """
+DELETE FROM boots WHERE last_used_at < :before AND id NOT IN (SELECT boot_id FROM rollup_progress)
+AND (last_used_at < :unused OR id NOT IN (
+    SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY node_id ORDER BY id DESC) AS place FROM boots)
+    WHERE place <= :most
+))
+"""
 _DELETE_FACTS = """
 DELETE FROM facts WHERE last_used_at < ?
 AND NOT EXISTS (SELECT 1 FROM containers c WHERE c.facts_id = facts.id)
 """
-# An alert that may still be open stays for as long as its boot does, whatever its age.
+# An alert that may still be open stays for as long as reports of its boot may, whatever its age.
 _DELETE_ALERTS = """
-DELETE FROM alerts WHERE boot_id NOT IN (SELECT id FROM boots) OR received_at < ? AND (
+DELETE FROM alerts WHERE boot_id NOT IN (
+    SELECT id FROM boots WHERE last_used_at >= :before OR id IN (SELECT boot_id FROM rollup_progress)
+) OR received_at < :before AND (
     closed_at IS NOT NULL OR EXISTS (
         SELECT 1 FROM alerts later
         WHERE later.boot_id = alerts.boot_id AND later.resource = alerts.resource

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from collector.history.sqlite.rollups import ContainerReading, NodeReading, RollupRows, roll_up
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
+    COVERED,
     NODE_JOULES,
     ROLLUP_MAXIMA,
     ROLLUP_SUMS,
@@ -191,22 +192,23 @@ class RollupWriter:
         )
 
 
-def _upsert(table: str, subject: str, joules: Sequence[str]) -> str:
+def _upsert(table: str, subject: str, joules: Sequence[str], covered: Sequence[str] = ()) -> str:
     """A statement that adds to a row, or inserts it; null changes nothing."""
-    columns = ("step", "slot", subject, *ROLLUP_VALUES, *joules)
+    columns = ("step", "slot", subject, *ROLLUP_VALUES, *joules, *covered)
     sums = [
         f"{name} = coalesce({name} + excluded.{name}, {name}, excluded.{name})"
         for name in ("seconds", *ROLLUP_SUMS, *joules)
     ]
-    maxima = [
-        f"{name} = max(coalesce({name}, excluded.{name}), coalesce(excluded.{name}, {name}))"
-        for name in ROLLUP_MAXIMA
+    extremes = [
+        f"{name} = {function}(coalesce({name}, excluded.{name}), coalesce(excluded.{name}, {name}))"
+        for function, names in (("max", (*ROLLUP_MAXIMA, *covered[1:])), ("min", covered[:1]))
+        for name in names
     ]
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' for _ in columns)}) "  # noqa: S608 - names of our own
-        f"ON CONFLICT (step, slot, {subject}) DO UPDATE SET {', '.join([*sums, *maxima])}"
+        f"ON CONFLICT (step, slot, {subject}) DO UPDATE SET {', '.join([*sums, *extremes])}"
     )
 
 
-_ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES)
+_ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES, COVERED)
 _ADD_CONTAINER = _upsert("container_rollups", "container_id", CONTAINER_JOULES)

@@ -53,17 +53,38 @@ class RollupRows:
     """Rows to add to the rollups, and the last energy counters of containers that ended."""
 
     nodes: Sequence[Row]
-    """Step, slot, and the values of `ROLLUP_VALUES` and `NODE_JOULES`."""
+    """Step, slot, and the values of `ROLLUP_VALUES`, `NODE_JOULES` and `COVERED`."""
     containers: Sequence[tuple[int, Row]]
     """Container id, and the same with `CONTAINER_JOULES`."""
     ended: Mapping[int, float]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _SlotEnergy:
+    """Energy in one slot, and the part of the slot that it was used in."""
+
+    joules: Sequence[float]
+    covered_from: float
+    covered_until: float
+
+    @property
+    def covered(self) -> tuple[float, float]:
+        return self.covered_from, self.covered_until
+
+    def merged(self, other: "_SlotEnergy") -> "_SlotEnergy":
+        return _SlotEnergy(
+            [a + b for a, b in zip(self.joules, other.joules, strict=True)],
+            min(self.covered_from, other.covered_from),
+            max(self.covered_until, other.covered_until),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _HeartbeatEnergy:
     """The energy between two heartbeats."""
 
-    shares: Mapping[int, float]
+    begins_at: float
+    ends_at: float
     joules: float
     idle_joules: float
     containers: Mapping[int, float]
@@ -83,26 +104,29 @@ def roll_up(readings: Sequence[NodeReading], ended_joules: Mapping[int, float]) 
     samples = _container_samples(readings)
     counters = _Counters(readings[0], ended_joules)
     node_samples = [reading.sample for reading in readings if reading.sample is not None]
-    per_container: defaultdict[int, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
-    per_node: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    per_container: defaultdict[int, dict[int, _SlotEnergy]] = defaultdict(dict)
+    per_node: dict[int, _SlotEnergy] = {}
     for part in _by_heartbeat(readings):
         energy = counters.update(part)
         added = (energy.joules, energy.idle_joules, energy.containers_joules)
-        for slot, share in energy.shares.items():
-            per_node[slot] = [
-                before + share * more for before, more in zip(per_node[slot], added, strict=True)
-            ]
+        for slot, share in slot_shares(energy.begins_at, energy.ends_at, FINE_SECONDS).items():
+            covered = (
+                max(energy.begins_at, slot * FINE_SECONDS),
+                min(energy.ends_at, (slot + 1) * FINE_SECONDS),
+            )
+            _add(per_node, slot, _SlotEnergy([share * joules for joules in added], *covered))
             for container_id, joules in energy.containers.items():
-                per_container[container_id][slot] += share * joules
+                _add(per_container[container_id], slot, _SlotEnergy([share * joules], *covered))
     return RollupRows(
-        nodes=list(_rows(_usage(node_samples, from_at), per_node, 3)),
+        nodes=[
+            (*row, *(of_slot.covered if of_slot else (None, None)))
+            for row, of_slot in _rows(_usage(node_samples, from_at), per_node, 3)
+        ],
         containers=[
             (container_id, row)
             for container_id in sorted({*samples, *per_container})
-            for row in _rows(
-                _usage(samples.get(container_id, ()), from_at),
-                {slot: [joules] for slot, joules in per_container[container_id].items()},
-                1,
+            for row, _ in _rows(
+                _usage(samples.get(container_id, ()), from_at), per_container[container_id], 1
             )
         ],
         ended=counters.ended(),
@@ -134,21 +158,27 @@ def _usage(samples: Sequence[Sample], from_at: float) -> dict[int, SlotSums]:
     return sum_slots(intervals(samples, from_at), FINE_SECONDS)
 
 
-def _rows(usage: dict[int, SlotSums], energy: Mapping[int, list[float]], width: int) -> Iterator[Row]:
+def _add(slots: dict[int, _SlotEnergy], slot: int, energy: _SlotEnergy) -> None:
+    slots[slot] = slots[slot].merged(energy) if slot in slots else energy
+
+
+def _rows(
+    usage: dict[int, SlotSums], energy: Mapping[int, _SlotEnergy], width: int
+) -> Iterator[tuple[Row, _SlotEnergy | None]]:
     """A row for every slot of every step that has usage or energy."""
     factor = COARSE_SECONDS // FINE_SECONDS
-    coarse_energy: dict[int, list[float]] = {}
-    for slot, joules in energy.items():
-        before = coarse_energy.get(slot // factor, [0.0] * width)
-        coarse_energy[slot // factor] = [a + b for a, b in zip(before, joules, strict=True)]
-    for step, usage_by_slot, joules_by_slot in (
+    coarse_energy: dict[int, _SlotEnergy] = {}
+    for slot, of_slot in energy.items():
+        _add(coarse_energy, slot // factor, of_slot)
+    for step, usage_by_slot, energy_by_slot in (
         (FINE_SECONDS, usage, energy),
         (COARSE_SECONDS, merge_slots(usage, factor), coarse_energy),
     ):
-        for slot in {*usage_by_slot, *joules_by_slot}:
+        for slot in {*usage_by_slot, *energy_by_slot}:
             sums = usage_by_slot.get(slot) or SlotSums()
-            joules = joules_by_slot.get(slot) or [0.0] * width
-            yield (step, slot, sums.seconds, *sums.totals, *sums.maxima, *joules)
+            found = energy_by_slot.get(slot)
+            joules = found.joules if found else [0.0] * width
+            yield (step, slot, sums.seconds, *sums.totals, *sums.maxima, *joules), found
 
 
 def _by_heartbeat(readings: Sequence[NodeReading]) -> Iterator[Sequence[NodeReading]]:
@@ -188,8 +218,7 @@ class _Counters:
         # If the node's own counter is missing or too low, it used at least what its containers did.
         joules = max(self._node_increase(readings[1:]), containers_joules)
         idle_joules = min(readings[-1].idle_watts * (ends_at - begins_at), joules - containers_joules)
-        shares = slot_shares(begins_at, ends_at, FINE_SECONDS)
-        return _HeartbeatEnergy(shares, joules, idle_joules, containers)
+        return _HeartbeatEnergy(begins_at, ends_at, joules, idle_joules, containers)
 
     def _node_increase(self, readings: Sequence[NodeReading]) -> float:
         counts = [reading.joules_total for reading in readings if reading.joules_total is not None]

@@ -12,7 +12,10 @@ once and referenced by a small number.
 - `usage`: the merged usage histograms of a node's containers, per slot of time. The registry merges them;
   what a heartbeat adds is in `pending_usage` until the registry stores a total that includes it.
 - `node_rollups`, `container_rollups`: sums per slot, in steps of five minutes and of an hour, clustered by
-  time. They outlive the samples. `rollup_progress` is the last heartbeat of each node that they include.
+  time. They outlive the samples. `covered_from` and `covered_until` limit the time in a slot that its energy
+  was used in. `rollup_progress` is the last heartbeat of each node that they include.
+- `boots`: kept for as long as the rollups of their nodes, so that a report that arrives again after its
+  retention belongs to a boot that is known to be rolled up.
 - `containers`: the last facts of each container, and its energy counter when it ended, for as long as a
   rollup refers to it.
 - `key_values`: values that other parts of the collector store, by kind and key.
@@ -21,7 +24,7 @@ once and referenced by a small number.
 Ids of boots and containers are never reused, as alerts and usage may outlive the rows that they refer to.
 """
 
-VERSION = 6
+VERSION = 7
 
 ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
 ROLLUP_MAXIMA = (
@@ -30,7 +33,13 @@ ROLLUP_MAXIMA = (
 )
 ROLLUP_VALUES = ("seconds", *ROLLUP_SUMS, *ROLLUP_MAXIMA)
 NODE_JOULES = ("joules", "idle_joules", "containers_joules")
+COVERED = ("covered_from", "covered_until")
+"""The time that the energy of a node in a slot, and that of its containers, is spread over."""
 CONTAINER_JOULES = ("joules",)
+
+DETAIL_FROM = "SELECT value FROM key_values WHERE kind = 'rollups' AND key = 'detail_from'"
+"""From this time on, the five-minute rollups of every hour are complete. Without a row, all are."""
+SET_DETAIL_FROM = "REPLACE INTO key_values (kind, key, value) VALUES ('rollups', 'detail_from', ?)"
 
 _ROLLUP_COLUMNS = ", ".join(f"{name} REAL" for name in ROLLUP_VALUES)
 
@@ -131,6 +140,7 @@ CREATE TABLE rollup_progress (
 CREATE TABLE node_rollups (
     step INTEGER NOT NULL, slot INTEGER NOT NULL, node_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
     joules REAL, idle_joules REAL, containers_joules REAL,
+    covered_from REAL, covered_until REAL,
     PRIMARY KEY (step, slot, node_id)
 ) WITHOUT ROWID;
 CREATE TABLE container_rollups (

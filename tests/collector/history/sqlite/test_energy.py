@@ -15,6 +15,7 @@ from collector.history.interface import Account, GroupBy
 from collector.history.sqlite.connection import open_for_writing
 from collector.history.sqlite.energy import EnergyReader, parts
 from collector.history.sqlite.history import open_sqlite
+from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupWriter
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
@@ -48,10 +49,19 @@ class Book:
         self._writer = SqliteWriter(connection, retention_seconds=6 * HOUR)
         self._condenser, self._rollups = RollupReader(connection), RollupWriter(connection, self._writer)
         self._accountant = EnergyReader(connection)
+        kept = Retention(6 * HOUR, {FINE_SECONDS: 20 * HOUR, COARSE_SECONDS: 400 * DAY}, 1 << 30)
+        self._retention = RetentionJob(connection, self._writer, kept)
 
-    def take(self, *reports: Report) -> None:
+    def take(self, *reports: Report, received_at: float | None = None) -> None:
         for each in reports:
-            self._writer.add([Submission([each], each.at)])
+            self._writer.add([Submission([each], each.at if received_at is None else received_at)])
+
+    def expire(self, now: float, *, detail: bool = True) -> None:
+        while self._retention.expire_reports(now):
+            pass
+        while detail and self._retention.expire_rollups(now):
+            pass
+        self._retention.expire_rest(now)
 
     def roll_up(self) -> None:
         found = [self._condenser.read(node_id) for node_id in self._condenser.pending_nodes()]
@@ -151,40 +161,145 @@ def test_counters_that_restarted_count_from_zero(book: Book) -> None:
     assert book.joules(GroupBy.NODE) == {"alpha": 800.0}
 
 
-@given(
-    cuts=st.lists(st.floats(0, 3 * HOUR), max_size=5),
-    joules=st.lists(st.floats(0, 1e6), min_size=2, max_size=6),
-    seconds=st.lists(st.floats(1, HOUR), min_size=6, max_size=6),
+def test_the_first_hour_of_a_history_counts_in_full(book: Book) -> None:
+    begin = START // HOUR * HOUR + 130
+    for number in range(36):
+        book.take(heartbeat(begin + 60 * number, number + 1, 1000.0 * number / 35, drawing("web", number)))
+        book.roll_up()
+    now = begin + 60 * 35
+    assert book.joules(GroupBy.NODE, end=now) == {"alpha": 1000.0}
+    assert book.joules(GroupBy.CONTAINER, end=now) == {"id-of-web": 35.0}
+    assert book.joules(GroupBy.NODE, start=begin, end=now) == {"alpha": 1000.0}
+
+
+def test_a_period_that_ends_now_includes_the_whole_last_heartbeat(book: Book) -> None:
+    begin = START // HOUR * HOUR + 7 * HOUR
+    book.take(heartbeat(begin, 1, 0.0), heartbeat(begin + 90, 2, 90.0))
+    book.roll_up()
+    assert book.joules(GroupBy.NODE, start=begin, end=begin + 90) == {"alpha": 90.0}
+    assert book.joules(GroupBy.NODE, start=begin + 30, end=begin + 60) == {"alpha": 30.0}
+
+
+def test_reports_that_arrive_again_after_their_retention_add_nothing(book: Book) -> None:
+    first = [heartbeat(START + 300 * number, number + 1, 3000.0 * number) for number in range(4)]
+    book.take(*first)
+    book.roll_up()
+    later = START + DAY
+    second = [
+        msgspec.structs.replace(
+            heartbeat(later + 300 * number, number + 1, 9000.0 + 10 * number), boot="second"
+        )
+        for number in range(3)
+    ]
+    book.take(*second[:2])
+    book.roll_up()
+    book.expire(later + 600)
+    book.take(*first, received_at=later + 650)
+    book.roll_up()
+    assert book.joules(GroupBy.NODE) == {"alpha": 9010.0}
+    book.take(second[2], received_at=later + 700)
+    book.roll_up()
+    assert book.joules(GroupBy.NODE) == {"alpha": 9020.0}
+
+
+class Machine:
+    """A node whose agent counts energy: what it reports, and what it really used between heartbeats."""
+
+    def __init__(self) -> None:
+        self.at, self.boot, self.sequence = START + 1000.0, 1, 0
+        self.counters = {"node": 500.0, "web": 40.0, "job": 0.0}
+        self.used = dict.fromkeys(self.counters, 0.0)
+        self._reported: dict[str, float] | None = None
+        self.sent: list[Report] = []
+
+    def restart_agent(self, *, loses_counters: bool) -> None:
+        self.boot, self.sequence = self.boot + 1, 0
+        if loses_counters:
+            self.counters = dict.fromkeys(self.counters, 0.0)
+
+    def run(self, seconds: float, web_joules: float, job_joules: float, rest_joules: float) -> None:
+        self.at += seconds
+        self.counters["web"] += web_joules
+        self.counters["job"] += job_joules
+        self.counters["node"] += web_joules + job_joules + rest_joules
+
+    def report(self) -> Report:
+        self.sequence += 1
+        if self._reported is not None:
+            added = {
+                name: joules - self._reported[name] if joules >= self._reported[name] else joules
+                for name, joules in self.counters.items()
+            }
+            # A reset shows only by a lower value; what containers used, their node did.
+            added["node"] = max(added["node"], added["web"] + added["job"])
+            for name, joules in added.items():
+                self.used[name] += joules
+        self._reported = dict(self.counters)
+        containers = [drawing(name, self.counters[name]) for name in ("web", "job")]
+        made = heartbeat(self.at, self.sequence, self.counters["node"], *containers)
+        made = msgspec.structs.replace(made, boot=f"boot-{self.boot}")
+        self.sent.append(made)
+        return made
+
+
+_JOULES = st.floats(0, 1e6)
+_STEPS = st.one_of(
+    st.tuples(st.just("run"), st.floats(0, 9 * HOUR), _JOULES, _JOULES, _JOULES),
+    st.tuples(st.just("restart"), st.booleans()),
+    st.tuples(st.just("lose")),
+    st.tuples(st.just("again"), st.integers(0, 100)),
+    st.tuples(st.just("expire"), st.booleans()),
+    st.tuples(st.just("roll up")),
 )
-def test_any_periods_that_follow_each_other_add_up(
-    cuts: list[float], joules: list[float], seconds: list[float]
-) -> None:
+
+
+@given(st.lists(_STEPS, min_size=3, max_size=25), st.lists(st.floats(-HOUR, 80 * HOUR), max_size=6))
+def test_any_partition_of_time_adds_up_to_the_whole(steps: list[tuple[Any, ...]], cuts: list[float]) -> None:
+    """Over restarts, lost reports, reports that arrive twice, and rollups that lost their details."""
+    machine = Machine()
     with closing(open_for_writing(":memory:")) as connection:
         book = Book(connection)
-        at, total = START, 0.0
-        for number, (more, later) in enumerate(zip(joules, seconds, strict=False)):
-            book.take(heartbeat(at, number + 1, total, drawing("web", total / 2)))
-            at, total = at + later, total + more
+        book.take(machine.report())
+        for kind, *values in steps:
+            match kind:
+                case "run":
+                    machine.run(*values)
+                    book.take(machine.report())
+                case "restart":
+                    machine.restart_agent(loses_counters=values[0])
+                case "lose":
+                    # The counters of the next report include what this one would have reported.
+                    machine.sequence += 1
+                    machine.at += 60.0
+                case "again":
+                    book.take(machine.sent[values[0] % len(machine.sent)], received_at=machine.at)
+                case "roll up":
+                    book.roll_up()
+                case "expire":
+                    book.roll_up()
+                    book.expire(machine.at, detail=values[0])
         book.roll_up()
-        whole = sum(joules[: len(joules) - 1])
-        edges = sorted([START - DAY, *(START + cut for cut in cuts), START + DAY])
-        for by, expected in ((GroupBy.NODE, whole), (GroupBy.CONTAINER, whole / 2), (GroupBy.DAY, whole)):
-            told = [sum(book.joules(by, start=start, end=end).values()) for start, end in pairwise(edges)]
-            assert sum(told) == pytest.approx(expected, abs=1e-3)
+        edges = sorted([START - DAY, *(START + cut for cut in cuts), machine.at])
+        wholes = {
+            GroupBy.NODE: machine.used["node"],
+            GroupBy.CONTAINER: machine.used["web"] + machine.used["job"],
+            GroupBy.SERVICE: machine.used["web"] + machine.used["job"],
+            GroupBy.DAY: machine.used["node"],
+        }
+        for by, expected in wholes.items():
+            periods = [sum(book.joules(by, start=start, end=end).values()) for start, end in pairwise(edges)]
+            # A period without length at the very end belongs to the next period.
+            edge = sum(book.joules(by, start=edges[-1], end=edges[-1] + 1e-3).values())
+            assert sum(periods) + edge == pytest.approx(expected, rel=1e-6, abs=1e-3)
 
 
 def test_a_period_is_whole_hours_and_finer_edges_where_there_are_any() -> None:
-    hour = START // HOUR * HOUR
-    assert list(parts(hour, hour + 2 * HOUR, 0.0)) == [
-        (COARSE_SECONDS, hour // HOUR, 1.0),
-        (COARSE_SECONDS, hour // HOUR + 1, 1.0),
-    ]
-    first = hour // 300
-    assert list(parts(hour + 150, hour + 600, 0.0)) == [
-        (FINE_SECONDS, first, 0.5),
-        (FINE_SECONDS, first + 1, 1.0),
-    ]
-    assert list(parts(hour + 900, hour + 1800, hour + HOUR)) == [(COARSE_SECONDS, hour // HOUR, 0.25)]
+    hour = int(START // HOUR)
+    begin = hour * HOUR
+    assert list(parts(begin, begin + 2 * HOUR, 0.0)) == [(COARSE_SECONDS, hour), (COARSE_SECONDS, hour + 1)]
+    first = int(begin // 300)
+    assert list(parts(begin + 150, begin + 600, 0.0)) == [(FINE_SECONDS, first), (FINE_SECONDS, first + 1)]
+    assert list(parts(begin + 900, begin + 1800, begin + HOUR)) == [(COARSE_SECONDS, hour)]
 
 
 async def test_accounts_survive_a_restart_and_the_samples(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def word(
 def of_node(gains: RollupRows, step: int) -> tuple[float, float, float]:
     """Joules of the node, idle, and of containers."""
     rows = [row for row in gains.nodes if row[0] == step]
-    joules, idle, containers = (sum(row[place] or 0.0 for row in rows) for place in (-3, -2, -1))
+    joules, idle, containers = (sum(row[place] or 0.0 for row in rows) for place in (-5, -4, -3))
     return joules, idle, containers
 
 
@@ -65,7 +65,7 @@ def test_energy_is_the_increase_of_the_counters(step: int) -> None:
 
 def test_energy_is_even_over_the_time_between_heartbeats() -> None:
     words = [word(BEGIN + 200, 0.0, seen(1, BEGIN, 0.0)), word(BEGIN + 500, 3000.0, seen(1, BEGIN, 60.0))]
-    rows = {row[1]: row[-3] for row in roll_up(words, {}).nodes if row[0] == FINE_SECONDS}
+    rows = {row[1]: row[-5] for row in roll_up(words, {}).nodes if row[0] == FINE_SECONDS}
     first = BEGIN // FINE_SECONDS
     assert rows == pytest.approx({first: 1000.0, first + 1: 2000.0})
 
@@ -122,7 +122,7 @@ def test_in_every_slot_idle_system_and_containers_are_the_node(words: list[NodeR
     for _, row in gains.containers:
         containers[row[0], row[1]] += row[-1] or 0.0
     for row in gains.nodes:
-        joules, idle, of_all = (each or 0.0 for each in row[-3:])
+        joules, idle, of_all = (each or 0.0 for each in row[-5:-2])
         assert of_all == pytest.approx(containers[row[0], row[1]], abs=1e-6)
         assert idle >= -1e-9
         assert joules - idle - of_all >= -1e-6
