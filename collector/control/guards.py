@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collector.common.labels import ACT_LABEL, ALLOWED, MOVE_LABEL, NEVER
+import numpy as np
+
+from collector.common.labels import ACT_LABEL, ALLOWED, MOVE_LABEL, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.common.text import counted
 from collector.config import ControlConfig
@@ -20,7 +22,9 @@ from collector.policies.actions import (
     affected_nodes,
     megabytes,
 )
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.policies.interface import Stability
+from collector.policies.stability import keep_one_on, keeps_awake, reason_to_stay_on
+from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 
 _HOUR_SECONDS = 3600.0
 
@@ -158,12 +162,16 @@ def labels_allow(step: Step, context: GuardContext) -> Refusal:
 
 def may_move(step: Step, context: GuardContext) -> Refusal:
     """Refuse if the orchestrator or a label keeps the container where it is."""
+    if not isinstance(step.action, Move | Kill):
+        return None
+    row = context.snapshot.tasks.index.get(step.action.task)
+    if row is not None and context.snapshot.tasks.kind[row] == TaskKind.DAEMON:
+        return f"{step.action.title} is a daemon: it runs as long as its node"
     if not isinstance(step.action, Move):
         return None
     service = context.service(step)
     if service is not None and service.stays is not None:
         return f"{step.service or step.action.title} cannot move: {service.stays}"
-    row = context.snapshot.tasks.index.get(step.action.task)
     if row is not None and not context.snapshot.tasks.movable[row]:
         return f"{step.action.title} has opted out with the label {MOVE_LABEL}={NEVER}"
     return None
@@ -256,8 +264,39 @@ def within_risk_limits(step: Step, context: GuardContext) -> Refusal:
     return None
 
 
+def may_switch_off(step: Step, context: GuardContext) -> Refusal:
+    """Refuse to switch off a node that has to stay on, or the last one that accepts containers."""
+    if not isinstance(step.action, PowerOff):
+        return None
+    name, snapshot = step.action.node, context.snapshot
+    row = snapshot.nodes.index.get(name)
+    if row is None:
+        return None
+    labels = next((each.labels for each in context.view.nodes if each.name == name), {})
+    if labels.get(POWER_LABEL) == NEVER:
+        return f"{name} has the label {POWER_LABEL}={NEVER}"
+    # The load of a node that was just emptied includes its containers until its next window.
+    if (reason := reason_to_stay_on(snapshot, row, load_counts=not _just_left(name, context))) is not None:
+        return reason
+    rules = Stability(stale_seconds=context.settings.stale_seconds)
+    if not keep_one_on(snapshot, rules, np.array([row])).size:
+        return f"{name} is the last node that accepts containers"
+    return None
+
+
+def _just_left(node: str, context: GuardContext) -> bool:
+    """Whether containers left a node so recently that its load does not show it yet."""
+    since = context.now - context.settings.settle_seconds
+    return any(
+        isinstance(each.action, Move | Kill)
+        and each.action.node == node
+        and (each.ended_at is None or each.ended_at >= since)
+        for each in context.started
+    )
+
+
 def node_is_empty(step: Step, context: GuardContext) -> Refusal:
-    """Refuse to switch off a node with containers other than those that run on every node."""
+    """Refuse to switch off a node with containers other than daemons."""
     if not isinstance(step.action, PowerOff):
         return None
     row = context.snapshot.nodes.index.get(step.action.node)
@@ -265,10 +304,12 @@ def node_is_empty(step: Step, context: GuardContext) -> Refusal:
         return None
     everywhere = {each.name for each in context.view.services if each.mode is Mode.GLOBAL}
     tasks, services = context.snapshot.tasks, context.snapshot.services
+    counts = keeps_awake(context.snapshot)
     left = [
         tasks.names[task]
         for task in context.snapshot.tasks_on(row)
-        if tasks.service[task] == NOWHERE or services.names[tasks.service[task]] not in everywhere
+        if counts[task]
+        and (tasks.service[task] == NOWHERE or services.names[tasks.service[task]] not in everywhere)
     ]
     return f"{step.action.node} still runs {counted(len(left), 'container')}: {left[0]}" if left else None
 
@@ -287,6 +328,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("cool_down", has_cooled_down),
     ("settle", has_settled),
     ("risk", within_risk_limits),
+    ("power", may_switch_off),
     ("empty", node_is_empty),
 )
 

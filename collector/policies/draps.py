@@ -181,13 +181,10 @@ class _ReliefPlanner:
         after = share(self._load + tasks.envelope[task], nodes.capacity)
         known = np.nan_to_num(after, nan=0.0)
         fits = (known <= self._settings.fill_ratio + _ROUNDING).all(axis=1)
-        unreserved = nodes.capacity - nodes.allocated
-        fits &= ~(unreserved < np.nan_to_num(tasks.allocated[task], nan=0.0)).any(axis=1)
+        fits &= self.moves.open_to(task)
         before = share(self._load[node], nodes.capacity[node])[resource]
         helps = ~(known[:, resource] >= before)
         candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck
-        if self.moves.barred[task] != NOWHERE:
-            candidates[self.moves.barred[task]] = False
         if not candidates.any():
             return NOWHERE
         free = _available(1.0 - share(self._load, nodes.capacity), choice.resource)

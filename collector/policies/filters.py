@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
 from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Rejection, Request
 from collector.snapshot.columns import four
@@ -43,7 +44,7 @@ def _unavailable(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
     if not wake:
         _reject(refused, ~nodes.on, Rejection.OFF)
     _reject(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Rejection.DOWN)
-    _reject(refused, ~nodes.accepts, Rejection.CLOSED)
+    _reject(refused, ~nodes.accepts | nodes.labelled(ACT_LABEL, NEVER), Rejection.CLOSED)
     _reject(refused, nodes.on & (nodes.report_age_seconds > stale_seconds), Rejection.STALE)
     unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
     _reject(refused, unknown, Rejection.UNKNOWN_CAPACITY)

@@ -172,6 +172,13 @@ class Stability(PolicySettings, frozen=True):
         float,
         Meta(gt=0, le=2, description="Share of any resource above which containers are moved off a node."),
     ] = 0.9
+    overbooks: Annotated[
+        bool,
+        Meta(
+            description="Whether only the usage of containers counts, and not their reservations. `false`"
+            " reserves no more than the containers' classes allow."
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         if self.fill_ratio >= self.relieve_ratio:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from collector.policies.interface import LAXEST_CLASS, Request
+from collector.policies.interface import LAXEST_CLASS, Rejection, Request
 from collector.snapshot.columns import four, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Codes, Flags, Region, Snapshot, Tasks
@@ -86,6 +86,15 @@ def limit_left(task_class: Codes, cut: Floats) -> Floats:
     return 1 / (1 - np.clip(TOLERANCES[task_class] - cut, 0.0, None))
 
 
+def reject_overbooked(snapshot: Snapshot, request: Request, refused: Codes) -> Codes:
+    """Reject the nodes as well where the reservation exceeds what its class and those there allow."""
+    more = np.nan_to_num(np.array(four(request.reserve))[:RESERVED], nan=0.0)
+    if not more.any():
+        return refused
+    fits = ReservationBook.of(snapshot).fits(more, LIMITS[request.task_class])
+    return np.where((refused == Rejection.NOT) & ~fits, np.int8(Rejection.OVERBOOKED), refused)
+
+
 def quantities(amounts: Floats) -> Quantities:
     """Return a row of CPU and memory as quantities."""
     return Quantities(cpu_cores=float(amounts[0]), memory_bytes=round(amounts[1]))
@@ -143,6 +152,10 @@ class ReservationBook:
         self.limit[row] = min(self.limit[row], limit)
         strictest = int(self.strictest[row]) or LAXEST_CLASS
         self.strictest[row] = min(strictest, task_class)
+
+    def take_away(self, row: int, amounts: Floats) -> None:
+        """Remove the reservation of a task. The limit stays, since other tasks may have the same."""
+        self.reserved[row] -= amounts
 
     def without(self, row: int, gone: Sequence[int]) -> "ReservationBook":
         """Return the reservations without some tasks of a node."""

@@ -4,18 +4,23 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from collector.common.labels import NEVER, POWER_LABEL
+from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.interface import Stability
-from collector.policies.scoring import share
+from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
+from collector.policies.scoring import percent, share
+from collector.snapshot.columns import sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
 from wire.resources import RESOURCES, Resource
 
 COPY_BYTES_PER_SECOND = 125e6
 """Rate at which a container fills its memory again on another node: a link of one gigabit."""
-_MEMORY = RESOURCES.index(Resource.MEMORY)
+SYSTEM_LOAD_RATIO = 0.1
+"""Share of a node's CPU that its containers need not explain. Agents report changes of ten points, so that a
+smaller difference between a node and its containers may be none at all."""
+_CPU, _MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
 
 
 def reporting(snapshot: Snapshot, stability: Stability) -> Flags:
@@ -25,35 +30,94 @@ def reporting(snapshot: Snapshot, stability: Stability) -> Flags:
     return nodes.on & fresh & np.equal(nodes.liveness, Liveness.UP)
 
 
+def opted_out(snapshot: Snapshot) -> Flags:
+    """Return the nodes that no action may affect."""
+    return snapshot.nodes.labelled(ACT_LABEL, NEVER)
+
+
 def may_receive(snapshot: Snapshot, stability: Stability) -> Flags:
     """Return the nodes that a move may go to, free capacity apart."""
-    return reporting(snapshot, stability) & snapshot.nodes.accepts & ~np.isnan(snapshot.nodes.capacity[:, 0])
+    nodes = snapshot.nodes
+    known = ~np.isnan(nodes.capacity[:, 0])
+    return reporting(snapshot, stability) & nodes.accepts & known & ~opted_out(snapshot)
 
 
 def may_wake(snapshot: Snapshot) -> Flags:
     """Return the nodes that are off and accept containers once they are switched on."""
     nodes = snapshot.nodes
-    return ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, 0])
+    return ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, 0]) & ~opted_out(snapshot)
 
 
 def may_sleep(snapshot: Snapshot) -> Flags:
-    """Return the nodes that may be switched off when they are empty."""
-    return ~snapshot.nodes.labelled(POWER_LABEL, NEVER)
+    """Return the nodes that may be switched off when no container keeps them on."""
+    nodes = snapshot.nodes
+    expects = np.zeros(len(nodes.names), dtype=np.bool_)
+    expects[snapshot.pending[0]] = True
+    works = has_system_load(snapshot) & ~nodes.labelled(POWER_LABEL, ALLOWED)
+    return ~(nodes.labelled(POWER_LABEL, NEVER) | opted_out(snapshot) | expects | works)
+
+
+def has_system_load(snapshot: Snapshot) -> Flags:
+    """Return the nodes with CPU load that no container explains: switching one off would end other work."""
+    loaded: Flags = np.nan_to_num(_system_load(snapshot), nan=0.0) > SYSTEM_LOAD_RATIO
+    return loaded
+
+
+def _system_load(snapshot: Snapshot) -> Floats:
+    """Return the share of each node's CPU that is used outside containers."""
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    used = snapshot.cached(
+        "CPU of tasks", lambda: sum_by_node(tasks.node, tasks.used[:, [_CPU]], len(nodes.names))[:, 0]
+    )
+    return share(nodes.used[:, _CPU] - np.fmax(used, nodes.mean[:, _CPU]), nodes.capacity[:, _CPU])
+
+
+def reason_to_stay_on(snapshot: Snapshot, row: int, *, load_counts: bool = True) -> str | None:
+    """Return why a node must not be switched off, containers apart; None if it may.
+
+    Without `load_counts`, its load does not matter.
+    """
+    nodes = snapshot.nodes
+    name = nodes.names[row]
+    for label in (POWER_LABEL, ACT_LABEL):
+        if nodes.labelled(label, NEVER)[row]:
+            return f"{name} has the label {label}={NEVER}"
+    if row in snapshot.pending[0]:
+        return f"{name} is reserved for a container that has not started yet"
+    if may_sleep(snapshot)[row] or not load_counts:
+        return None
+    used = percent(float(_system_load(snapshot)[row]))
+    return (
+        f"{name} uses {used} of its CPU outside containers: set the label {POWER_LABEL}={ALLOWED} to allow it"
+    )
+
+
+def keep_one_on(snapshot: Snapshot, stability: Stability, rows: Rows) -> Rows:
+    """Return those of some nodes that may be switched off together, so that one accepts containers.
+
+    If none would, the one with the lowest idle power stays on.
+    """
+    stays = may_receive(snapshot, stability)
+    stays[rows] = False
+    if stays.any() or not rows.size:
+        return rows
+    idle_watts = np.nan_to_num(snapshot.nodes.power.idle_watts[rows], nan=np.inf)
+    return np.delete(rows, int(idle_watts.argmin()))
 
 
 def keeps_awake(snapshot: Snapshot) -> Flags:
-    """Return the tasks that keep a node on: all but those that every node runs."""
+    """Return the tasks that keep a node on: all but those that run on every node, or only for their node."""
     awake: Flags = (snapshot.tasks.node != NOWHERE) & (snapshot.tasks.kind != TaskKind.DAEMON)
     return awake
 
 
 def may_leave(snapshot: Snapshot, stability: Stability) -> Flags:
-    """Return the tasks that may move: movable, past their cool-down, on a node that reports."""
+    """Return the tasks that may move: movable, past their cool-down, no daemon, on a node that reports."""
     tasks = snapshot.tasks
-    placed = tasks.node != NOWHERE
-    reports = np.zeros(placed.size, dtype=np.bool_)
-    reports[placed] = reporting(snapshot, stability)[tasks.node[placed]]
-    return tasks.movable & reports & (tasks.settled_seconds >= stability.cool_down_seconds)
+    rows = np.flatnonzero(keeps_awake(snapshot))
+    leaves = np.zeros(len(tasks.ids), dtype=np.bool_)
+    leaves[rows] = (reporting(snapshot, stability) & ~opted_out(snapshot))[tasks.node[rows]]
+    return tasks.movable & leaves & (tasks.settled_seconds >= stability.cool_down_seconds)
 
 
 def barred(snapshot: Snapshot, stability: Stability) -> Rows:
@@ -102,6 +166,36 @@ class Moves:
         """How many more moves the plan may have."""
         self.actions: list[Action] = []
         self.left: list[str] = []
+        self._home = snapshot.tasks.node.copy()
+        self._books = ReservationBook.of(snapshot)
+
+    def open_to(self, task: int) -> Flags:
+        """Return the nodes that a task may go to by its reservation and where it came from."""
+        amounts = self._reservation(task)
+        allowed = np.ones(len(self._snapshot.nodes.names), dtype=np.bool_)
+        if amounts.any() and not self._stability.overbooks:
+            allowed = self._books.fits(amounts, self._limit(task))
+        if self.barred[task] != NOWHERE:
+            allowed[self.barred[task]] = False
+        return allowed
+
+    def reserve(self, task: int, node: int) -> None:
+        """Count the reservation of a task on another node from now on; on `NOWHERE`, on none."""
+        amounts, home = self._reservation(task), int(self._home[task])
+        if home != NOWHERE:
+            self._books.take_away(home, amounts)
+        if node != NOWHERE:
+            task_class = int(self._snapshot.tasks.task_class[task])
+            self._books.add(node, amounts, task_class, self._limit(task))
+        self._home[task] = node
+
+    def _reservation(self, task: int) -> Floats:
+        amounts: Floats = allocations(self._snapshot.tasks, np.array([task]))[0]
+        return amounts
+
+    def _limit(self, task: int) -> float:
+        tasks, row = self._snapshot.tasks, np.array([task])
+        return float(limit_left(tasks.task_class[row], cut_received(tasks, row))[0])
 
     def pays(self, gain_watts: float, cost_joules: float) -> bool:
         """Whether the saved power pays for the energy of the moves within the payback time."""
@@ -131,6 +225,7 @@ class Moves:
             cost_joules=cost_joules,
         )
         self.actions.append(move)
+        self.reserve(task, target)
         self.may_leave[task] = False
         self.room -= 1
         return move

@@ -20,8 +20,9 @@ from collector.policies.filters import eligible, free_of_load, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
+from collector.policies.overbooking import reject_overbooked
 from collector.policies.scoring import share
-from collector.policies.stability import Moves, keeps_awake, may_sleep, move_joules
+from collector.policies.stability import Moves, keep_one_on, keeps_awake, may_sleep, may_wake, move_joules
 from collector.snapshot.columns import best_guess, four, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
@@ -70,6 +71,7 @@ REFERENCE: Final = ConsolidateSettings(
     no_return_seconds=0.0,
     payback_seconds=_YEAR_SECONDS,
     sends_on=True,
+    overbooks=True,
 )
 """No limits on moves, as in CloudSim."""
 
@@ -104,9 +106,7 @@ class _Cluster:
         self.load = sum_by_node(tasks.node, self.need, len(nodes.names))
         self.began = self.load.copy()
         self.awake: Flags = self.load[:, _CPU] > 0
-        self.receives: Flags = self.moves.may_receive | (
-            ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, _CPU])
-        )
+        self.receives: Flags = self.moves.may_receive | may_wake(snapshot)
         self.watts = nodes.power.watts(self.load / self.capacity)
         self.task_history, self.history = _histories(snapshot, self.need)
 
@@ -133,12 +133,12 @@ class _Cluster:
             if row != NOWHERE:
                 self.load[row] += sign * self.need[task]
                 self.history[row] += sign * self.task_history[task]
+        self.moves.reserve(task, node)
         self.where[task] = node
 
     def best(self, task: int, excluded: Flags) -> "_Choice | None":
         """Return where a task adds the least power without overload; of equals the first by name."""
-        open_to = self.receives & ~excluded
-        open_to[self.moves.barred[task]] &= self.moves.barred[task] == NOWHERE
+        open_to = self.receives & ~excluded & self.moves.open_to(task)
         need = self.need[task]
         rows = np.flatnonzero(open_to & np.all(self.capacity - self.load >= need, axis=1))
         rows = rows[~(self.awake[rows] & self.over(rows, need, self.task_history[task]))]
@@ -278,13 +278,14 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
         PowerOn(node=nodes.names[row], reasons=("takes containers of overloaded nodes",))
         for row in np.flatnonzero(has & ~nodes.on)
     ]
+    idle = np.flatnonzero(~has & nodes.on & cluster.receives & may_sleep(snapshot))
     sleep = [
         PowerOff(
             node=nodes.names[row],
             reasons=("the plan empties it" if had[row] else "no container runs on it",),
             gain_watts=float(np.nan_to_num(cluster.watts[row])),
         )
-        for row in np.flatnonzero(~has & nodes.on & cluster.receives & may_sleep(snapshot))
+        for row in keep_one_on(snapshot, cluster.settings, idle)
     ]
     return Plan(
         actions=(*wake, *moves, *sleep),
@@ -299,6 +300,8 @@ def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -
     need = best_guess(np.array(four(request.reserve)), np.array(four(request.demand)))
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = without_room(refused, free_of_load(snapshot), amounts(need))
+    if not settings.overbooks:
+        refused = reject_overbooked(snapshot, request, refused)
     load = np.fmax(nodes.used, nodes.mean)
     added = nodes.power.watts(share(load + need, nodes.capacity)) - nodes.power.watts(nodes.used_ratio)
     scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)

@@ -32,6 +32,7 @@ from collector.policies.overbooking import (
     quantities,
     reservation_of,
 )
+from collector.policies.stability import opted_out
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
@@ -142,6 +143,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Reserva
     """Undo cuts, the strictest classes first, while the node has room."""
     tasks = snapshot.tasks
     cut = cut_tasks(snapshot)
+    cut = cut[~opted_out(snapshot)[tasks.node[cut]]]
     for task in cut[np.lexsort((cut, tasks.task_class[cut]))]:
         row = int(tasks.node[task])
         first = originals(tasks, np.array([task]))[0]

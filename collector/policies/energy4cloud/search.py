@@ -23,6 +23,7 @@ from collector.policies.overbooking import (
     reservation_of,
 )
 from collector.policies.sorting import rising
+from collector.policies.stability import keeps_awake
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Region, Snapshot, TaskKind
 
@@ -257,6 +258,7 @@ class Search:
     def _may_be_killed(self, rows: Rows) -> Rows:
         """Return the tasks that may be killed for the request."""
         tasks, request = self._snapshot.tasks, self._request
+        rows = rows[keeps_awake(self._snapshot)[rows]]
         if request.task_class != LAXEST_CLASS:
             return rows[(tasks.task_class[rows] > request.task_class) & tasks.movable[rows]]
         # No class is laxer; but services of this class use little of their reservation, jobs all of it.

@@ -6,6 +6,7 @@ Arithmetic on envelopes and free capacity only; `phase` decides what may move.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import hypot
+from typing import Protocol
 
 import numpy as np
 
@@ -66,16 +67,19 @@ class FreeCapacity:
         self._hidden = np.zeros_like(is_open)
         self._order = np.where(is_open, self._availability, np.inf)
 
-    def first_fit(self, envelope: Floats, barred: int = NOWHERE) -> int:
-        """Return the least available open node with room, of equals the first by name; or `NOWHERE`."""
-        fits = self._fits(envelope, barred)
+    def first_fit(self, envelope: Floats, allowed: Flags | None = None) -> int:
+        """Return the least available open node with room, of equals the first by name; or `NOWHERE`.
+
+        `allowed` has a flag for each node of the snapshot.
+        """
+        fits = self._fits(envelope, allowed)
         order = np.where(fits, self._order, np.inf)
         place = int(order.argmin()) if order.size else 0
         return int(self.rows[place]) if order.size and order[place] < np.inf else NOWHERE
 
-    def closed_fit(self, envelope: Floats, preference: Floats, barred: int = NOWHERE) -> int:
+    def closed_fit(self, envelope: Floats, preference: Floats, allowed: Flags | None = None) -> int:
         """Return the closed node with room that has the lowest preference; or `NOWHERE`."""
-        fits = self._fits(envelope, barred) & ~self._open
+        fits = self._fits(envelope, allowed) & ~self._open
         places = np.flatnonzero(fits)
         return int(self.rows[places[preference[places].argmin()]]) if places.size else NOWHERE
 
@@ -115,14 +119,12 @@ class FreeCapacity:
         """Return the availability of a node."""
         return float(self._availability[self._place[row]])
 
-    def _fits(self, envelope: Floats, barred: int) -> Flags:
+    def _fits(self, envelope: Floats, allowed: Flags | None) -> Flags:
         fits: Flags = self._free[0] >= envelope[0]
         for place in range(1, envelope.size):
             if envelope[place] > 0:
                 fits &= self._free[place] >= envelope[place]
-        if barred in self._place:
-            fits[self._place[barred]] = False
-        return fits
+        return fits if allowed is None else fits & allowed[self.rows]
 
     def _change(self, place: int, amounts: Floats) -> None:
         self._free[:, place] += amounts
@@ -134,22 +136,44 @@ class FreeCapacity:
             self._order[place] = length
 
 
-def empty(room: FreeCapacity, row: int, envelopes: Floats, barred: Rows) -> Rows | None:
+class Reservations(Protocol):
+    """Which nodes each container may go to by its reservation, while containers are moved."""
+
+    def open_to(self, container: int) -> Flags:
+        """Return the nodes that a container may go to."""
+
+    def reserve(self, container: int, node: int) -> None:
+        """Count its reservation on another node."""
+
+
+def empty(
+    room: FreeCapacity,
+    row: int,
+    containers: Rows,
+    envelopes: Floats,
+    reservations: Reservations | None = None,
+) -> Rows | None:
     """Move all containers of an open node elsewhere and return their nodes; None if not all of them fit.
 
     An emptied node is not offered any more.
     """
-    targets = np.full(len(envelopes), NOWHERE, dtype=np.intp)
+    targets = np.full(containers.size, NOWHERE, dtype=np.intp)
     room.hide(row)
-    for container in np.argsort(-scores(envelopes), kind="stable"):
-        target = room.first_fit(envelopes[container], int(barred[container]))
+    for place in np.argsort(-scores(envelopes), kind="stable"):
+        container = int(containers[place])
+        allowed = None if reservations is None else reservations.open_to(container)
+        target = room.first_fit(envelopes[place], allowed)
         if target == NOWHERE:
             for moved in np.flatnonzero(targets != NOWHERE):
                 room.give_back(int(targets[moved]), envelopes[moved])
+                if reservations is not None:
+                    reservations.reserve(int(containers[moved]), row)
             room.show(row)
             return None
-        room.take(target, envelopes[container])
-        targets[container] = target
+        room.take(target, envelopes[place])
+        if reservations is not None:
+            reservations.reserve(container, target)
+        targets[place] = target
     room.give_back(row, envelopes.sum(axis=0))
     return targets
 
@@ -191,7 +215,7 @@ def _empty_some(room: FreeCapacity, envelopes: Floats, targets: Rows) -> bool:
     emptied = False
     for row in used:
         there = np.flatnonzero(targets == row)
-        found = empty(room, row, envelopes[there], np.full(there.size, NOWHERE))
+        found = empty(room, row, there, envelopes[there])
         if found is not None:
             targets[there] = found
             emptied = True

@@ -9,7 +9,16 @@ from collector.policies.actions import Action, PowerOff, PowerOn
 from collector.policies.genpack.generations import GenPackSettings, generations, watts_per_core
 from collector.policies.genpack.packing import FreeCapacity, blend, dominant, empty, scores
 from collector.policies.scoring import each_percent, share
-from collector.policies.stability import Moves, above, may_wake, move_joules, reporting
+from collector.policies.stability import (
+    Moves,
+    above,
+    keep_one_on,
+    keeps_awake,
+    may_sleep,
+    may_wake,
+    move_joules,
+    reporting,
+)
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Snapshot
 from wire.resources import RESOURCES
@@ -30,7 +39,9 @@ class Phase:
         self._preference = watts_per_core(snapshot)
         self._rooms = {generation: self._room(generation) for generation in _PACKED}
         self._reserved = snapshot.nodes.envelope_sum.copy()
-        self._tasks = snapshot.nodes.tasks.astype(np.int64)
+        on = snapshot.tasks.node[keeps_awake(snapshot)]
+        self._tasks = np.bincount(on, minlength=len(snapshot.nodes.names))
+        self._may_sleep = may_sleep(snapshot)
         self._received = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
 
     def promote(self) -> None:
@@ -60,19 +71,21 @@ class Phase:
     def consolidate(self) -> None:
         """Empty nodes whose containers fit elsewhere in their generation, the most available first."""
         for generation, room in self._rooms.items():
-            used = room.rows[(self._tasks[room.rows] > 0) & self._snapshot.nodes.on[room.rows]]
+            # A node that stays on anyway is as good a target as one that runs containers.
+            stays_on = self._snapshot.nodes.on & ((self._tasks > 0) | ~self._may_sleep)
+            used = room.rows[stays_on[room.rows]]
             for row in np.setdiff1d(room.rows, used):
                 room.hide(int(row))
+            used = used[(self._tasks > 0)[used] & self._may_sleep[used]]
             for row in sorted(used.tolist(), key=lambda each: (-room.availability_of(each), each)):
                 self._try_to_empty(row, generation, room)
 
     def switch_off(self) -> Iterable[Action]:
         """Switch off empty young and old nodes; the nursery stays on."""
         nodes = self._snapshot.nodes
-        packed = (
-            np.isin(self._generation, _PACKED) & reporting(self._snapshot, self._settings) & nodes.accepts
-        )
-        for row in np.flatnonzero(packed & (self._tasks == 0)):
+        packed = np.isin(self._generation, _PACKED) & self._may_sleep
+        empty_now = packed & reporting(self._snapshot, self._settings) & nodes.accepts & (self._tasks == 0)
+        for row in keep_one_on(self._snapshot, self._settings, np.flatnonzero(empty_now)):
             idle_watts = nodes.power.idle_watts[row]
             generation = Generation(self._generation[row]).name.lower()
             yield PowerOff(
@@ -140,10 +153,10 @@ class Phase:
         return moved
 
     def _find(self, room: FreeCapacity, task: int, envelope: Floats, name: str) -> int:
-        barred = int(self.moves.barred[task])
-        target = room.first_fit(envelope, barred)
+        allowed = self.moves.open_to(task)
+        target = room.first_fit(envelope, allowed)
         if target == NOWHERE:
-            target = room.closed_fit(envelope, self._preference[room.rows], barred)
+            target = room.closed_fit(envelope, self._preference[room.rows], allowed)
             if target != NOWHERE:
                 node, reason = self._snapshot.nodes.names[target], f"no {name} node that is on has room"
                 self.woken.append(PowerOn(node=node, reasons=(reason,)))
@@ -178,7 +191,7 @@ class Phase:
     def _try_to_empty(self, row: int, generation: Generation, room: FreeCapacity) -> None:
         snapshot, moves = self._snapshot, self.moves
         there = snapshot.tasks_on(row)
-        # What left in this plan may not leave again; what came in this plan is not in `there`.
+        # What left in this plan may not leave again; what came in this plan is not in `there`. Daemons stay.
         staying = int(self._tasks[row])
         leaving = there[moves.may_leave[there]]
         if self._received[row] or leaving.size != staying or staying > moves.room:
@@ -187,7 +200,7 @@ class Phase:
         idle_watts = float(snapshot.nodes.power.idle_watts[row])
         if not np.isnan(idle_watts) and not moves.pays(idle_watts, float(costs.sum())):
             return
-        targets = empty(room, row, snapshot.tasks.envelope[leaving], moves.barred[leaving])
+        targets = empty(room, row, leaving, snapshot.tasks.envelope[leaving], moves)
         if targets is None:
             return
         gain = 0.0 if np.isnan(idle_watts) else idle_watts / staying

@@ -18,6 +18,7 @@ from collector.policies.filters import eligible, free_of_envelopes, without_room
 from collector.policies.genpack.generations import GenPackSettings, generations
 from collector.policies.genpack.phase import Phase
 from collector.policies.interface import Plan, Policy, Ranking, Request, rank_by_score
+from collector.policies.overbooking import reject_overbooked
 from collector.policies.scoring import availability, each_percent, instances_near, same_domain, share
 from collector.policies.stability import estimate_watts
 from collector.snapshot.tables import Generation, Snapshot
@@ -36,6 +37,8 @@ def place(snapshot: Snapshot, request: Request, settings: GenPackSettings) -> Ra
     room = free_of_envelopes(snapshot) - nodes.capacity * (1.0 - settings.fill_ratio)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = without_room(refused, room, expected_need(request))
+    if not settings.overbooks:
+        refused = reject_overbooked(snapshot, request, refused)
     generation = generations(snapshot, settings)
     order = _KNOWN_FIRST if request.known else _UNKNOWN_FIRST
     steps = np.empty(len(Generation))

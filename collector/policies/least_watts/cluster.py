@@ -10,8 +10,8 @@ from collector.policies.least_watts.margins import Margins
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, node_windows
-from collector.policies.outlook import CPU, MEMORY
-from collector.policies.stability import Moves, keeps_awake
+from collector.policies.outlook import MEMORY
+from collector.policies.stability import Moves, keeps_awake, may_wake
 from collector.snapshot.columns import best_guess, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
@@ -69,7 +69,7 @@ class PlannedCluster:
         self.limit[:, ~usage.constrains] = np.nan
         self.bounds: Floats = settings.short_ratios * _BOUND_FACTOR
         self.costs = Costs(snapshot, margins.deviations)
-        self.asleep: Flags = ~nodes.on & nodes.accepts & ~np.isnan(nodes.capacity[:, CPU])
+        self.asleep: Flags = may_wake(snapshot)
         calm = self.moves.may_receive & ~nodes.has_bottleneck
         self.awake: Flags = calm & (self.tasks > 0)
         """In use, and without an open alert."""

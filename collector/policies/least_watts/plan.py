@@ -14,7 +14,7 @@ from collector.policies.interface import Plan
 from collector.policies.least_watts.cluster import Choice, PlannedCluster
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.outlook import CPU
-from collector.policies.stability import may_sleep, move_joules
+from collector.policies.stability import keep_one_on, may_sleep, move_joules
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
 
@@ -54,7 +54,7 @@ def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
             reasons=("it is emptied" if row in emptied else "nothing runs there",),
             gain_watts=float(before[row]),
         )
-        for row in idle[settings.spare_nodes :]
+        for row in keep_one_on(snapshot, settings, idle[settings.spare_nodes :])
     ]
     return Plan(
         actions=(*wake, *cluster.moves.actions, *sleep),

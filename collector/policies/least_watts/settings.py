@@ -27,13 +27,6 @@ class LeastWattsSettings(Stability, frozen=True):
         dict[Resource, _ShortRatio],
         Meta(description="The same for single resources, such as `{ disk = 0.02 }`."),
     ] = field(default_factory=dict)
-    overbooks: Annotated[
-        bool,
-        Meta(
-            description="Whether only the usage of containers counts, and not their reservations. `false`"
-            " reserves no more than the containers' classes allow."
-        ),
-    ] = False
     spare_nodes: Annotated[
         int, Meta(ge=0, le=10_000, description="Number of empty nodes that stay on for new containers.")
     ] = 0

@@ -13,6 +13,8 @@ from collector.control.records import Pause, Step, StepState
 from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Move, PowerOff, PowerOn
+from collector.snapshot.pending import PendingTask, with_pending
+from collector.snapshot.tables import TaskKind
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
@@ -56,6 +58,10 @@ def moved(ago: float, *, state: StepState = StepState.VERIFIED, **changes: Any) 
         task="other1",
         **{"state": state, "started_at": NOW - ago, "ended_at": NOW - ago, "service": "other", **changes},
     )
+
+
+def replace_end(step: Step, ago: float) -> Step:
+    return msgspec.structs.replace(step, ended_at=NOW - ago)
 
 
 def said(step: Step, context: GuardContext) -> tuple[str, str]:
@@ -217,6 +223,64 @@ def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> N
     everywhere = OrchestratorState(services=(ServiceView(name="web", mode=Mode.GLOBAL),))
     assert first_refusal(power_off("alpha"), guard_context(view=everywhere)) is None
     assert first_refusal(power_off("beta"), guard_context()) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"nodes": {"beta": {"labels": {"wattpack.power": "never"}}}},
+            "beta has the label wattpack.power=never",
+        ),
+        (
+            {"view": OrchestratorState(nodes=(NodeView(name="beta", labels={"wattpack.power": "never"}),))},
+            "beta has the label wattpack.power=never",
+        ),
+        (
+            {"nodes": {"beta": {"used": Quantities(2.0)}}},
+            "beta uses 50.0% of its CPU outside containers: set the label wattpack.power=allowed to allow it",
+        ),
+        (
+            {"nodes": {"alpha": {"accepts": False}, "gamma": {"on": False}}},
+            "beta is the last node that accepts containers",
+        ),
+    ],
+)
+def test_a_node_that_has_to_stay_on_is_not_switched_off(changes: dict[str, Any], why: str) -> None:
+    assert said(power_off("beta"), guard_context(**changes)) == ("power", why)
+
+
+def test_load_outside_containers_does_not_keep_a_node_on_that_is_labelled_so() -> None:
+    facts = {"used": Quantities(2.0), "labels": {"wattpack.power": "allowed"}}
+    assert first_refusal(power_off("beta"), guard_context(nodes={"beta": facts})) is None
+
+
+def test_the_load_of_containers_that_just_left_does_not_keep_a_node_on() -> None:
+    context = guard_context(nodes={"beta": {"used": Quantities(2.0)}})
+    left = moved(10, source="beta", target="gamma")
+    assert first_refusal(power_off("beta"), replace(context, own=(left,))) is None
+    assert said(power_off("beta"), replace(context, earlier=(replace_end(left, 61),)))[0] == "power"
+
+
+def test_a_node_that_waits_for_a_placement_is_not_switched_off() -> None:
+    context = guard_context()
+    some = (1.0, 1.0, 0.0, 0.0)
+    waiting = PendingTask(
+        node="beta", service=None, allocated=some, envelope=some, mean=some, variance=some, task_class=1
+    )
+    context = replace(context, snapshot=with_pending(context.snapshot, [waiting], 1))
+    assert said(power_off("beta"), context) == (
+        "power",
+        "beta is reserved for a container that has not started yet",
+    )
+
+
+def test_a_daemon_neither_moves_nor_keeps_its_node_on() -> None:
+    nodes = [replace(NODE, name=name) for name in ("alpha", "beta")]
+    snapshot = assemble(nodes, [TaskFacts(id="web1", node="alpha", service="web", kind=TaskKind.DAEMON)])
+    context = guard_context(snapshot=snapshot)
+    assert said(move(), context) == ("stays", "web1 is a daemon: it runs as long as its node")
+    assert first_refusal(power_off("alpha"), context) is None
 
 
 def test_a_node_that_is_off_may_be_switched_on_though_it_is_not_heard_of() -> None:

@@ -67,7 +67,7 @@ def test_of_equals_the_first_by_name_is_taken() -> None:
 
 def test_what_is_barred_or_hidden_is_passed_over() -> None:
     nodes = room(2.0, 3.0, 4.0)
-    assert nodes.first_fit(cores(1.0), barred=100) == 101
+    assert nodes.first_fit(cores(1.0), np.arange(103) != 100) == 101
     nodes.hide(100)
     nodes.give_back(100, cores(0.5))
     assert nodes.first_fit(cores(1.0)) == 101
@@ -80,7 +80,7 @@ def test_a_closed_node_is_found_only_on_purpose_and_is_open_once_taken() -> None
     assert nodes.first_fit(cores(2.0)) == NOWHERE
     preference = np.array([0.0, 2.0, 1.0])
     assert nodes.closed_fit(cores(2.0), preference) == 102
-    assert nodes.closed_fit(cores(2.0), preference, barred=102) == 101
+    assert nodes.closed_fit(cores(2.0), preference, np.arange(103) != 102) == 101
     assert nodes.closed_fit(cores(11.0), preference) == NOWHERE
     nodes.take(102, cores(2.0))
     assert nodes.first_fit(cores(2.0)) == 102
@@ -97,10 +97,10 @@ def test_a_room_without_nodes_has_no_place() -> None:
 
 def test_a_node_is_emptied_only_if_all_find_a_place() -> None:
     nodes = room(4.0, 3.0, 8.0)
-    nowhere = np.full(2, NOWHERE)
-    assert empty(nodes, 102, np.array([cores(3.5), cores(3.5)]), nowhere) is None
+    both = np.arange(2)
+    assert empty(nodes, 102, both, np.array([cores(3.5), cores(3.5)])) is None
     assert nodes.first_fit(cores(3.5)) == 100  # What was tried has left no trace.
-    found = empty(nodes, 102, np.array([cores(1.0), cores(4.0)]), nowhere)
+    found = empty(nodes, 102, both, np.array([cores(1.0), cores(4.0)]))
     assert found is not None
     assert found.tolist() == [101, 100]
     assert nodes.first_fit(cores(5.0)) == NOWHERE
