@@ -1,7 +1,6 @@
 """Wiring of a complete collector, from its settings to its address."""
 
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,7 +10,9 @@ from collector.api.control import Api
 from collector.api.events import publishing_changes
 from collector.api.metrics import REGISTRY, registry_of
 from collector.api.table import ROUTES
-from collector.common.outages import Outages
+from collector.common.clocks import Clock, SteadyClock, report_jump
+from collector.common.outages import Dependency, Outages
+from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.control.loop import acting
 from collector.core.parts import Core
@@ -31,6 +32,8 @@ from collector.web.token_file import TokenFile
 from wire.address import Address, parse_address
 from wire.http.serving import Handler, serving
 
+_CLOCK_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class RunningCollector:
@@ -42,10 +45,9 @@ class RunningCollector:
 
 
 @asynccontextmanager
-async def running(
-    config: CollectorConfig, *, clock: Callable[[], float] = time.time
-) -> AsyncIterator[RunningCollector]:
+async def running(config: CollectorConfig, *, clock: Clock | None = None) -> AsyncIterator[RunningCollector]:
     """Run a collector while the block runs; raises `UserError` if it cannot start."""
+    clock = SteadyClock() if clock is None else clock
     listener = open_listener(config)
     outages = Outages()
     async with open_history(config, outages, clock) as history:
@@ -61,19 +63,38 @@ async def running(
             ) as address,
             pulling(core),
             retention(core),
+            _watching_clock(core),
         ):
             yield RunningCollector(address, core, analysis)
 
 
+@asynccontextmanager
+async def _watching_clock(core: Core) -> AsyncIterator[None]:
+    """Report when the system clock is set, while the block runs."""
+    clock = core.clock
+    if not isinstance(clock, SteadyClock):
+        yield
+        return
+
+    async def check() -> None:
+        report_jump(clock, core.outages)
+
+    core.outages.watch(Dependency.CLOCK)
+    async with in_background(repeat(check, _CLOCK_SECONDS, "checking the clock")):
+        yield
+
+
 async def _restore(core: Core) -> None:
     """Restore the registry from the history, as it was when the collector stopped or was killed."""
+    now = core.clock()
     stored = await core.history.load_state()
     for received in stored.reports:
-        core.registry.apply(received.report, received.received_at)
+        # A time in the future (the clock was set back meanwhile) would make a dead node look alive.
+        core.registry.apply(received.report, min(received.received_at, now))
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
-    windows = await core.history.load_windows(core.clock() - (SLOTS + 1) * SLOT_SECONDS)
+    windows = await core.history.load_windows(now - (SLOTS + 1) * SLOT_SECONDS)
     core.registry.tables.restore_windows(windows)
-    core.registry.drop_old(core.clock())
+    core.registry.restored_at = now
 
 
 def make_app(api: Api, tokens: TokenFile | None = None) -> web.Application:

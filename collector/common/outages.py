@@ -1,4 +1,4 @@
-"""Outages of the servers that the collector depends on: logged once when one begins, and once when it ends.
+"""Outages of what the collector depends on: logged once when one begins, and once when it ends.
 
 The collector keeps on working during an outage; `/readyz`, `/metrics` and the log show it.
 """
@@ -19,6 +19,10 @@ class Dependency(StrEnum):
     """The Prometheus that nodes are pulled from."""
     DRIVER = "driver"
     """The orchestrator."""
+    CLOCK = "clock"
+    """The system clock: it was set while the collector ran."""
+    OTHER_CLOCK = "other_clock"
+    """The clock of the collector that holds the lease: it differs from this one's."""
 
 
 class Outages:

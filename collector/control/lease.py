@@ -1,16 +1,24 @@
 """The lease of the collector that acts: one row in an SQLite file that all collectors share.
 
-One statement compares and writes, so that only one of two collectors succeeds. A lease that is not renewed
-expires. A collector that restarts on the same history has the same identity, and keeps its lease.
+One transaction compares and writes, so that only one of two collectors succeeds. A collector that restarts on
+the same history has the same identity, and keeps its lease.
+
+Clocks of collectors differ and can be set, so no time in the file counts. Each renewal increments a number.
+The holder has the lease for some seconds after its last renewal, by its own monotonic clock; another
+collector takes it only after it has seen the same number for at least as long, by its own.
 """
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
+from collector.common.clocks import seconds_since_boot
 from collector.config import CollectorConfig
 from collector.history.sqlite.connection import IN_MEMORY
 from wire.errors import UserError
@@ -18,17 +26,25 @@ from wire.errors import UserError
 _NAME = "acting-lease.db"
 _BUSY_SECONDS = 5.0
 _TABLE = """
-CREATE TABLE IF NOT EXISTS lease (
-    id INTEGER PRIMARY KEY CHECK (id = 1), holder TEXT NOT NULL, expires_at REAL NOT NULL
+CREATE TABLE IF NOT EXISTS acting_lease (
+    id INTEGER PRIMARY KEY CHECK (id = 1), holder TEXT NOT NULL, renewals INTEGER NOT NULL,
+    seconds REAL NOT NULL, renewed_at REAL NOT NULL
 )
 """
 _TAKE = """
-INSERT INTO lease (id, holder, expires_at) VALUES (1, :holder, :until)
-ON CONFLICT (id) DO UPDATE SET holder = :holder, expires_at = :until
-WHERE lease.holder = :holder OR lease.expires_at <= :now
+REPLACE INTO acting_lease (id, holder, renewals, seconds, renewed_at) VALUES (1, ?, ?, ?, ?)
 """
-_WHO = "SELECT holder, expires_at FROM lease"
-_GIVE_BACK = "UPDATE lease SET expires_at = 0 WHERE holder = ?"
+_RECORD = "SELECT holder, renewals, seconds, renewed_at FROM acting_lease"
+_GIVE_BACK = "UPDATE acting_lease SET renewals = renewals + 1, seconds = 0 WHERE holder = ?"
+
+
+class _Record(NamedTuple):
+    holder: str
+    renewals: int
+    seconds: float
+    """How long it is valid after its renewal; 0 if it was given back."""
+    renewed_at: float
+    """By the holder's clock: only to compare clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +53,13 @@ class Held:
 
     mine: bool
     holder: str
-    until: float
     before: str | None = None
     """The previous holder, if the lease was just taken from another."""
+    skew_seconds: float | None = None
+    """How far the clock of another holder is ahead of this one; None if unknown.
+
+    Too low by up to the time between two renewals.
+    """
 
 
 def lease_path(config: CollectorConfig) -> Path:
@@ -61,42 +81,65 @@ def lease_path(config: CollectorConfig) -> Path:
 class Lease:
     """One collector's access to the lease."""
 
-    def __init__(self, path: Path, holder: str, seconds: float, clock: Callable[[], float]) -> None:
-        self._path, self._holder, self._seconds, self._clock = path, holder, seconds, clock
-        self._until = 0.0
+    def __init__(
+        self,
+        path: Path,
+        holder: str,
+        seconds: float,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = seconds_since_boot,
+    ) -> None:
+        self._path, self._holder, self._seconds = path, holder, seconds
+        self._clock, self._monotonic = clock, monotonic
+        self._mine_until = -inf
+        self._seen: tuple[_Record, float] | None = None
+        """The last record of another holder, and when this collector first read it."""
+        self._skew_seconds: float | None = None
 
     async def take(self) -> Held:
         """Take or renew the lease, unless another holds it."""
+        began = self._monotonic()
         held = await asyncio.to_thread(self._take)
-        self._until = held.until if held.mine else 0.0
+        # From before the write, so that it ends here before it ends for those who saw the write.
+        self._mine_until = began + self._seconds if held.mine else -inf
         return held
 
     @property
     def is_mine(self) -> bool:
         """Whether it was held at the last attempt and has not expired since."""
-        return self._clock() < self._until
+        return self._monotonic() < self._mine_until
 
     async def give_back(self) -> None:
         """Release the lease for others."""
-        self._until = 0.0
+        self._mine_until = -inf
         await asyncio.to_thread(self._give_back)
 
     def _take(self) -> Held:
         try:
-            with closing(self._open()) as connection:
-                now = self._clock()
-                with connection:
-                    connection.execute("BEGIN IMMEDIATE")
-                    last = connection.execute(_WHO).fetchone()
-                    changed = connection.execute(
-                        _TAKE, {"holder": self._holder, "until": now + self._seconds, "now": now}
-                    ).rowcount
-                holder, until = connection.execute(_WHO).fetchone()
+            with closing(self._open()) as connection, connection:
+                connection.execute("BEGIN IMMEDIATE")
+                row = connection.execute(_RECORD).fetchone()
+                last = None if row is None else _Record(*row)
+                if last is not None and last.holder != self._holder and not self._has_expired(last):
+                    return Held(mine=False, holder=last.holder, skew_seconds=self._skew_seconds)
+                renewals = 0 if last is None else last.renewals + 1
+                connection.execute(_TAKE, (self._holder, renewals, self._seconds, self._clock()))
         except (sqlite3.Error, OSError) as error:
             # A collector that cannot read the lease must not act.
-            return Held(mine=False, holder=f"unknown (cannot read {self._path}: {error})", until=0.0)
-        before = last[0] if last is not None and last[0] != holder else None
-        return Held(changed == 1, holder, until, before)
+            return Held(mine=False, holder=f"unknown (cannot read {self._path}: {error})")
+        before = last.holder if last is not None and last.holder != self._holder else None
+        return Held(mine=True, holder=self._holder, before=before)
+
+    def _has_expired(self, record: _Record) -> bool:
+        now = self._monotonic()
+        if self._seen is None or self._seen[0] != record:
+            if self._seen is not None:
+                # It was renewed since the last look.
+                self._skew_seconds = record.renewed_at - self._clock()
+            self._seen = (record, now)
+        # The holder may have a longer lease than this collector would take.
+        return not record.seconds or now - self._seen[1] >= max(record.seconds, self._seconds)
 
     def _give_back(self) -> None:
         try:

@@ -184,8 +184,9 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
         lease = None
         if not driver.dry:
             holder = f"{socket.gethostname()} ({journal.identity})"
-            lease = Lease(lease_path(core.config), holder, settings.lease_seconds, core.clock)
+            lease = Lease(lease_path(core.config), holder, settings.lease_seconds)
             core.outages.watch(Dependency.DRIVER)
+            core.outages.watch(Dependency.OTHER_CLOCK)
         loop = ControlLoop(core, Actor.of(core, driver, journal, lease))
         await loop.renew()
         if lease is not None:

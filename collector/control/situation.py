@@ -6,7 +6,7 @@ import logging
 from collector.common.outages import Dependency
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
-from collector.control.lease import Lease
+from collector.control.lease import Held, Lease
 from collector.control.orchestrator_state import CompletedActions, allocations, hosts
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.control.schedule import Schedule
@@ -96,7 +96,21 @@ class Situation:
         self.holder = None if held.mine else held.holder
         if held.mine and held.before is not None:
             self._taken_over_at = self.core.clock()
+        self._compare_clocks(held)
         return held.mine
+
+    def _compare_clocks(self, held: Held) -> None:
+        """Report whether the clock of the collector that acts differs by more than a lease lasts."""
+        skew = held.skew_seconds or 0.0
+        if abs(skew) <= self.settings.lease_seconds:
+            self.core.outages.end(Dependency.OTHER_CLOCK, "the clocks of the collectors agree again")
+            return
+        side = "ahead of" if skew > 0 else "behind"
+        self.core.outages.begin(
+            Dependency.OTHER_CLOCK,
+            f"the clock of collector {held.holder} is {abs(skew):.0f} s {side} the clock of this one:"
+            " synchronize both with NTP. The lease is not affected",
+        )
 
     async def refresh(self) -> bool:
         """Update the orchestrator's state; return whether it answered."""

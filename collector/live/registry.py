@@ -95,6 +95,8 @@ class Registry:
         self._entries: dict[str, _Entry] = {}
         self._changed: set[str] = set()
         self.tables = LiveTables(config)
+        self.restored_at = 0.0
+        """When reports were restored from the history. Since then, a node has time to report again."""
 
     def apply(self, report: Report, received_at: float) -> bool:
         """Apply a new report; returns whether an earlier one of its run is still missing.
@@ -308,7 +310,8 @@ class Registry:
         """
         for name, entry in list(self._entries.items()):
             # A node that was switched off sends no reports, and may be switched on again.
-            if now - entry.last_report_at > self._forget_after_seconds and not self.tables.is_off(name):
+            silent_since = max(entry.last_report_at, self.restored_at)
+            if now - silent_since > self._forget_after_seconds and not self.tables.is_off(name):
                 self._remove(name)
         renamed = self._renamed(now)
         for old, new in renamed.items():

@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, HttpConfig
 from collector.history.sqlite.schema import VERSION
 from collector.main import running
@@ -64,23 +65,32 @@ async def everything(collector: Client) -> list[list[dict[str, Any]]]:
     return [await collector.nodes(), containers, await collector.alerts(), await collector.events()]
 
 
-async def test_a_node_silent_for_too_long_is_not_restored(tmp_path: Path) -> None:
+async def test_a_node_has_time_to_report_after_a_restart_before_it_is_forgotten(tmp_path: Path) -> None:
     config = settings(tmp_path / "history.db")
     async with collecting(config) as collector:
         await collector.send(report())
-    async with collecting(config, Clock(START + 7 * 3600)) as collector:
-        assert await collector.nodes() == []
+    clock = Clock(START + 7 * 3600)
+    async with running(config, clock=clock) as restarted:
+        registry = restarted.core.registry
+        assert [each.liveness for each in registry.nodes(clock.now)] == [Liveness.DOWN]
+        registry.drop_old(clock.now + 5 * 3600)
+        assert registry.names() == ["alpha"]
+        registry.drop_old(clock.now + 7 * 3600)
+        assert registry.names() == []
 
 
-async def test_old_samples_are_dropped_when_it_starts(tmp_path: Path) -> None:
-    config = settings(tmp_path / "history.db", retention_hours=1.0)
-    async with collecting(config) as collector:
+async def test_old_samples_are_dropped_after_their_retention_of_running_time(tmp_path: Path) -> None:
+    config, clock = settings(tmp_path / "history.db", retention_hours=1.0), Clock(START)
+    async with collecting(config, clock) as collector:
         await collector.send(report(), report(sequence=2, at=START + 60))
-    async with collecting(config, Clock(START + 2 * 3600)) as collector:
-        async with asyncio.timeout(10):
-            # The last heartbeat stays: the energy counters of the next are held against it.
-            while "history_reports 1.0" not in await metrics(collector):
-                pass
+    clock.now += 24 * 3600
+    async with running(config, clock=clock) as restarted:
+        history = restarted.core.history
+        await history.apply_retention(clock.now)
+        assert history.stats().reports == 2
+        await history.apply_retention(clock.now + 2 * 3600)
+        # The last heartbeat stays: the energy counters of the next are held against it.
+        assert history.stats().reports == 1
 
 
 async def metrics(collector: Client) -> str:

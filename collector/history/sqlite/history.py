@@ -182,11 +182,12 @@ class SqliteHistory:
     async def apply_retention(self, now: float) -> None:
         await self._roll_up()
         retention = self._writing.retention
-        while await self._write_thread.run(partial(retention.expire_reports, now)):
+        horizon = await self._write_thread.run(partial(retention.advance, now))
+        while await self._write_thread.run(partial(retention.expire_reports, horizon)):
             pass
-        while await self._write_thread.run(partial(retention.expire_rollups, now)):
+        while await self._write_thread.run(partial(retention.expire_rollups, horizon)):
             pass
-        await self._write_thread.run(partial(retention.expire_rest, now))
+        await self._write_thread.run(partial(retention.expire_rest, horizon))
         self._log_dropped()
 
     async def _roll_up(self) -> None:

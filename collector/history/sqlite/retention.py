@@ -6,6 +6,7 @@ up most of its retention, so that all kinds are cut by the same share. Then even
 up can go: the maximum size always holds.
 """
 
+import logging
 import sqlite3
 from dataclasses import dataclass
 from typing import Self
@@ -15,6 +16,8 @@ from collector.analysis.usage import SLOTS, slot_at
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.schema import DETAIL_FROM, SET_DETAIL_FROM
 from collector.history.sqlite.writer import SqliteWriter
+
+log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400.0
 _MAX_LOG_BYTES = 64 << 20
@@ -27,6 +30,9 @@ _REPORT_BATCH, _ROLLUP_BATCH = 200, 2000
 _MAX_BOOTS = 1000
 """Boots of a node that are kept for as long as its rollups: two years and more of daily restarts."""
 _RAW = 0
+_CATCH_UP_RATIO = 1.1
+"""After a pause, the horizon moves this much faster than time until it has caught up."""
+_HORIZON_KIND, _HORIZON_KEY = "retention", "horizon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,44 @@ class RetentionJob:
         # The writer marks rows as used only this often: an older mark may still be in use.
         self._refresh_seconds = retention.raw_seconds / 10
         (self._page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        self._horizon: float | None = None
+        self._advanced_at = 0.0
         self.dropped_for_size = 0
         """Reports and rollups that were deleted before their retention was over."""
         self.deleted_reports = 0
         """Reports that were deleted for any reason."""
 
     # --- By age ------------------------------------------------------------------------------
+
+    def advance(self, now: float) -> float:
+        """Return the time from which ages count, at most now.
+
+        It continues from where it was when the last run ended, or from the newest report, and advances with
+        the time that a collector runs. So a clock that is wrong at the start, or a pause of a year, makes no
+        data old.
+        """
+        if self._horizon is None:
+            reached = self._stored_horizon()
+            self._horizon = now if reached is None else min(now, reached)
+            if now - self._horizon > self._retention.raw_seconds:
+                log.warning(
+                    "the newest data in the history is %.0f h old: the collector was stopped, or its clock is"
+                    " wrong. Older data is kept that much longer",
+                    (now - self._horizon) / 3600,
+                )
+        else:
+            elapsed = max(0.0, now - self._advanced_at)
+            self._horizon = min(now, self._horizon + _CATCH_UP_RATIO * elapsed)
+        self._advanced_at = now
+        self._writer.put_values(_HORIZON_KIND, {_HORIZON_KEY: repr(self._horizon).encode()})
+        return self._horizon
+
+    def _stored_horizon(self) -> float | None:
+        found = self._connection.execute(_VALUE, (_HORIZON_KIND, _HORIZON_KEY)).fetchone()
+        if found is not None:
+            return float(found[0])
+        (_, newest_at) = self._connection.execute(_REPORTS_BETWEEN).fetchone()
+        return None if newest_at is None else float(newest_at)
 
     def expire_reports(self, now: float, limit: int = _REPORT_BATCH) -> int:
         """Delete a batch of reports that are past the retention, with their samples; returns how many."""
@@ -207,6 +245,7 @@ _DELETE_ROLLUPS = [
 _REPORTS_BETWEEN = """
 SELECT (SELECT received_at FROM reports ORDER BY id LIMIT 1), (SELECT max(received_at) FROM reports)
 """
+_VALUE = "SELECT value FROM key_values WHERE kind = ? AND key = ?"
 _FIRST_REPORTS = "SELECT id FROM reports ORDER BY id LIMIT ?"
 # Those that are in the rollups, or never will be.
 _OLD_REPORTS = """

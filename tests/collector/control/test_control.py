@@ -218,7 +218,7 @@ async def test_what_must_stay_is_not_even_planned(stage: Stage) -> None:
 
 async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
     def lease(holder: str) -> Lease:
-        return Lease(tmp_path / "lease.db", holder, 30.0, stage.clock)
+        return Lease(tmp_path / "lease.db", holder, 30.0, clock=stage.clock, monotonic=stage.clock)
 
     driver = FakeDriver(view_now=view(), show=stage.show)
     other = lease("the other")

@@ -6,18 +6,19 @@ from hypothesis import strategies as st
 
 from collector.config import CollectorConfig, ControlConfig, HistoryConfig
 from collector.control.lease import Lease, lease_path
-from tests.collector.builders import Clock
+from tests.collector.builders import START, Clock
 from wire.errors import UserError
 
 
 async def test_one_holds_it_until_it_expires_or_is_given_back(tmp_path: Path) -> None:
     clock = Clock()
-    one, other = (Lease(tmp_path / "lease.db", name, 30.0, clock) for name in ("one", "other"))
+    one, other = (Lease(tmp_path / "lease.db", name, 30.0, monotonic=clock) for name in ("one", "other"))
     assert (await one.take()).mine
     held = await other.take()
     assert (held.mine, held.holder) == (False, "one")
     clock.now += 29
     assert (await one.take()).mine
+    assert not (await other.take()).mine
     clock.now += 29
     assert not (await other.take()).mine
     clock.now += 1
@@ -30,25 +31,58 @@ async def test_one_holds_it_until_it_expires_or_is_given_back(tmp_path: Path) ->
 
 async def test_who_cannot_look_does_not_hold_it(tmp_path: Path) -> None:
     (tmp_path / "lease.db").write_bytes(b"no database at all, but long enough to be taken for one" * 20)
-    held = await Lease(tmp_path / "lease.db", "one", 30.0, Clock()).take()
+    held = await Lease(tmp_path / "lease.db", "one", 30.0).take()
     assert not held.mine
     assert "not a database" in held.holder
 
 
-@given(steps=st.lists(st.tuples(st.integers(0, 2), st.floats(0, 20), st.booleans()), max_size=30))
-async def test_never_do_two_hold_it(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, float, bool]]
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 2), st.floats(0, 20), st.booleans(), st.sampled_from([0.0, 3e7, -3e7, 3600.0])
+        ),
+        max_size=30,
+    )
+)
+async def test_never_do_two_hold_it_however_their_clocks_are_set(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, float, bool, float]]
 ) -> None:
-    clock = Clock()
+    monotonic, walls = Clock(), [Clock(), Clock(START + 3600), Clock(0.0)]
     path = tmp_path_factory.mktemp("lease") / "lease.db"
-    leases = [Lease(path, str(name), 30.0, clock) for name in range(3)]
-    for who, seconds, gives_back in steps:
-        clock.now += seconds
+    leases = [Lease(path, str(name), 30.0, clock=walls[name], monotonic=monotonic) for name in range(3)]
+    for who, seconds, gives_back, jump in steps:
+        monotonic.now += seconds
+        walls[who].now += jump
         if gives_back:
             await leases[who].give_back()
         else:
             await leases[who].take()
         assert sum(lease.is_mine for lease in leases) <= 1
+
+
+async def test_a_dead_holder_is_replaced_after_a_lease_whatever_its_clock_was(tmp_path: Path) -> None:
+    monotonic = Clock()
+    ahead = Lease(tmp_path / "lease.db", "ahead", 30.0, clock=Clock(START + 1e9), monotonic=monotonic)
+    other = Lease(tmp_path / "lease.db", "other", 30.0, clock=Clock(START), monotonic=monotonic)
+    assert (await ahead.take()).mine
+    for _ in range(3):
+        assert not (await other.take()).mine
+        monotonic.now += 10.0
+    assert (await other.take()).before == "ahead"
+
+
+@pytest.mark.parametrize("skew_seconds", [1e9, -3600.0, 0.0])
+async def test_different_clocks_are_reported(tmp_path: Path, skew_seconds: float) -> None:
+    monotonic, wall = Clock(), Clock(START)
+    holder_wall = Clock(START + skew_seconds)
+    holder = Lease(tmp_path / "lease.db", "holder", 30.0, clock=holder_wall, monotonic=monotonic)
+    other = Lease(tmp_path / "lease.db", "other", 30.0, clock=wall, monotonic=monotonic)
+    await holder.take()
+    assert (await other.take()).skew_seconds is None  # it may be renewed long ago
+    for clock in (monotonic, wall, holder_wall):
+        clock.now += 10.0
+    await holder.take()
+    assert (await other.take()).skew_seconds == skew_seconds
 
 
 def test_collectors_that_share_no_disk_must_be_told_where_the_lease_is(tmp_path: Path) -> None:

@@ -308,6 +308,7 @@ async def test_accounts_survive_a_restart_and_the_samples(tmp_path: Path) -> Non
         await history.add([heartbeat(START, 1, 0.0), heartbeat(START + 300, 2, 600.0)], START + 300)
         await history.apply_retention(START + 301)
     async with open_sqlite(settings) as history:
+        await history.apply_retention(START + 302)
         await history.apply_retention(START + 5 * HOUR)
         # The next report comes only now; the counter contains the energy since the last one.
         await history.add([heartbeat(START + 5 * HOUR, 3, 1000.0)], START + 5 * HOUR)
