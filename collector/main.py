@@ -87,12 +87,15 @@ async def _watching_clock(core: Core) -> AsyncIterator[None]:
 async def _restore(core: Core) -> None:
     """Restore the registry from the history, as it was when the collector stopped or was killed."""
     now = core.clock()
-    stored = await core.history.load_state()
+    stored = await core.history.load_state(core.config.limits)
     for received in stored.reports:
         # A time in the future (the clock was set back meanwhile) would make a dead node look alive.
-        core.registry.apply(received.report, min(received.received_at, now))
+        received_at = min(received.received_at, now)
+        admitted = core.registry.admission.admit(received.report, received_at, is_stored=True)
+        core.registry.apply(admitted, received_at)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
-    windows = await core.history.load_windows(now - (SLOTS + 1) * SLOT_SECONDS)
+    since = now - (SLOTS + 1) * SLOT_SECONDS
+    windows = await core.history.load_windows(since, core.registry.container_ids())
     core.registry.tables.restore_windows(windows)
     core.registry.restored_at = now
 

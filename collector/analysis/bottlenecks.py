@@ -41,6 +41,8 @@ class BottleneckKind(StrEnum):
     """A service is hot wherever it runs: more instances may help, a move does not."""
     OVERBOOKED = "overbooked"
     """A node is promised beyond what the class of its containers allows."""
+    LIMIT = "limit"
+    """A node reports more than its limits allow: the surplus is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

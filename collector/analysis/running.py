@@ -12,8 +12,17 @@ from types import MappingProxyType
 
 from collector.analysis.histograms import Floats
 from collector.analysis.services import ContainerSlot, pool
-from collector.analysis.usage import NOT_MEASURED, ObservedContainer, UsageWeights, slot_at
+from collector.analysis.usage import (
+    NOT_MEASURED,
+    SLOT_SECONDS,
+    SLOTS,
+    ObservedContainer,
+    UsageWeights,
+    slot_at,
+)
 
+_MOST_SECONDS = 2 * SLOTS * SLOT_SECONDS
+"""Twice the time, as the interval of samples is not exact, and may have changed."""
 _Containers = tuple[ObservedContainer, ...]
 
 
@@ -75,7 +84,7 @@ class RunningServices:
             elif containers[0].slots:
                 # Its statistics were computed when its samples came.
                 [one] = containers
-                seconds = one.samples * one.sample_seconds
+                seconds = one.samples * one.sample_seconds * _plausible(one)
                 found = replace(found, statistics=one.statistics, observed_seconds=seconds)
             self._pooled[name] = found
         for pooled in pool(self._parts(several, slot_at(at)), len(several), self._weights.need):
@@ -93,14 +102,24 @@ class RunningServices:
         weight = self._weights.weight
         for row, name in enumerate(services):
             for each in self._containers(name):
+                seconds = each.sample_seconds * _plausible(each)
                 for slot, packed in each.slots.items():
-                    yield ContainerSlot(row, packed, each.sample_seconds, weight(max(0, newest - slot)))
+                    yield ContainerSlot(row, packed, seconds, weight(max(0, newest - slot)))
 
     def _containers(self, name: str) -> Iterator[ObservedContainer]:
         # By node, so that sums do not depend on the order in which nodes report.
         of = self._of[name]
         for node in sorted(of):
             yield from of[node]
+
+
+def _plausible(container: ObservedContainer) -> float:
+    """The share of a container's samples that fits into the time that usage is kept.
+
+    So a container weighs as much as any other, however many samples its node claims.
+    """
+    claimed_seconds = container.samples * container.sample_seconds
+    return 1.0 if claimed_seconds <= _MOST_SECONDS else _MOST_SECONDS / claimed_seconds
 
 
 def _same(before: Sequence[ObservedContainer], now: Sequence[ObservedContainer]) -> bool:

@@ -50,6 +50,7 @@ class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
     quiet: int
     service: int
     overbooked: int
+    limit: int
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +119,7 @@ def summarize(core: Core) -> ClusterSummary:
             quiet=alerts[BottleneckKind.QUIET],
             service=alerts[BottleneckKind.SERVICE],
             overbooked=alerts[BottleneckKind.OVERBOOKED],
+            limit=alerts[BottleneckKind.LIMIT],
         ),
         analyzed_at=latest.at,
         problems=tuple(core.outages.listed),

@@ -19,6 +19,7 @@ from collector.control.actor import Actor
 from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
+from collector.live.admission import Limit
 from collector.reports.alerts import AlertState
 from wire.http.serving import metrics_handler
 from wire.metrics import MetricSpec, metric_families
@@ -195,6 +196,17 @@ _REPORT_METRICS: tuple[MetricSpec[tuple[ReportOutcome, int]], ...] = (
     ),
 )
 
+_REFUSED_METRICS: tuple[MetricSpec[tuple[str, Limit, int]], ...] = (
+    MetricSpec(
+        name="wattpack_collector_refused_total",
+        kind="counter",
+        help="Containers, labels and values of a node that were refused because they exceed one of the"
+        " limits per node; only nodes that exceeded one.",
+        value=lambda count: count[2],
+        labels={"node": lambda count: count[0], "limit": lambda count: count[1].value},
+    ),
+)
+
 _KIND_METRICS: tuple[MetricSpec[tuple[ReportKind, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_new_reports_total",
@@ -258,6 +270,7 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_NODE_METRICS,
     *_ALERT_METRICS,
     *_REPORT_METRICS,
+    *_REFUSED_METRICS,
     *_KIND_METRICS,
     *_CONTROL_METRICS,
     *_DECISION_METRICS,
@@ -293,6 +306,11 @@ class _ApiCollector(Collector):
         yield from metric_families(_ALERT_METRICS, core.registry.alert_count().items())
         yield from metric_families(
             _REPORT_METRICS, [(outcome, counters.reports[outcome]) for outcome in ReportOutcome]
+        )
+        refused = core.registry.admission.refused()
+        yield from metric_families(
+            _REFUSED_METRICS,
+            [(node, limit, count) for node, counts in refused.items() for limit, count in counts.items()],
         )
         yield from metric_families(_KIND_METRICS, [(kind, counters.accepted[kind]) for kind in ReportKind])
         yield from metric_families(_CONTROL_METRICS, [actor])

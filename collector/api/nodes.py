@@ -13,6 +13,7 @@ from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.history.interface import Mean, Series, SubjectKind
+from collector.live.admission import Limit
 from collector.live.live_tables import CLASSES
 from collector.live.registry import NodeEntry, Registry
 from collector.live.updates import NodeRecord
@@ -89,6 +90,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the containers that used most of each resource before the last heartbeat, highest first."""
     containers: int
     """Number of running containers."""
+    refused: dict[Limit, int]
+    """What was refused since the collector started, per limit that the node exceeded; empty if none."""
     placement: NodePlacement
     mean: Mean | None
     """Mean over the requested window; null while the node is down."""
@@ -167,13 +170,14 @@ _GENERATIONS: Mapping[Generation, Literal["any", "nursery", "young", "old"]] = {
 
 def list_nodes(registry: Registry, now: float, *, node: str | None = None) -> list[Node]:
     """All nodes by name, or one; without `mean`."""
+    refused = registry.admission.refused_of
     return [
-        _node_answer(entry, registry.tables.record(entry.name, now), now)
+        _node_answer(entry, registry.tables.record(entry.name, now), refused(entry.name), now)
         for entry in registry.nodes(now, node=node)
     ]
 
 
-def _node_answer(entry: NodeEntry, record: NodeRecord, now: float) -> Node:
+def _node_answer(entry: NodeEntry, record: NodeRecord, refused: Mapping[Limit, int], now: float) -> Node:
     run = entry.run
     state = _NOT_REPORTED if run.state is None else run.state.value
     heartbeat = None if run.heartbeat is None else run.heartbeat.value
@@ -204,6 +208,7 @@ def _node_answer(entry: NodeEntry, record: NodeRecord, now: float) -> Node:
         gaps=state.gaps,
         top={} if heartbeat is None else heartbeat.top,
         containers=len(run.containers),
+        refused=dict(refused),
         placement=_placement_answer(record),
         mean=None,
     )

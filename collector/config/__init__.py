@@ -11,7 +11,7 @@ from msgspec import Meta, field
 from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.section import Section
-from collector.config.server import AccessConfig, HttpConfig, IngestConfig, TlsConfig
+from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "HistoryConfig",
     "HttpConfig",
     "IngestConfig",
+    "LimitsConfig",
     "LivenessConfig",
     "NodeRule",
     "PlacementConfig",
@@ -41,6 +42,7 @@ class CollectorConfig(Section, frozen=True):
     tls: TlsConfig = TlsConfig()
     access: AccessConfig = AccessConfig()
     ingest: IngestConfig = IngestConfig()
+    limits: LimitsConfig = LimitsConfig()
     history: HistoryConfig = HistoryConfig()
     store: StoreConfig = StoreConfig()
     pull: PullConfig = PullConfig()

@@ -115,3 +115,43 @@ class IngestConfig(Section, frozen=True):
             description="Maximum total size of bodies that are being received or wait, after decompression.",
         ),
     ] = 64 << 20
+
+
+class LimitsConfig(Section, frozen=True):
+    """Limits per node. What a node reports beyond them is refused, counted and shown as an alert."""
+
+    max_containers: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Maximum number of running containers of a node. The default is the highest number"
+            " of pods per node that a Kubernetes distribution supports.",
+        ),
+    ] = 2500
+    max_new_containers_per_hour: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000_000,
+            description="Maximum number of containers of a node that are new, or change their name, image,"
+            " labels or limits, in an hour. The default is more than five a second, as on a busy CI host.",
+        ),
+    ] = 20_000
+    max_labels: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="Maximum number of labels of a container. Labels `wattpack.*` are kept first.",
+        ),
+    ] = 256
+    max_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 16,
+            le=1 << 40,
+            description="Maximum memory of the collector for the containers of a node, and as much for their"
+            " usage. A container takes 3 kB and its labels.",
+        ),
+    ] = 32 << 20

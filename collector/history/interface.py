@@ -1,6 +1,7 @@
 """The interface of a history: all that the rest of the collector uses."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -8,9 +9,12 @@ from typing import Protocol
 import msgspec
 
 from collector.analysis.histograms import Packed
+from collector.config import LimitsConfig
 from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerUsage, Event, Report
 from wire.resources import Quantities
+
+_LIMITS = LimitsConfig()
 
 
 class HistoryUnavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
@@ -213,11 +217,11 @@ class History(Protocol):
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         """Store usage totals, in place of the pending usage that is merged into them."""
 
-    async def load_state(self) -> StoredState:
-        """What a starting collector restores."""
+    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+        """What a starting collector restores; of each node, no more than its limits allow."""
 
-    async def load_windows(self, since: float) -> Sequence[SlotUsage]:
-        """Usage of all nodes and containers in slots of five minutes, from a time on.
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> Sequence[SlotUsage]:
+        """Usage of nodes, and of containers with these ids, in slots of five minutes, from a time on.
 
         The same slot may occur more than once: its parts add up.
         """

@@ -51,6 +51,7 @@ def _outcome(error: ApiError) -> ReportOutcome:
 async def store_reports(core: Core, reports: Sequence[Report]) -> Receipt:
     """Store reports in the history, then apply the new ones to the registry."""
     received_at = core.clock()
+    reports = [core.registry.admission.admit(report, received_at) for report in reports]
     new = await core.history.add(reports, received_at)
     for report, is_new in zip(reports, new, strict=True):
         core.counters.reports[ReportOutcome.ACCEPTED if is_new else ReportOutcome.DUPLICATE] += 1

@@ -7,7 +7,7 @@ registry belongs to the loop. Everything else runs in a thread. Each result repl
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,7 +18,13 @@ from typing import TypeVar
 import msgspec
 
 from collector.analysis.analysis import Analysis, ServiceProfile, pack_profile, restore_analysis
-from collector.analysis.bottlenecks import Bottleneck, BottleneckTracker, Finding, findings
+from collector.analysis.bottlenecks import (
+    Bottleneck,
+    BottleneckKind,
+    BottleneckTracker,
+    Finding,
+    findings,
+)
 from collector.analysis.usage import ObservedContainer
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
@@ -72,7 +78,8 @@ class AnalysisJob:
     async def detect(self) -> tuple[Bottleneck, ...]:
         """Detect bottlenecks; returns those that opened or closed."""
         now = self._core.clock()
-        found = await self._in_thread(self._find, now)
+        over_limit = tuple(self._over_limit(now))
+        found = (*await self._in_thread(self._find, now), *over_limit)
         kept = {each.id for each in self._tracker.listed()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.listed()
@@ -96,6 +103,17 @@ class AnalysisJob:
 
     def _find(self, now: float) -> tuple[Finding, ...]:
         return findings(self._core.registry.tables.snapshot(now))
+
+    def _over_limit(self, now: float) -> Iterator[Finding]:
+        """The nodes that exceeded a limit since the last check."""
+        since = now - 2 * self._core.config.analysis.bottleneck_seconds
+        for node, refused in self._core.registry.admission.over_limit(since).items():
+            limits = ", ".join(f"{limit} ({count})" for limit, count in sorted(refused.items()))
+            yield Finding(
+                kind=BottleneckKind.LIMIT,
+                subject=node,
+                evidence=f"{node} reports more than its limits allow; refused since the start: {limits}",
+            )
 
     async def _store_services(self, services: Mapping[str, ServiceProfile], forgotten: Iterable[str]) -> None:
         now = self._core.clock()

@@ -65,6 +65,11 @@ class LiveTables:
         with self._lock:
             return self._tasks.nodes_sharing_containers(node)
 
+    def unconfirmed(self, node: str) -> set[str]:
+        """Ids of containers of a node that name a service of an orchestrator, which does not list them."""
+        with self._lock:
+            return self._tasks.unconfirmed(node)
+
     def is_off(self, node: str) -> bool:
         """Whether a node was switched off."""
         with self._lock:
@@ -156,7 +161,7 @@ class LiveTables:
                 if row is None:
                     continue
                 columns.requested[row], columns.allocated[row] = each.requested, each.allocated
-                columns.is_orchestrated[row] = True
+                self._tasks.confirm(row, each.container)
                 self._tasks.constrain(row, stays=each.stays, everywhere=each.everywhere)
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
                 columns.came_from[row] = NOWHERE if came_from is None else came_from

@@ -27,6 +27,7 @@ from collector.analysis.usage import ObservedContainer, UsageRing, UsageWeights,
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd
+from collector.live.admission import Admission
 from collector.live.live_tables import LiveTables
 from collector.live.updates import Flags, NodeUpdate
 from collector.live.usage_tracker import UsageTracker, update
@@ -97,6 +98,7 @@ class Registry:
         self.tables = LiveTables(config)
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
+        self.admission = Admission(config.limits, self)
 
     def apply(self, report: Report, received_at: float) -> bool:
         """Apply a new report; returns whether an earlier one of its run is still missing.
@@ -195,6 +197,11 @@ class Registry:
                 break
         return keys, totals
 
+    def shrink_usage(self, node: str, max_bytes: int) -> int:
+        """Drop usage of ended containers until a node is within a size; returns its size after that."""
+        entry = self._entries.get(node)
+        return 0 if entry is None else entry.usage.shrink(entry.run.containers.keys(), max_bytes)
+
     def requeue_usage(self, keys: Iterable[UsageKey]) -> None:
         """The history could not replace these heartbeats: `compact_usage` returns them again."""
         for key in keys:
@@ -271,15 +278,18 @@ class Registry:
         return changed
 
     def observed_containers(self, node: str) -> list[ObservedContainer]:
-        """The running containers of a node that belong to a service, with their usage."""
+        """The running containers of a node that belong to a service, with their usage.
+
+        If an orchestrator runs the service, only the containers that it lists count.
+        """
         entry = self._entries.get(node)
         if entry is None:
             return []
-        sample_seconds = entry.sample_seconds
+        sample_seconds, unconfirmed = entry.sample_seconds, self.tables.unconfirmed(node)
         observed = []
         for name, reported in entry.run.containers.items():
             state, ring = reported.value, entry.usage.rings.get(name, _NO_USAGE)
-            if state.service:
+            if state.service and name not in unconfirmed:
                 observed.append(
                     ObservedContainer(
                         node,
@@ -326,6 +336,7 @@ class Registry:
 
     def _remove(self, name: str) -> None:
         del self._entries[name]
+        self.admission.forget(name)
         self._changed.add(name)
         self.tables.remove(name)
 
@@ -373,6 +384,10 @@ class Registry:
         """How many nodes are up, suspect and down."""
         found = [self._liveness(entry, now) for entry in self._entries.values()]
         return {liveness: found.count(liveness) for liveness in Liveness}
+
+    def container_ids(self) -> set[str]:
+        """The ids of all containers."""
+        return {name for entry in self._entries.values() for name in entry.run.containers}
 
     def container_count(self) -> int:
         return sum(len(entry.run.containers) for entry in self._entries.values())

@@ -265,6 +265,23 @@ class TaskTable:
         self.table.columns.movable[row] = not stays and traits.movable
         self.table.columns.kind[row] = TaskKind.DAEMON if everywhere else traits.kind
 
+    def confirm(self, row: int, container: str) -> None:
+        """An orchestrator lists a container on this node: the claim of another node does not take its id."""
+        if container in self._shared and not self.table.columns.is_orchestrated[row]:
+            self.table.rename(row, container)
+        self.table.columns.is_orchestrated[row] = True
+
+    def unconfirmed(self, node: str) -> set[str]:
+        """Ids of containers of a node that name a service of an orchestrator, which does not list them."""
+        columns, rows = self.table.columns, self._rows.get(node, {})
+        managed = np.unique(columns.service[columns.is_orchestrated])
+        if not managed.size or not rows:
+            return set()
+        of_node = np.fromiter(rows.values(), np.intp, len(rows))
+        claimed = np.isin(columns.service[of_node], managed[managed != NOWHERE])
+        claimed &= ~columns.is_orchestrated[of_node]
+        return {name for name, is_claimed in zip(rows, claimed.tolist(), strict=True) if is_claimed}
+
     def nodes_sharing_containers(self, node: str) -> Counter[str]:
         """The other nodes that report containers of this one, and how many they share."""
         shared = self._rows.get(node, {}).keys() & self._shared.keys() if self._shared else ()
@@ -282,7 +299,8 @@ class TaskTable:
             if unique is not None:
                 del self._unique[container]
                 self._shared[container].add(unique)
-                self.table.rename(unique, f"{self._reported[unique].node}/{container}")
+                if not self.table.columns.is_orchestrated[unique]:
+                    self.table.rename(unique, f"{self._reported[unique].node}/{container}")
         self.table.columns.node[row] = node_row
         self.table.columns.first_report_at[row] = at
         # Ids are unique: the same one on another node is the same container, which was moved.

@@ -22,6 +22,8 @@ _CONTAINERS_AT_ONCE = 60
 _COMPACT_FROM = 2
 """Heartbeats whose usage is compacted into a total: adding many up would slow down a restart."""
 _UPDATE_RATIO = 1 / 16
+_RING_BYTES = 1024
+"""Memory of a container's usage besides its histograms."""
 _MOST_UNPACKED = 64
 """Bins of a container that are kept one by one: packed, they take a sixteenth of the memory."""
 
@@ -146,6 +148,21 @@ class UsageTracker:
         inherited = other.current().keys() - self.rings.keys()
         self.rings |= {name: ring for name, ring in other.current().items() if name in inherited}
         return list(inherited)
+
+    def shrink(self, running: AbstractSet[str], max_bytes: int) -> int:
+        """Drop ended containers, the first ones first, until a size is reached; returns the size."""
+        sizes = {name: _RING_BYTES + sum(map(len, ring.slots.values())) for name, ring in self.rings.items()}
+        for name, new in self._new.items():
+            packed_bytes = 0 if new.packed is None else len(new.packed)
+            sizes[name] = sizes.get(name, _RING_BYTES) + _RING_BYTES + packed_bytes
+        size_bytes = sum(sizes.values())
+        for name in [each for each in sizes if each not in running] if size_bytes > max_bytes else ():
+            self.rings.pop(name, None)
+            self._new.pop(name, None)
+            size_bytes -= sizes[name]
+            if size_bytes <= max_bytes:
+                break
+        return size_bytes
 
     def drop_ended(self, running: AbstractSet[str], slot: int) -> None:
         """Drop the containers that do not run and have no samples since a slot."""

@@ -16,6 +16,9 @@ from wire.messages import ContainerState, Heartbeat, NodeState, Report
 
 Part = TypeVar("Part")
 
+_MOST_GONE, _MOST_RECEIVED = 20_000, 100_000
+"""What is remembered between two heartbeats: more than any node has, and a bound for one that sends none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reported(Generic[Part]):
@@ -79,7 +82,8 @@ class AgentRun:
             return Merged(
                 is_ahead, state, containers, [name for name in before if name not in self.containers]
             )
-        self._received.add(report.sequence)
+        if len(self._received) < _MOST_RECEIVED:
+            self._received.add(report.sequence)
         containers, gone = self._merge_containers(report)
         return Merged(is_ahead, state, containers, gone)
 
@@ -105,7 +109,8 @@ class AgentRun:
             if report.sequence >= self._newest_sequence(name):
                 if self.containers.pop(name, None) is not None:
                     gone.append(name)
-                self._gone[name] = report.sequence
+                if len(self._gone) < _MOST_GONE:
+                    self._gone[name] = report.sequence
         # A container that is both gone and running was restarted between two samples.
         for container in report.containers:
             if report.sequence >= self._newest_sequence(container.id):

@@ -12,6 +12,7 @@ from wattpack.client.collector import (
 )
 from wattpack.output.report import table
 
+_REFUSED = "REFUSED"
 _HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION", "GENERATION")
 
 
@@ -41,10 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text(found))
     elif found:
-        print("\n".join(table(_HEADER, [_row(each) for each in found])))
+        header: tuple[str, ...] = _HEADER
+        rows = [_row(each) for each in found]
+        if any(each["refused"] for each in found):
+            header = (*header, _REFUSED)
+            rows = [(*row, _refused_text(each)) for row, each in zip(rows, found, strict=True)]
+        print("\n".join(table(header, rows)))
     else:
         print("No matching node. Start an agent on each host with: wattpack agent")
     return 0
+
+
+def _refused_text(node: Json) -> str:
+    """What the collector refused, per limit that the node exceeded."""
+    return ", ".join(f"{limit}: {count}" for limit, count in sorted(node["refused"].items())) or "-"
 
 
 def _row(node: Json) -> tuple[str, ...]:

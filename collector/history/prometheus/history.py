@@ -9,6 +9,7 @@ the keys of all reports, so repeats are detected after a restart too.
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -18,7 +19,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from collector.common.outages import Dependency, Outages
-from collector.config import CollectorConfig
+from collector.config import CollectorConfig, LimitsConfig
 from collector.history.interface import (
     Account,
     ContainerKey,
@@ -51,6 +52,7 @@ from wire.errors import UserError
 from wire.messages import Report
 
 Result = TypeVar("Result")
+_LIMITS = LimitsConfig()
 
 
 class PrometheusHistory:
@@ -84,8 +86,8 @@ class PrometheusHistory:
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         await self._file.store_usage(merged, totals)
 
-    async def load_state(self) -> StoredState:
-        stored = await self._file.load_state()
+    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+        stored = await self._file.load_state(limits)
 
         def restore() -> None:
             for received in stored.reports:
@@ -95,8 +97,8 @@ class PrometheusHistory:
         await self._on_disk(restore)
         return stored
 
-    async def load_windows(self, since: float) -> Sequence[SlotUsage]:
-        return await self._file.load_windows(since)
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> Sequence[SlotUsage]:
+        return await self._file.load_windows(since, containers)
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
         return await self._file.node_means(window_seconds, window_ends)

@@ -4,11 +4,13 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from collector import config
+from collector.config import LimitsConfig
 from collector.history.interface import (
     Account,
     ContainerKey,
@@ -44,6 +46,7 @@ from wire.messages import Report
 
 log = logging.getLogger(__name__)
 
+_LIMITS = LimitsConfig()
 _COMMIT_BATCH = 100
 """Requests per commit: with more, those at the head of the queue would wait for those at its end."""
 _COMMIT_SECONDS = 0.01
@@ -141,11 +144,11 @@ class SqliteHistory:
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         await self._write_thread.run(partial(self._writing.writer.store_usage, merged, totals))
 
-    async def load_state(self) -> StoredState:
-        return await self._read_thread.run(self._reading.reader.load_state)
+    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+        return await self._read_thread.run(partial(self._reading.reader.load_state, limits))
 
-    async def load_windows(self, since: float) -> list[SlotUsage]:
-        return await self._read_thread.run(partial(self._reading.windows.read, since))
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> list[SlotUsage]:
+        return await self._read_thread.run(partial(self._reading.windows.read, since, containers))
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, Mean]:
         return await self._read_thread.run(

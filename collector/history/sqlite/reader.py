@@ -1,11 +1,12 @@
 """Read reports, events, means and values: synchronous, on one connection, in one thread."""
 
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from collector.config import LimitsConfig
 from collector.history.interface import (
     ContainerKey,
     EventPosition,
@@ -29,47 +30,82 @@ from collector.history.sqlite.rows import (
     decode_totals,
     decode_usage,
 )
-from collector.reports.alerts import ReportedAlert
+from collector.reports.alerts import KEPT, ReportedAlert
 from wire.messages import ContainerState, Report
 
+_NO_LIMITS = LimitsConfig()
 _NODE_BATCH = 20
 """Nodes whose means are computed in one step, during which no other thread can run."""
 
-_SINCE_HEARTBEAT = """
-FROM boots b
-JOIN nodes n ON n.id = b.node_id
-JOIN reports r ON r.boot_id = b.id AND r.sequence >= coalesce(
-    (SELECT max(sequence) FROM reports h WHERE h.boot_id = b.id AND h.heartbeat IS NOT NULL), 0
+_MOST_BOOTS = 3
+"""Runs of an agent that are read: only the last one counts, but reports of the one before may come late."""
+_MOST_GONE = 20_000
+_MOST_REPORTS = 100_000
+"""Reports of a run since its last heartbeat, and containers that ended since: more than an agent reports."""
+
+_SINCE_HEARTBEAT = f"""
+WITH recent AS (
+    SELECT id, node_id, name FROM (
+        SELECT id, node_id, name, row_number() OVER (PARTITION BY node_id ORDER BY id DESC) AS age FROM boots
+    ) WHERE age <= {_MOST_BOOTS}
+),
+since AS (
+    SELECT * FROM (
+        SELECT r.*, n.name AS node, b.name AS boot,
+               row_number() OVER (PARTITION BY r.boot_id ORDER BY r.sequence DESC) AS age
+        FROM recent b
+        JOIN nodes n ON n.id = b.node_id
+        JOIN reports r ON r.boot_id = b.id AND r.sequence >= coalesce(
+            (SELECT max(sequence) FROM reports h WHERE h.boot_id = b.id AND h.heartbeat IS NOT NULL), 0
+        )
+    ) WHERE age <= {_MOST_REPORTS} OR heartbeat IS NOT NULL
 )
-"""
+"""  # noqa: S608 - numbers of our own
 
 _REPORTS = f"""
-SELECT r.id, r.received_at, n.name, b.name, r.sequence, r.at, r.heartbeat, f.body,
-       {", ".join(f"s.{name}" for name in NODE_VALUES)}
 {_SINCE_HEARTBEAT}
+SELECT r.id, r.received_at, r.node, r.boot, r.sequence, r.at, r.heartbeat, f.body,
+       {", ".join(f"s.{name}" for name in NODE_VALUES)}
+FROM since r
 LEFT JOIN node_samples s ON s.report_id = r.id
 LEFT JOIN facts f ON f.id = s.facts_id
 ORDER BY r.received_at, r.id
-"""
+"""  # noqa: S608 - names of our own
 
+# The newest report of each container counts, so the others need not be read.
 _CONTAINERS = f"""
-SELECT s.report_id, c.runtime_id, f.body, {", ".join(f"s.{name}" for name in CONTAINER_VALUES)}
-{_SINCE_HEARTBEAT}
-JOIN container_samples s ON s.report_id = r.id
+{_SINCE_HEARTBEAT},
+newest AS (
+    SELECT r.boot_id, s.container_id, s.report_id, max(r.sequence)
+    FROM since r JOIN container_samples s ON s.report_id = r.id
+    GROUP BY r.boot_id, s.container_id
+)
+SELECT l.boot_id, s.report_id, c.runtime_id, f.body, {", ".join(f"s.{name}" for name in CONTAINER_VALUES)}
+FROM newest l
+JOIN container_samples s ON s.report_id = l.report_id AND s.container_id = l.container_id
 JOIN containers c ON c.id = s.container_id
 LEFT JOIN facts f ON f.id = s.facts_id
 ORDER BY s.report_id, c.runtime_id
-"""
+"""  # noqa: S608 - names of our own
 
-_ALERTS = """
-SELECT n.name, b.name, a.sequence, a.body
-FROM alerts a JOIN boots b ON b.id = a.boot_id JOIN nodes n ON n.id = b.node_id
-"""
+_ALERTS = f"""
+SELECT node, boot, sequence, body FROM (
+    SELECT n.name AS node, b.name AS boot, a.sequence, a.body,
+           row_number() OVER (PARTITION BY n.id, a.resource ORDER BY a.opened_at DESC) AS age
+    FROM alerts a JOIN boots b ON b.id = a.boot_id JOIN nodes n ON n.id = b.node_id
+) WHERE age <= {KEPT}
+"""  # noqa: S608 - a number of our own
 
-_USAGE = "SELECT n.name, u.slot, u.body FROM usage u JOIN nodes n ON n.id = u.node_id"
+_USAGE = """
+SELECT n.name, u.slot, u.body FROM usage u JOIN nodes n ON n.id = u.node_id WHERE length(u.body) <= ?
+"""
 
 _PENDING_USAGE = """
-SELECT n.name, p.boot, p.sequence, p.slot, p.body FROM pending_usage p JOIN nodes n ON n.id = p.node_id
+SELECT node, boot, sequence, slot, body FROM (
+    SELECT n.name AS node, p.boot, p.sequence, p.slot, p.body,
+           sum(length(p.body)) OVER (PARTITION BY n.id ORDER BY p.rowid) AS size_bytes
+    FROM pending_usage p JOIN nodes n ON n.id = p.node_id
+) WHERE size_bytes <= ?
 """
 
 _RUNTIME_IDS = "SELECT c.id, c.runtime_id FROM json_each(?) each JOIN containers c ON c.id = each.value"
@@ -118,35 +154,46 @@ class SqliteReader:
     def get_values(self, kind: str) -> dict[str, bytes]:
         return dict(self._connection.execute("SELECT key, value FROM key_values WHERE kind = ?", (kind,)))
 
-    def load_state(self) -> StoredState:
+    def load_state(self, limits: LimitsConfig = _NO_LIMITS) -> StoredState:
         # One read transaction, so that all queries see the same reports.
         self._connection.execute("BEGIN")
         try:
             return StoredState(
-                reports=self._reports(),
+                reports=self._reports(limits),
                 alerts=[
                     ReportedAlert(node, boot, sequence, decode_alert(body))
                     for node, boot, sequence, body in self._connection.execute(_ALERTS)
                 ],
                 usage=[
                     UsageTotal(node, slot, decode_totals(body))
-                    for node, slot, body in self._connection.execute(_USAGE)
+                    for node, slot, body in self._connection.execute(_USAGE, (limits.max_bytes,))
                 ],
                 pending_usage=[
                     (UsageKey(node, boot, sequence, slot), decode_usage(body))
-                    for node, boot, sequence, slot, body in self._connection.execute(_PENDING_USAGE)
+                    for node, boot, sequence, slot, body in self._connection.execute(
+                        _PENDING_USAGE, (limits.max_bytes,)
+                    )
                 ],
             )
         finally:
             self._connection.execute("ROLLBACK")
 
-    def _reports(self) -> list[ReceivedReport]:
+    def _reports(self, limits: LimitsConfig) -> list[ReceivedReport]:
         containers: defaultdict[int, list[ContainerState]] = defaultdict(list)
         gone: defaultdict[int, list[str]] = defaultdict(list)
-        for report_id, runtime_id, facts, *values in self._connection.execute(_CONTAINERS):
+        counts: Counter[int] = Counter()
+        ended: Counter[int] = Counter()
+        sizes_bytes: Counter[int] = Counter()
+        for boot_id, report_id, runtime_id, facts, *values in self._connection.execute(_CONTAINERS):
             if facts is None:
-                gone[report_id].append(runtime_id)
-            else:
+                ended[boot_id] += 1
+                if ended[boot_id] <= _MOST_GONE:
+                    gone[report_id].append(runtime_id)
+                continue
+            # A history may hold more than the limits of today allow.
+            counts[boot_id] += 1
+            sizes_bytes[boot_id] += len(facts)
+            if counts[boot_id] <= limits.max_containers and sizes_bytes[boot_id] <= limits.max_bytes:
                 containers[report_id].append(decode_container(runtime_id, facts, tuple(values)))
         found = []
         for row in self._connection.execute(_REPORTS):

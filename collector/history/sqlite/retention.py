@@ -144,7 +144,8 @@ class RetentionJob:
             self._connection.execute(_DELETE_ALERTS, {"before": before})
             for delete in _DELETE_USAGE:
                 self._connection.execute(delete, (slot_at(now) - SLOTS,))
-            self._writer.expire_ids(before)
+            # An id that is not marked as used for so long is looked up again anyway.
+            self._writer.expire_ids(max(before, now - self._refresh_seconds))
         pages, free = self._pages()
         if free > pages / 2:
             self._shrink(free // 2)

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from collector.history.interface import SlotUsage
 from collector.history.sqlite.rollup_store import RollupReader
@@ -28,24 +29,29 @@ class WindowReader:
         self._connection = connection
         self._rollups = RollupReader(connection)
 
-    def read(self, since: float) -> list[SlotUsage]:
-        """All slots that begin at or after a time. The same slot may occur twice: its parts add up."""
+    def read(self, since: float, containers: AbstractSet[str]) -> list[SlotUsage]:
+        """The slots that begin at or after a time, of nodes and of containers with these ids.
+
+        The same slot may occur twice: its parts add up.
+        """
         first = int(-(-since // FINE_SECONDS))
         # One read transaction, so that nothing is rolled up in between.
         self._connection.execute("BEGIN")
         try:
-            return [*self._rolled_up(first), *self._pending(first)]
+            return [*self._rolled_up(first, containers), *self._pending(first, containers)]
         finally:
             self._connection.execute("ROLLBACK")
 
-    def _rolled_up(self, first: int) -> Iterator[SlotUsage]:
+    def _rolled_up(self, first: int, containers: AbstractSet[str]) -> Iterator[SlotUsage]:
         for node, slot, seconds, *totals in self._connection.execute(_NODES, (first,)):
             yield SlotUsage(node, None, slot, seconds or 0.0, _four(totals))
         for node, container, slot, seconds, *totals in self._connection.execute(_CONTAINERS, (first,)):
-            yield SlotUsage(node, container, slot, seconds or 0.0, _four(totals))
+            if container in containers:
+                yield SlotUsage(node, container, slot, seconds or 0.0, _four(totals))
 
-    def _pending(self, first: int) -> Iterator[SlotUsage]:
-        names = dict(self._connection.execute("SELECT id, runtime_id FROM containers"))
+    def _pending(self, first: int, containers: AbstractSet[str]) -> Iterator[SlotUsage]:
+        found = self._connection.execute("SELECT id, runtime_id FROM containers")
+        names = {number: container for number, container in found if container in containers}
         for node_id, node in self._connection.execute("SELECT id, name FROM nodes").fetchall():
             readings = self._rollups.read_pending(node_id)
             if not readings:
@@ -53,7 +59,8 @@ class WindowReader:
             of_node, of_containers = usage_by_slot(readings)
             yield from _slots(node, None, of_node, first)
             for container_id, slots in of_containers.items():
-                yield from _slots(node, names[container_id], slots, first)
+                if container_id in names:
+                    yield from _slots(node, names[container_id], slots, first)
 
 
 def _slots(node: str, container: str | None, slots: dict[int, SlotSums], first: int) -> Iterator[SlotUsage]:

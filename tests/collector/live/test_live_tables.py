@@ -87,6 +87,24 @@ def test_rows_are_reused_and_blank() -> None:
     assert_same(registry.tables.snapshot(START + 300), reference_snapshot(registry, EAGER, START + 300))
 
 
+@pytest.mark.parametrize("claimed_first", [True, False])
+def test_a_claim_does_not_take_the_id_of_a_container_that_an_orchestrator_lists(claimed_first: bool) -> None:  # noqa: FBT001 - a parameter
+    registry = make_registry()
+    promise = Allocation(node="alpha", container="id-of-web", requested=(1.0,) * 4, allocated=(1.0,) * 4)
+    claim = report("mallory", containers=[container()])
+    if claimed_first:
+        registry.apply(claim, START)
+    registry.apply(report("alpha", containers=[container()]), START)
+    registry.tables.put_allocations([promise])
+    registry.apply(claim, START)
+    snapshot = registry.tables.snapshot(START)
+    assert snapshot.tasks.ids == ("id-of-web", "mallory/id-of-web")
+    assert snapshot.nodes.names[snapshot.tasks.node[0]] == "alpha"
+    assert [each.node for node in ("alpha", "mallory") for each in registry.observed_containers(node)] == [
+        "alpha"
+    ], "a service of the orchestrator is described by its own containers only"
+
+
 def test_a_container_that_two_nodes_report_is_named_by_node_and_id() -> None:
     registry = make_registry()
     registry.apply(report("alpha", containers=[container()]), START)
