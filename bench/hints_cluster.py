@@ -112,6 +112,7 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
         generation=np.full(count, Generation.ANY, dtype=np.int8),
         failures=generator.poisson(0.2, count).astype(np.int32),
         bottleneck=ratio > _BOTTLENECK_RATIO,
+        culprit=np.full(ratio.shape, NOWHERE, dtype=np.intp),
         domain=zones,
         history=np.clip(ratio[:, None, :] + wobble, 0.0, 1.0),
         power=_power(generator, count),

@@ -10,7 +10,7 @@ from bench.frame import Figure, Progress, Result
 from bench.requirements import Need, lab_part
 from bench.swarm_scenarios import consolidation, cutting, faults
 from bench.swarm_scenarios.cluster import Cluster, Collector, cluster
-from bench.swarm_scenarios.hog import hog, unlimited
+from bench.swarm_scenarios.hog import REPEATED, hog, repeated, unlimited
 from bench.swarm_scenarios.memory import memory, memory_plain
 from bench.swarm_scenarios.watching import ten_minutes
 from bench.swarm_scenarios.web import web
@@ -36,6 +36,7 @@ _SIMULATED: Mapping[str, Callable[[], list[Figure]]] = {"ten-minutes": ten_minut
 def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
     return {
         "hog": Scenario(partial(hog, watch_seconds=watch_seconds)),
+        "hog-repeated": Scenario(repeated, REPEATED),
         "unlimited": Scenario(partial(unlimited, watch_seconds=watch_seconds)),
         "memory": Scenario(memory),
         "memory-plain": Scenario(memory_plain, _DRY),

@@ -73,8 +73,9 @@ class Reporter:
         changes = self._tracker.update(sample, runtime_events)
         self._track_containers(changes, is_first=is_first)
         full = is_first or due.heartbeat or len(self._ended) >= _MAX_ENDED
-        state = self._state(sample, closes=due.host, full=full)
-        containers = self._states(sample, set(changes.started), closes=due.containers, full=full)
+        state = self._state(sample, closes=due.host, full=full, fresh=bool(alerts))
+        named = {alert.container for alert in alerts if alert.closed_at is None}
+        containers = self._states(sample, set(changes.started), named, closes=due.containers, full=full)
         events += changes.events
         heartbeat = self._heartbeat(sample) if full else None
         reported_alerts = self._alerts(alerts, full=full)
@@ -127,19 +128,24 @@ class Reporter:
             tally = before.tally if before else self._ended.pop(container_id, UsageTally())
             self._containers[container_id] = _Container(tally, from_start=is_first)
 
-    def _state(self, sample: NodeSample, *, closes: bool, full: bool) -> NodeState | None:
-        self._host.add(node_values(sample), sample.rates.interval_seconds)
+    def _state(self, sample: NodeSample, *, closes: bool, full: bool, fresh: bool) -> NodeState | None:
+        values, seconds = node_values(sample), sample.rates.interval_seconds
+        self._host.add(values, seconds)
         capacities = _capacities(sample.rates.capacity)
         is_due = closes and self._host.close(capacities, self._config.threshold_points)
-        if not (is_due or full):
+        if fresh:
+            # Decisions about an alert need the load that caused it; the last window may have ended before.
+            self._host.replace_latest(values, seconds)
+        if not (is_due or full or fresh):
             return None
         state = node_state(sample, *self._host.latest())
         self._host.mark_reported(state.used, capacities)
         return state
 
     def _states(
-        self, sample: NodeSample, started: set[str], *, closes: bool, full: bool
+        self, sample: NodeSample, started: set[str], named: set[str | None], *, closes: bool, full: bool
     ) -> tuple[ContainerState, ...]:
+        """States that are due; `named` are the containers that a changed alert names."""
         capacity, seconds = sample.rates.capacity, sample.rates.interval_seconds
         states = []
         for container in sample.containers:
@@ -153,8 +159,12 @@ class Reporter:
             limits = tracked.limits_or(limit, capacity)
             # In a full report all windows are due, and need not be compared.
             is_due = closes and track.close(limits, 0.0 if full else self._config.threshold_points)
+            is_named = container.id in named
+            if is_named:
+                track.replace_latest(values, seconds)
             # A limit that the collector changed is confirmed at once.
-            if is_due or full or (tracked.reported_limit is not None and tracked.reported_limit != limit):
+            is_changed = tracked.reported_limit is not None and tracked.reported_limit != limit
+            if is_due or full or is_named or is_changed:
                 mean, window_seconds = track.latest()
             elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):
                 # One sample is better than none until a window closes.

@@ -108,6 +108,10 @@ class WindowTracker:
         """
         return self._closed or (self._open.values(), self._open.seconds)
 
+    def replace_latest(self, values: Values, seconds: float) -> None:
+        """Use fresher means than those of the last closed window, until the next one closes."""
+        self._closed = (values, seconds)
+
     def mark_reported(self, used: Quantities, capacities: Values) -> None:
         """Store what was reported to the collector."""
         self._reported = used.values

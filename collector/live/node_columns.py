@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.common.liveness import Liveness, liveness_column
 from collector.config import CollectorConfig
@@ -35,6 +37,8 @@ class NodeColumns:
     """Tasks that died, as weighted at `failed_at`."""
     failed_at: Floats
     bottleneck: Flags
+    culprit: NDArray[Any]
+    """Per resource: the id of the container that the open alert names; empty if there is none."""
     idle_watts: Floats
     cpu_watts: Floats
     full_watts: Floats
@@ -54,6 +58,7 @@ def _blank() -> NodeColumns:
         failures=np.zeros(1),
         failed_at=np.zeros(1),
         bottleneck=np.zeros((1, len(RESOURCES)), dtype=np.bool_),
+        culprit=np.full((1, len(RESOURCES)), "", dtype=np.object_),
         idle_watts=no_curve.idle_watts,
         cpu_watts=no_curve.cpu_watts.reshape(1, GRID.size),
         full_watts=no_curve.full_watts,
@@ -116,6 +121,7 @@ class NodeTable:
             entry.curve = update.curve
         if update.bottleneck is not None:
             columns.bottleneck[row] = update.bottleneck
+            columns.culprit[row] = update.culprits
         if update.failures:
             columns.failures[row] = update.failures + self.failures(row, update.last_report_at)
             columns.failed_at[row] = update.last_report_at

@@ -18,7 +18,7 @@ Every change goes to the live tables at once, for the policies.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,11 +29,11 @@ from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd
 from collector.live.admission import Admission
 from collector.live.live_tables import LiveTables
-from collector.live.updates import Flags, NodeUpdate
+from collector.live.updates import NodeUpdate
 from collector.live.usage_tracker import UsageTracker, update
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
-from wire.messages import ContainerUsage, EventKind, PowerCurve, Report
+from wire.messages import Alert, ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
 
 _NO_USAGE = UsageRing()
@@ -136,10 +136,11 @@ class Registry:
             containers=merged.containers,
             gone=gone,
             curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
-            bottleneck=_bottleneck(entry) if report.alerts or report.heartbeat or is_new_run else None,
             failures=failures,
             is_new_run=is_new_run,
         )
+        if report.alerts or report.heartbeat or is_new_run:
+            update = _with_alerts(update, entry)
         self._write(entry, update)
         return merged.is_ahead
 
@@ -239,7 +240,7 @@ class Registry:
                 nodes.add(each.node)
         for node in nodes:
             entry = self._entries[node]
-            self._write(entry, _update(node, entry, bottleneck=_bottleneck(entry)))
+            self._write(entry, _with_alerts(_update(node, entry), entry))
 
     def _put_envelopes(self, node: str, containers: Sequence[str]) -> None:
         if not containers:
@@ -411,13 +412,12 @@ class Registry:
         return liveness_of(self._limits, now - entry.last_report_at, entry.beacon_seconds)
 
 
-def _update(node: str, entry: _Entry, *, bottleneck: Flags | None = None, failures: int = 0) -> NodeUpdate:
+def _update(node: str, entry: _Entry, *, failures: int = 0) -> NodeUpdate:
     """An update that does not touch the run of a node."""
     return NodeUpdate(
         node=node,
         last_report_at=entry.last_report_at,
         beacon_seconds=entry.beacon_seconds,
-        bottleneck=bottleneck,
         failures=failures,
     )
 
@@ -426,8 +426,16 @@ def _by_name(entries: Iterable[tuple[str, _Entry]], since: str) -> list[tuple[st
     return sorted((each for each in entries if each[0] >= since), key=lambda each: each[0])
 
 
-def _bottleneck(entry: _Entry) -> Flags:
-    """Whether an alert is open, per resource."""
-    resources = entry.alerts.open_resources(entry.run.boot, entry.run.complete_until)
-    cpu, memory, disk, network = (resource in resources for resource in RESOURCES)
-    return cpu, memory, disk, network
+def _with_alerts(update: NodeUpdate, entry: _Entry) -> NodeUpdate:
+    """The update with the open alerts of its node, and the containers that they name."""
+    alerts = entry.alerts.open_alerts(entry.run.boot, entry.run.complete_until)
+    cpu, memory, disk, network = (alerts.get(resource) for resource in RESOURCES)
+    return replace(
+        update,
+        bottleneck=(cpu is not None, memory is not None, disk is not None, network is not None),
+        culprits=(_named_by(cpu), _named_by(memory), _named_by(disk), _named_by(network)),
+    )
+
+
+def _named_by(alert: Alert | None) -> str:
+    return "" if alert is None else alert.container or ""

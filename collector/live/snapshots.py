@@ -58,6 +58,8 @@ class _Copy:
     tasks: TaskColumns
     task_windows: Amounts
     task_ids: tuple[str, ...]
+    culprit: Rows
+    """Per node and resource: the row in the snapshot of the task that an open alert names."""
     node_places: Rows
     """The row in the snapshot of each live row of nodes."""
     running: _RunningServices
@@ -118,11 +120,12 @@ class SnapshotBuilder:
         """Copy everything that writers may change a moment later."""
         node_order, task_order = nodes.table.order(), tasks.table.order()
         node_columns = gather(nodes.table.columns, node_order)
+        node_names = self._node_names.get(
+            (nodes.table.version, nodes.version), lambda: self._names(nodes, node_order)
+        )
         return _Copy(
             nodes=node_columns,
-            node_names=self._node_names.get(
-                (nodes.table.version, nodes.version), lambda: self._names(nodes, node_order)
-            ),
+            node_names=node_names,
             failures=nodes.failures_column(node_columns, now),
             history=self._history.get(
                 (nodes.table.version, nodes.windows.version),
@@ -133,6 +136,7 @@ class SnapshotBuilder:
                 (tasks.table.version, tasks.windows.version), lambda: tasks.windows.windows(task_order)
             ),
             task_ids=self._task_ids.get((tasks.table.version,), lambda: tasks.table.names(task_order)),
+            culprit=_culprits(node_columns, node_names.names, tasks, task_order),
             node_places=places(node_order, nodes.table.size),
             running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
             facts=self._facts,
@@ -219,6 +223,7 @@ class SnapshotBuilder:
             generation=columns.generation,
             failures=np.rint(copy.failures).astype(np.int32),
             bottleneck=columns.bottleneck,
+            culprit=copy.culprit,
             domain=names.domain,
             history=copy.history,
             power=PowerCurves(columns.idle_watts, columns.cpu_watts, columns.full_watts, columns.error_ratio),
@@ -230,6 +235,19 @@ class SnapshotBuilder:
             variance=sum_by_node(tasks.node, tasks.variance, count),
             strictest_class=strictest_by_node(tasks.node, tasks.task_class, count),
         )
+
+
+def _culprits(columns: NodeColumns, names: Sequence[str], tasks: TaskTable, task_order: Rows) -> Rows:
+    """The tasks that open alerts name; few nodes have any."""
+    culprit = np.full(columns.bottleneck.shape, NOWHERE, dtype=np.intp)
+    alerts = np.argwhere(columns.bottleneck).tolist()
+    if alerts:
+        place = places(task_order, tasks.table.size)
+        for node, resource in alerts:
+            row = tasks.row(names[node], columns.culprit[node, resource])
+            if row is not None:
+                culprit[node, resource] = place[row]
+    return culprit
 
 
 def _running_services(table: Table[Any]) -> _RunningServices:

@@ -10,6 +10,9 @@ from wire.resources import Quantities
 
 Flags = tuple[bool, bool, bool, bool]
 """One per resource."""
+Culprits = tuple[str, str, str, str]
+"""One container id per resource; empty if there is none."""
+NO_CULPRITS: Culprits = ("", "", "", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,8 @@ class NodeUpdate:
     """Ids of the containers that ended."""
     curve: PowerCurve | None = None
     bottleneck: Flags | None = None
+    culprits: Culprits = NO_CULPRITS
+    """The containers that the open alerts name, if `bottleneck` is set."""
     failures: int = 0
     """Containers that died or ran out of memory."""
     is_new_run: bool = False

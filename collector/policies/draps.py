@@ -3,14 +3,19 @@
 Placement (algorithm 1): of the eligible nodes, a known service goes to the one with the most of its dominant
 resource available, an unknown service to the one with the most available on average.
 
-Bottleneck (algorithm 2): the container that uses the most of the short resource moves to a node that does not
-run its service yet, unless all do; again by availability of the service's dominant resource, or of the short
-one. Availability is a share of capacity, so that large nodes do not attract everything. If no node that is on
-has room, one that is off is switched on.
+Bottleneck (algorithm 2): the container that the alert names moves to a node that does not run its service
+yet, unless all do; again by availability of the service's dominant resource, or of the short one.
+Availability is a share of capacity, so that large nodes do not attract everything. If no node that is on has
+room, one that is off is switched on. If the named container has ended or may not move, the one that uses the
+most of the short resource moves instead.
+
+A container that no move brought to its node need not stay there for the cool-down if an alert names it: a new
+container that fills a node would otherwise drive out the older ones.
 """
 
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from collector.common.text import counted
@@ -18,7 +23,7 @@ from collector.policies.actions import Move, PowerOn
 from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
 from collector.policies.scoring import each_percent, instances_near, percent, same_domain, share
-from collector.policies.stability import Moves, estimate_watts, may_wake, move_joules
+from collector.policies.stability import Moves, estimate_watts, may_leave, may_wake, move_joules
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
@@ -112,6 +117,7 @@ class _ReliefPlanner:
         self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
         # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
         self._home = snapshot.tasks.node.copy()
+        self._may_leave_early = may_leave(snapshot, msgspec.structs.replace(settings, cool_down_seconds=0.0))
 
     def relieve(self, node: int, resource: int) -> Relief:
         """Move the container that uses the most of the resource, or return why nothing moves."""
@@ -125,10 +131,15 @@ class _ReliefPlanner:
             return nothing(f"a plan has at most {counted(self._settings.moves, 'move')}")
         there = self._snapshot.tasks_on(node)
         there = there[self._home[there] == node]
-        leaving = there[self.moves.may_leave[there]]
-        if not leaving.size:
-            return nothing(f"none of its {counted(there.size, 'container')} may move now")
-        task = int(leaving[np.argmax(self._use(resource)[leaving])])
+        named = int(nodes.culprit[node, resource])
+        if named != NOWHERE and self._home[named] != tasks.node[named]:
+            return nothing(f"{tasks.names[named]}, which the alert names, moves already")
+        task = named if self._may_move(named) else NOWHERE
+        if task == NOWHERE:
+            leaving = there[self.moves.may_leave[there]]
+            if not leaving.size:
+                return nothing(f"none of its {counted(there.size, 'container')} may move now")
+            task = int(leaving[np.argmax(self._use(resource)[leaving])])
         choice = self._candidates(node, task, resource)
         target, wake = self._best(choice, task, node, resource), None
         if target == NOWHERE:
@@ -146,6 +157,14 @@ class _ReliefPlanner:
         self._load[target] += tasks.mean[task]
         self._home[task] = target
         return Relief(node=node, resource=resource, wake=wake, move=move)
+
+    def _may_move(self, named: int) -> bool:
+        """Whether the container that an alert names may move."""
+        if named == NOWHERE:
+            return False
+        if self._snapshot.tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
+            self.moves.may_leave[named] = True
+        return bool(self.moves.may_leave[named])
 
     def _wake(self, target: int) -> PowerOn:
         """Switch a node on; from then on it may receive containers."""
@@ -198,8 +217,10 @@ class _ReliefPlanner:
         used = percent(nodes.used_ratio[source, resource])
         short = f"{nodes.names[source]} is short of {RESOURCES[resource]} ({used} used)"
         best = f"{nodes.names[target]} has the most {RESOURCES[choice.resource]} available"
+        is_named = task == nodes.culprit[source, resource]
+        who = "the alert names this one" if is_named else "of the containers that may move, this one"
         return (
-            f"{short}; of the containers that may move, this one uses the most ({percent(part)})",
+            f"{short}; {who} {'as using' if is_named else 'uses'} the most ({percent(part)})",
             f"{best} of any node {choice.among} ({percent(free[choice.resource])})",
         )
 

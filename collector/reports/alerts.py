@@ -63,7 +63,7 @@ class NodeAlerts:
                 is_open = each.alert.closed_at is None and each.sequence >= complete_until
                 yield each, key == latest and is_open
 
-    def open_resources(self, boot: str, complete_until: int = 0) -> frozenset[Resource]:
-        """The resources with an open alert; `boot` is the present run."""
+    def open_alerts(self, boot: str, complete_until: int = 0) -> dict[Resource, Alert]:
+        """The open alert of each resource that has one; `boot` is the present run."""
         listed = self.listed(boot, complete_until)
-        return frozenset(each.alert.resource for each, is_open in listed if is_open)
+        return {each.alert.resource: each.alert for each, is_open in listed if is_open}

@@ -79,6 +79,8 @@ class Nodes:
     """Tasks that died on it; older failures count less."""
     bottleneck: Flags
     """Per resource: whether an alert is open."""
+    culprit: Rows
+    """Per resource: the row of the task that the open alert names; `NOWHERE` if there is none."""
     domain: NDArray[np.int32]
     """Its failure domain, as a place in `Snapshot.domain_names`; `NOWHERE` if it has none."""
     history: Floats

@@ -46,6 +46,7 @@ _classes = st.sampled_from(["1", "3", "none"])
 _names = st.sampled_from(["", "a", "b", "c", "ab", "bc", "abc"])
 _resources = st.sampled_from([Resource.CPU, Resource.DISK])
 _sketches = st.sampled_from([Sketch(zeros=1), Sketch({3: 2}, zeros=1), Sketch({-5: 1, 900: 3})])
+_named = st.sampled_from([None, "id-of-a", "id-of-b"])
 _nodes = st.sampled_from([["alpha"], ["beta", "alpha"]])
 _boots = st.permutations(["x", "y", "z"])
 
@@ -73,7 +74,10 @@ def some_alert(draw: st.DrawFn, run: Run, at: float) -> Alert:
     known = run.open_alerts.pop(resource, None) or Alert(resource, at, "too busy")
     if draw(_yes):
         return msgspec.structs.replace(known, closed_at=at)
-    run.open_alerts[resource] = msgspec.structs.replace(known, ratio=0.9, evidence=f"too busy at {at}")
+    named = draw(_named)
+    run.open_alerts[resource] = msgspec.structs.replace(
+        known, ratio=0.9, evidence=f"too busy at {at}", container=named
+    )
     return run.open_alerts[resource]
 
 

@@ -327,6 +327,29 @@ def test_out_of_memory_kill_is_reported_at_once() -> None:
     assert [event.kind for event in report.events] == [EventKind.OUT_OF_MEMORY]
 
 
+def test_an_alert_comes_with_the_present_state_of_its_node_and_of_the_container_it_names() -> None:
+    node = Node(quiet(host_window_seconds=30.0, container_window_seconds=45.0))
+    calm = {name: Container(cpu(0.1)) for name in ("hog", "steady")}
+    for _ in range(30):
+        node.tick(calm, used=cpu(0.2))
+    busy = {**calm, "hog": Container(cpu(3.8))}
+    alert = Alert(Resource.CPU, node.clock.unix_seconds, "CPU at 97 %", container="hog")
+    report = the(node.tick(busy, alerts=[alert], used=cpu(3.9)))
+    assert report.state is not None
+    assert (report.state.used.cpu_cores, report.state.window_seconds) == (3.9, 3.0)
+    assert [(each.id, each.used.cpu_cores) for each in report.containers] == [("hog", 3.8)]
+
+    # A heartbeat before the next window closes does not take it back.
+    full = Reporter("node1", "b00t", quiet(heartbeat_seconds=6.0), 3.0)
+    clock = Clock()
+    for number in range(8):
+        clock.advance()
+        alerts = [alert] if number == 3 else []
+        said = full.report(node_sample(clock, busy if number >= 3 else calm, cpu(3.9)), (), alerts)
+        if said is not None and number >= 3:
+            assert {each.id: each.used.cpu_cores for each in said.containers}["hog"] == 3.8
+
+
 def test_alert_is_reported_at_once() -> None:
     node = Node(quiet())
     node.tick()

@@ -22,8 +22,17 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
     for name, entry in registry._entries.items():
         run = entry.run
         traits = node_traits(name, config.nodes, {})
-        short = {each.alert.resource for each, is_open in entry.alerts.listed(run.boot) if is_open}
+        short = {
+            each.alert.resource: each.alert.container or ""
+            for each, is_open in entry.alerts.listed(run.boot)
+            if is_open
+        }
         cpu, memory, disk, network = (resource in short for resource in RESOURCES)
+        named = [short.get(resource, "") for resource in RESOURCES]
+        culprits = [
+            "" if each not in run.containers else each if claims[each] == 1 else f"{name}/{each}"
+            for each in named
+        ]
         nodes.append(
             NodeFacts(
                 name=name,
@@ -34,6 +43,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
                 report_age_seconds=now - entry.last_report_at,
                 generation=traits.generation,
                 bottleneck=(cpu, memory, disk, network),
+                culprits=(culprits[0], culprits[1], culprits[2], culprits[3]),
                 domain=traits.labels.get(config.placement.domain_label),
                 curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
                 labels=traits.labels,

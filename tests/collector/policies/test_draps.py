@@ -92,6 +92,43 @@ def test_a_bottleneck_moves_the_costliest_container_of_its_type() -> None:
     ) == {"fat": "b"}
 
 
+def test_the_container_that_the_alert_names_moves_though_another_seems_to_use_more() -> None:
+    short = node("a", 9.5, 5, bottleneck=CPU_IS_SHORT, culprits=("hog", "", "", ""))
+    tasks = [task("hog", "a", 2, 1), task("old", "a", 5, 1)]
+    plan = rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)
+    assert moves(plan) == {"hog": "b"}
+    assert plan.actions[0].reasons[0] == (
+        "a is short of cpu (95.0% used); the alert names this one as using the most (20.0%)"
+    )
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{"movable": False}, {"settled_seconds": 5.0, "came_from": "b"}],
+    ids=["it must stay", "it was moved here a moment ago"],
+)
+def test_if_the_named_container_may_not_move_the_one_that_uses_the_most_does(held: dict[str, Any]) -> None:
+    short = node("a", 9.5, 5, bottleneck=CPU_IS_SHORT, culprits=("hog", "", "", ""))
+    tasks = [task("hog", "a", 5, **held), task("other", "a", 2), task("small", "a", 1)]
+    assert moves(rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)) == {"other": "b"}
+
+
+def test_a_new_container_that_the_alert_names_does_not_drive_out_the_older_ones() -> None:
+    short = node("a", 9.5, 5, bottleneck=CPU_IS_SHORT, culprits=("hog", "", "", ""))
+    tasks = [task("hog", "a", 5, settled_seconds=5.0, age_seconds=5.0), task("old", "a", 2)]
+    assert moves(rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)) == {"hog": "b"}
+    unnamed = replace(short, culprits=("", "", "", ""))
+    assert moves(rebalance(assemble([unnamed, node("b", 2)], tasks), SETTINGS)) == {"old": "b"}
+
+
+def test_two_alerts_that_name_one_container_move_it_once_and_nothing_else() -> None:
+    short = node("a", 9.5, 9.5, bottleneck=(True, True, False, False), culprits=("hog", "hog", "", ""))
+    tasks = [task("hog", "a", 5, 5), task("old", "a", 2, 2)]
+    plan = rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)
+    assert moves(plan) == {"hog": "b"}
+    assert plan.left == ("a stays short of memory: hog, which the alert names, moves already",)
+
+
 def test_a_known_service_goes_by_its_dominant_resource_not_by_the_short_one() -> None:
     nodes = [node("a", 9.5, 5, bottleneck=CPU_IS_SHORT), node("b", 3, 1), node("c", 2, 5)]
     known = [ServiceFacts(name="hog", profiled=True, dominant=1)]

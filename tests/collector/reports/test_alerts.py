@@ -46,8 +46,8 @@ def test_one_whose_end_was_lost_ends_when_the_next_opens() -> None:
 def test_one_whose_end_was_lost_ends_with_the_heartbeat_that_does_not_tell_of_it() -> None:
     alerts = NodeAlerts()
     alerts.add(word(3, START))
-    assert list(alerts.open_resources("first", complete_until=3)) == [Resource.CPU]
-    assert list(alerts.open_resources("first", complete_until=4)) == []
+    assert list(alerts.open_alerts("first", complete_until=3)) == [Resource.CPU]
+    assert list(alerts.open_alerts("first", complete_until=4)) == []
 
 
 def test_a_new_run_closes_the_alerts_of_the_one_before() -> None:

@@ -39,6 +39,8 @@ class NodeFacts:
     generation: Generation = Generation.ANY
     failures: int = 0
     bottleneck: tuple[bool, bool, bool, bool] = (False, False, False, False)
+    culprits: tuple[str, str, str, str] = ("", "", "", "")
+    """Ids of the containers that the alerts name."""
     domain: str | None = None
     history: Sequence[Four] = ()
     curve: PowerCurve | None = None
@@ -159,6 +161,9 @@ def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]
         generation=np.array([each.generation for each in nodes], dtype=np.int8),
         failures=np.array([each.failures for each in nodes], dtype=np.int32),
         bottleneck=np.array([each.bottleneck for each in nodes], dtype=np.bool_).reshape(count, 4),
+        culprit=np.array(
+            [[tasks.index.get(name, NOWHERE) for name in each.culprits] for each in nodes], dtype=np.intp
+        ).reshape(count, 4),
         domain=np.array(
             [NOWHERE if each.domain is None else domain_row[each.domain] for each in nodes], dtype=np.int32
         ),
