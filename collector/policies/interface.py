@@ -188,6 +188,15 @@ class Stability(PolicySettings, frozen=True):
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """The one setting that trades energy against time short and moves, and the range worth comparing."""
+
+    setting: str
+    lowest: float
+    highest: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """A policy. Pure: the same snapshot and request give the same result."""
@@ -195,6 +204,7 @@ class Policy:
     name: str
     summary: str
     settings: type[PolicySettings] = PolicySettings
+    knob: Knob | None = None
     place: Callable[[Snapshot, Request, Any], Ranking] | None = None
     rebalance: Callable[[Snapshot, Any], Plan] | None = None
 

@@ -1,17 +1,22 @@
-"""The results as one page that can be sent around: numbers in a table, and charts of what happened when."""
+"""The results as one self-contained page: figures in tables, and charts over time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from html import escape
+from itertools import count
 
 from replay.reporting.charts import Line, chart
+from replay.reporting.pareto import HEADER as PARETO_HEADER
+from replay.reporting.pareto import Pareto, dots_of, marked, summary
+from replay.reporting.pareto import rows_of as pareto_rows
+from replay.reporting.scatter import scatter_svg
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
 from replay.simulation.results import HEADER, Point, rows_of
 from wire.resources import RESOURCES, Resource
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a00", "#666666")
-"""Okabe and Ito's: told apart by those who do not see all colours, too."""
+"""Okabe and Ito's, which colour-blind readers can distinguish as well."""
 _PERCENT = 100.0
 
 _STYLE = """
@@ -36,26 +41,33 @@ th { font-weight: 600; color: var(--faint); } th:first-child, td:first-child { t
 svg { width: 100%; height: auto; display: block; }
 .grid { stroke: var(--rule); } .tick { fill: var(--faint); font-size: 11px; }
 .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
+.joined { stroke-width: 1; stroke-dasharray: 3 3; }
+svg .dot { stroke-width: 1.6; fill-opacity: .75; } svg .dot.hollow { fill: var(--card); fill-opacity: 1; }
+section.pareto { max-width: 56rem; box-sizing: border-box; }
+.ring { fill: none; stroke: var(--ink); stroke-width: 1.2; }
 .swatch { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .5rem;
   vertical-align: -1px; }
 """.strip()
 
 
-def page(comparison: Comparison, scenario: Scenario) -> str:
+def page(comparison: Comparison, scenario: Scenario, pareto: Pareto | None = None) -> str:
     """The whole page."""
     title = scenario.title or "Replay"
     names = list(comparison.points)
+    if pareto is not None and pareto.policy not in names:
+        names.append(pareto.policy)
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>\n<style>\n{_STYLE}",
-            *(f".c{place} {{ stroke: {_colour(place)}; }}" for place in range(len(names))),
+            *(_colour_rule(place) for place in range(len(names))),
             "</style>\n</head>\n<body>",
             f"<h1>{escape(title)}</h1>",
             f"<p>{escape(scenario.about)}</p>" if scenario.about else "",
-            _table(comparison),
+            _table(HEADER, rows_of(comparison.results), count()),
             *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in comparison.notes.items()),
+            *(_pareto(pareto, names) if pareto is not None else ()),
             '<div class="charts">',
             *_charts(comparison),
             "</div>\n</body>\n</html>\n",
@@ -67,31 +79,51 @@ def _colour(place: int) -> str:
     return _COLOURS[place % len(_COLOURS)]
 
 
-def _table(comparison: Comparison) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
+def _colour_rule(place: int) -> str:
+    return f".c{place} {{ stroke: {_colour(place)}; }} .dot.c{place} {{ fill: {_colour(place)}; }}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], colours: Iterable[int]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = []
-    for place, (name, *cells) in enumerate(rows_of(comparison.results)):
+    for place, (name, *cells) in zip(colours, rows, strict=False):
         swatch = f'<span class="swatch" style="background:{_colour(place)}"></span>'
         numbers = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         body.append(f"<tr><td>{swatch}{escape(name)}</td>{numbers}</tr>")
     return f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
 
 
+def _pareto(pareto: Pareto, names: Sequence[str]) -> Iterator[str]:
+    """The points of a policy over its knob and of its peers, as a chart and a table."""
+    points = marked(pareto)
+    colours = {name: place for place, name in enumerate(names)}
+    title = f"{pareto.policy} over {pareto.knob}"
+    legend = (
+        "Energy in kWh, upwards, and time short in %, across. The larger a circle, the more moves. "
+        "Filled: efficient. Hollow: dominated. Ring: the default. Figures appear on hover."
+    )
+    yield f'<section class="card pareto"><h2>{escape(title)}</h2><p>{legend}</p>'
+    plot = scatter_svg(f"{title}: energy in kWh against time short in %", dots_of(points, colours))
+    yield f"{plot}</section>"
+    yield _table(PARETO_HEADER, pareto_rows(points), (colours[each.policy] for each in points))
+    yield f"<p>{escape(summary(points))}</p>"
+
+
 def _charts(comparison: Comparison) -> Iterator[str]:
     points = comparison.points
     yield _card("Power", "kW", points, lambda point: point.watts / 1000)
     yield _card("Nodes on", "nodes", points, lambda point: point.nodes_on)
-    for resource in _seen(points, lambda point: point.utilisation):
+    for resource in _used(points, lambda point: point.utilisation):
         yield _card(
             f"Use of {resource}",
-            "% of what nodes that are on have",
+            "% of the capacity of nodes that are on",
             points,
             partial(_used_percent, resource),
         )
-    for resource in _seen(points, lambda point: point.overloaded_nodes):
+    for resource in _used(points, lambda point: point.overloaded_nodes):
         yield _card(
             f"Overload of {resource}",
-            "nodes that are asked for more than they have",
+            "nodes whose demand exceeds their capacity",
             points,
             partial(_overloaded, resource),
         )
@@ -109,8 +141,8 @@ def _overloaded(resource: Resource, point: Point) -> float:
     return point.overloaded_nodes[resource]
 
 
-def _seen(points: dict[str, list[Point]], of: Callable[[Point], dict[Resource, float]]) -> Sequence[Resource]:
-    """The resources that there is anything to show of."""
+def _used(points: dict[str, list[Point]], of: Callable[[Point], dict[Resource, float]]) -> Sequence[Resource]:
+    """The resources with a value above zero."""
     return [
         resource
         for resource in RESOURCES

@@ -1,6 +1,6 @@
 """Several policies on the same workload."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -25,6 +25,14 @@ class Comparison:
     points: dict[str, list[Point]]
     notes: dict[str, str]
     """What a scenario says of a policy that should be known with its figures."""
+
+    def only(self, names: Collection[str]) -> "Comparison":
+        """The part of these policies."""
+        return Comparison(
+            Results({name: each for name, each in self.results.policies.items() if name in names}),
+            {name: each for name, each in self.points.items() if name in names},
+            self.notes,
+        )
 
 
 def compare(

@@ -80,8 +80,13 @@ def test_csv_and_page_are_written(scenario: Path, tmp_path: Path, capsys: pytest
 
 def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["replay", "--trace", str(planetlab), "--format", "planetlab"]
-    hosts = ["--hosts", "scenarios/planetlab-hosts.toml"]
-    assert main([*command, *hosts, "--learn", str(planetlab), "--policies", "first-fit", "--json"]) == 0
+    hosts = Path("scenarios/planetlab-hosts.toml").read_text().replace("count = 400", "count = 4")
+    few = planetlab.with_name("hosts.toml")
+    few.write_text(hosts)
+    assert (
+        main([*command, "--hosts", str(few), "--learn", str(planetlab), "--policies", "first-fit", "--json"])
+        == 0
+    )
     figures = json.loads(capsys.readouterr().out)["policies"]["first-fit"]
     assert figures["placed"] == 4
     assert figures["energy_kwh"] > figures["lower_bound_kwh"] > 0
@@ -99,6 +104,7 @@ def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.Captu
         (["fleet.toml", "--days", "7"], "--days needs --history"),
         (["SCENARIO", "--policies", "spraed"], "did you mean 'spread'"),
         (["absent.toml"], "cannot read"),
+        (["SCENARIO", "--pareto", "spread"], "policy 'spread' has no setting that trades energy"),
     ],
 )
 def test_invalid_replay_arguments_are_user_errors(
@@ -117,3 +123,42 @@ def test_seed_can_be_chosen(scenario: Path, capsys: pytest.CaptureFixture[str]) 
         del figures["timing"]
         found.append(figures)
     assert found[0] == found[1]
+
+
+def test_pareto_runs_a_policy_over_its_knob_beside_its_peers(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, rows = tmp_path / "page.html", tmp_path / "rows.csv"
+    command = ["replay", str(scenario), "--pareto", "--json", "--html", str(page), "--csv", str(rows)]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    # The policies are those that the scenario names, as without --pareto.
+    assert list(found["policies"]) == ["spread", "binpack"]
+    pareto = found["pareto"]
+    assert (pareto["policy"], pareto["knob"]) == ("least-watts", "short_ratio")
+    points = pareto["points"]
+    assert [point["value"] for point in points] == [0.001, 0.002, 0.005, 0.01, 0.02, 0.05]
+    assert [point["value"] for point in points if point["is_default"]] == [0.01]
+    assert {"energy_kwh", "short_ratio", "migrations", "dominated"} <= set(points[0])
+    # Three nodes with a container each draw more than one with all three.
+    spread, binpack = pareto["peers"]
+    assert (spread["policy"], spread["dominated"]) == ("spread", True)
+    assert (binpack["policy"], binpack["short_ratio"]) == ("binpack", 0.0)
+    assert len(rows.read_text().splitlines()) == 1 + 2 + 6
+    text = page.read_text()
+    assert "least-watts over short_ratio" in text
+    assert text.count('<circle class="dot') == 8
+    assert text.count('<circle class="ring') == 1
+
+
+def test_pareto_prints_a_table_and_a_plot_without_colour(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["replay", str(scenario), "--policies", "least-watts,spread"]
+    assert main([*command, "--pareto", "least-watts:overbooks=true"]) == 0
+    out = capsys.readouterr().out
+    assert "\033" not in out
+    assert "1 least-watts:overbooks=true short_ratio=0.001" in out
+    assert "short_ratio=0.01 (default)" in out
+    assert "\nA least-watts " in out
+    assert out.rstrip().endswith("time short, %")

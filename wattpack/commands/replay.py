@@ -10,8 +10,12 @@ import msgspec
 
 from replay.readers.history import read_history
 from replay.reporting.page import page
+from replay.reporting.pareto import HEADER as PARETO_HEADER
+from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, plan_sweep, summary
+from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.references import HEADER as BESIDE_HEADER
 from replay.reporting.references import beside, notes, rows
+from replay.reporting.scatter import scatter_text
 from replay.setup.scenario import Scenario, Trace, read_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import Comparison, compare
@@ -57,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies", metavar="A,B", help="policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
     )
+    parser.add_argument(
+        "--pareto",
+        nargs="?",
+        const="least-watts",
+        metavar="POLICY",
+        help="also run a policy over the setting that trades energy against time short, and show the points "
+        "beside the other policies (default: least-watts)",
+    )
     parser.add_argument("--seed", type=int, help="random seed, instead of that of the scenario")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the results as CSV")
@@ -68,15 +80,22 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
     if not names:
         raise UserError("no policies to compare: give them with --policies A,B")
-    comparison = compare(names, scenario, workload, earlier, _progress)
+    sweep = None if arguments.pareto is None else plan_sweep(arguments.pareto, scenario)
+    runs = list(dict.fromkeys((*names, *(sweep.runs.values() if sweep is not None else ()))))
+    everything = compare(runs, scenario, workload, earlier, _Progress(len(runs)))
+    comparison = everything.only(names)
+    pareto = None if sweep is None else pareto_of(sweep, everything.results, names)
     if arguments.csv:
-        _write(arguments.csv, csv_of(comparison.results))
+        _write(arguments.csv, csv_of(everything.results))
     if arguments.html:
-        _write(arguments.html, page(comparison, scenario))
+        _write(arguments.html, page(comparison, scenario, pareto))
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(comparison.results)).decode())
+        found = msgspec.to_builtins(comparison.results) | ({} if pareto is None else {"pareto": pareto})
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
         print("\n".join(_format(comparison, scenario)))
+        if pareto is not None:
+            print("\n".join(("", *_format_pareto(pareto))))
     return 0
 
 
@@ -138,20 +157,37 @@ def _format(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
         yield from notes(held)
 
 
-@contextmanager
-def _progress(name: str, total: float) -> Iterator[Callable[[float], None]]:
-    """A progress bar, if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
+def _format_pareto(pareto: Pareto) -> Iterator[str]:
+    points = marked(pareto)
+    yield from table(PARETO_HEADER, list(pareto_rows(points)))
+    yield summary(points)
+    yield ""
+    yield from scatter_text(dots_of(points, {}), "time short, %", "kWh")
 
-    def show(done: float) -> None:
-        filled = round(_BAR_CELLS * min(1.0, done / total))
-        bar = "#" * filled + "." * (_BAR_CELLS - filled)
-        print(f"\r\033[K[{bar}] {name}", end="", file=sys.stderr, flush=True)
 
-    show(0.0)
-    try:
-        yield show
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+class _Progress:
+    """A progress bar over several runs, if standard error is a terminal."""
+
+    def __init__(self, runs: int) -> None:
+        self._runs, self._finished = runs, 0
+
+    @contextmanager
+    def __call__(self, name: str, total: float) -> Iterator[Callable[[float], None]]:
+        """Show one run of this length."""
+        if not sys.stderr.isatty():
+            yield lambda _: None
+            return
+        number = self._finished + 1
+
+        def show(done: float) -> None:
+            filled = round(_BAR_CELLS * (self._finished + min(1.0, done / total)) / self._runs)
+            bar = "#" * filled + "." * (_BAR_CELLS - filled)
+            text = f"\r\033[K[{bar}] {number} of {self._runs}: {name}"
+            print(text, end="", file=sys.stderr, flush=True)
+
+        show(0.0)
+        try:
+            yield show
+        finally:
+            self._finished = number
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from collector.policies.least_watts.cluster import SHORT_RATIO
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, promise_room, share
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.plan import rebalance
-from collector.policies.least_watts.settings import LeastWattsSettings
+from collector.policies.least_watts.settings import KNOB, LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums
 from collector.policies.outlook import MEMORY, amounts, needed
 from collector.policies.sorting import rising
@@ -152,6 +152,7 @@ LEAST_WATTS = Policy(
     name="least-watts",
     summary="fewest watts added, on nodes that are short no longer than accepted",
     settings=LeastWattsSettings,
+    knob=KNOB,
     place=place,
     rebalance=rebalance,
 )

@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta, field
 
-from collector.policies.interface import Stability
+from collector.policies.interface import Knob, Stability
 from collector.snapshot.power_curves import Floats
 from wire.resources import RESOURCES, Resource
 
@@ -44,3 +44,7 @@ class LeastWattsSettings(Stability, frozen=True):
     def short_ratios(self) -> Floats:
         """The accepted share of the time per resource."""
         return np.array([self.short_ratio_of.get(each, self.short_ratio) for each in RESOURCES])
+
+
+KNOB = Knob("short_ratio", lowest=0.001, highest=0.05)
+"""From a minute and a half a day, which five-minute windows can hardly resolve, to more than an hour."""
