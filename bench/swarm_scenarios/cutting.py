@@ -22,7 +22,7 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
             f"--limit-cpu={_CORES}",
             f"--reserve-cpu={_CORES}",
             f"--limit-memory={_MEMORY_BYTES}",
-            "--container-label=wattpack.class=4",
+            "--label=wattpack.class=4",
         )
         cluster.service(name, "sleep", "100000", on=f"node{number}", extra=extra)
     until(lambda: _known(collector), _PATIENCE_SECONDS)

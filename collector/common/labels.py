@@ -6,6 +6,8 @@ The table in docs/operations.md is generated from `LABELS`. An invalid value cou
 from dataclasses import dataclass
 
 ALLOWED, NEVER = "allowed", "never"
+DAEMON = "daemon"
+"""A value of `KIND_LABEL`."""
 
 CLASS_LABEL = "wattpack.class"
 KIND_LABEL = "wattpack.kind"
@@ -38,7 +40,7 @@ _MOVE_VALUES = f"`{ALLOWED}`, `{NEVER}`"
 LABELS = (
     Label(
         CLASS_LABEL,
-        "container",
+        "container, service",
         "`1`, `2`, `3`, `4`",
         "`placement.default_class`",
         "SLA class. 1 is never cut; 2, 3 and 4 tolerate a node whose promised resources are up to 1.2, 1.5"
@@ -46,7 +48,7 @@ LABELS = (
     ),
     Label(
         KIND_LABEL,
-        "container",
+        "container, service",
         "`service`, `job`, `daemon`",
         "`service`; `daemon` if the orchestrator runs one on every node",
         "A job ends by itself. A daemon runs on every node and does not keep a node from being switched off.",

@@ -68,6 +68,7 @@ def allocations(
             came_from=completed.came_from.get(task.container),
             stays=service.stays is not None or _has_opted_out(service, opt_in=opt_in),
             everywhere=service.mode is Mode.GLOBAL,
+            labels=service.labels,
         )
     for container, (node, first, now) in completed.cuts.items():
         if container not in listed:

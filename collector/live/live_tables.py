@@ -162,7 +162,7 @@ class LiveTables:
                     continue
                 columns.requested[row], columns.allocated[row] = each.requested, each.allocated
                 self._tasks.confirm(row, each.container)
-                self._tasks.constrain(row, stays=each.stays, everywhere=each.everywhere)
+                self._tasks.constrain(row, stays=each.stays, everywhere=each.everywhere, labels=each.labels)
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
                 columns.came_from[row] = NOWHERE if came_from is None else came_from
 

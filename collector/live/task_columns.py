@@ -2,15 +2,15 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from collector.live.table import Table
-from collector.live.traits import task_traits
+from collector.live.traits import TaskTraits, task_traits
 from collector.live.windows import KeptRow, UsageWindows
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, TaskKind
@@ -155,6 +155,7 @@ class _Task:
     node: str
     state: ContainerState
     limits: Amounts
+    service_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class TaskTable:
@@ -259,11 +260,20 @@ class TaskTable:
         promised = self.table.columns.allocated[list(self._rows.get(node, {}).values())]
         return np.where(np.isnan(promised).all(axis=0), np.nan, np.nansum(promised, axis=0))
 
-    def constrain(self, row: int, *, stays: bool, everywhere: bool) -> None:
-        """Set whether an orchestrator pins a task to its node, or runs it everywhere; else labels decide."""
-        traits = task_traits(self._reported[row].state.labels, self._default_class)
-        self.table.columns.movable[row] = not stays and traits.movable
-        self.table.columns.kind[row] = TaskKind.DAEMON if everywhere else traits.kind
+    def constrain(self, row: int, *, stays: bool, everywhere: bool, labels: Mapping[str, str]) -> None:
+        """Set whether an orchestrator pins a task to its node, or runs it everywhere; else labels decide.
+
+        `labels` are those of its service.
+        """
+        task, columns = self._reported[row], self.table.columns
+        task.service_labels = labels
+        traits = self._traits(task.state, labels)
+        columns.task_class[row] = traits.task_class
+        columns.movable[row] = not stays and traits.movable
+        columns.kind[row] = TaskKind.DAEMON if everywhere else traits.kind
+
+    def _traits(self, state: ContainerState, service_labels: Mapping[str, str]) -> TaskTraits:
+        return task_traits({**state.labels, **service_labels}, self._default_class)
 
     def confirm(self, row: int, container: str) -> None:
         """An orchestrator lists a container on this node: the claim of another node does not take its id."""
@@ -331,7 +341,7 @@ class TaskTable:
         if (task is None or limits != task.limits) and not columns.is_orchestrated[row]:
             columns.requested[row] = columns.allocated[row] = limits
         if before is None or state.labels != before.labels:
-            traits = task_traits(state.labels, self._default_class)
+            traits = self._traits(state, {} if task is None else task.service_labels)
             columns.task_class[row], columns.kind[row], columns.movable[row] = traits
         if before is None or state.started_at != before.started_at:
             columns.started_at[row] = np.nan if state.started_at is None else state.started_at

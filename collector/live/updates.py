@@ -1,7 +1,7 @@
 """What goes into the live tables, and the record of one node that comes out of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from collector.snapshot.columns import Four
 from collector.snapshot.tables import Generation, Region
@@ -72,6 +72,8 @@ class Allocation:
     """Whether the orchestrator pins it to its node; otherwise its labels decide whether it may be moved."""
     everywhere: bool = False
     """Whether the orchestrator runs one instance on every node; otherwise its labels set its kind."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels of its service, which override those of the container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -326,6 +326,28 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         assert sorted(node_states(switching)) == before
 
 
+def test_what_is_labelled_as_a_daemon_does_not_keep_its_node_on(cluster: Swarm, settings: Settings) -> None:
+    commands = {"power_off_command": "true", "power_on_command": "true"}
+    switching = msgspec.structs.replace(settings, **commands)
+    daemon = {"wattpack.kind": "daemon"}
+    node = cluster.node("node3")
+    stranger = node.engine.run("stranger", "sleep", "1000", labels=daemon)
+    others = ("node1", "node2")
+    for other in others:
+        cluster.manager.docker("node", "update", "--availability=pause", other)
+    # One replica without wattpack.move=allowed would keep the node on.
+    with service(cluster, "lonely", "sleep", "1000", labels=daemon):
+        for other in others:
+            cluster.manager.docker("node", "update", "--availability=active", other)
+        (view,) = [each for each in look(switching).services if each.name == "lonely"]
+        assert view.labels == daemon
+        off = PowerOff(node="node3", reasons=WHY)
+        done = carry_out(switching, off)
+        assert done.what == "drained node3 and switched it off"
+        undo(switching, off, done)
+    node.engine.remove(stranger)
+
+
 def test_a_running_container_is_held_to_less_and_gets_it_back(cluster: Swarm, settings: Settings) -> None:
     extra = ["--limit-cpu=1", "--limit-memory=64MB"]
     with service(cluster, "cuttable", *BURN, node="node2", extra=extra) as [task]:

@@ -29,11 +29,14 @@ class Engines:
             ) from None
 
     async def unmanaged(self, node: str) -> list[str]:
-        """Return the containers on a node that no Swarm manages; none if its engine is not configured."""
+        """Return the containers on a node that no Swarm manages, except daemons.
+
+        If its engine is not configured, these are unknown, and none is returned.
+        """
         if node not in self._engines:
             return []
         listed = await self._engines[node].get("/containers/json", list[Listed])
-        return [each.name for each in listed if not each.is_swarm_task]
+        return [each.name for each in listed if not (each.is_swarm_task or each.is_daemon)]
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
+from collector.common.labels import ALLOWED, DAEMON, KIND_LABEL, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.allow_list import refusals
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import Mode, ServiceView, TaskView
@@ -32,6 +32,11 @@ class Listed(msgspec.Struct, rename="pascal", frozen=True):
     @property
     def is_swarm_task(self) -> bool:
         return SWARM_SERVICE in (self.labels or {})
+
+    @property
+    def is_daemon(self) -> bool:
+        """Whether it runs for its node, and ends with it."""
+        return (self.labels or {}).get(KIND_LABEL) == DAEMON
 
 
 class HealthCheck(msgspec.Struct, rename="pascal", frozen=True):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from collector.common.labels import DRAINED_LABEL, OFF_LABEL
+from collector.common.labels import DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Json
 from collector.drivers.hooks import SWITCHED, run_hook
@@ -116,6 +116,8 @@ def _require_switchable(cluster: SwarmState, node: SwarmNode) -> None:
         if not task.wanted or task.node_id != node.id:
             continue
         service = service_view(cluster.service_of[task.service_id])
+        if service.labels.get(KIND_LABEL) == DAEMON:
+            continue  # it runs for its node, and goes with it
         if service.stays is not None and service.mode is not Mode.GLOBAL:
             raise DriverError(f"{node.name} stays on: {service.name} runs there, and {service.stays}")
 

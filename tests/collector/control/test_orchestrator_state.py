@@ -39,6 +39,16 @@ def told_of(service: ServiceView, *steps: Step, opt_in: bool = False) -> Allocat
     return allocation
 
 
+def test_the_labels_of_a_service_come_with_its_containers() -> None:
+    labels = {"wattpack.class": "4", "wattpack.kind": "daemon"}
+    view = OrchestratorState(
+        services=(ServiceView(name="web", labels=labels),),
+        tasks=(TaskView(container="id-of-web", service="web", node="alpha", state="running"),),
+    )
+    [allocation] = allocations(view, CompletedActions.of(()), opt_in=False)
+    assert allocation.labels == labels
+
+
 def test_a_container_is_promised_what_was_reserved_for_it_or_else_what_it_is_limited_to() -> None:
     web = ServiceView(name="web", reserve=Quantities(cpu_cores=0.5), limit=Quantities(2.0, 1000))
     assert told_of(web).requested[:2] == (0.5, 1000)

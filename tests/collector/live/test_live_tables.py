@@ -419,3 +419,29 @@ def test_the_record_of_a_node_equals_its_row_in_the_snapshot() -> None:
     assert [each.generation for each in listed] == ["old", "any"]
     assert [(each.accepts, each.on) for each in listed] == [(True, True), (False, False)]
     assert [each.labels for each in listed] == [{"zone": "a"}, {"disk": "ssd"}]
+
+
+def test_labels_of_a_service_override_those_of_its_containers() -> None:
+    registry = make_registry()
+    own = container("web", labels={"wattpack.class": "2", "wattpack.move": "never"})
+    registry.apply(report("alpha", containers=(own,)), START)
+    promise = Allocation(
+        node="alpha",
+        container="id-of-web",
+        requested=(1.0,) * 4,
+        allocated=(1.0,) * 4,
+        labels={"wattpack.class": "4", "wattpack.kind": "daemon"},
+    )
+    registry.tables.put_allocations([promise])
+
+    def traits(now: float) -> tuple[int, int, bool]:
+        tasks = registry.tables.snapshot(now).tasks
+        return int(tasks.task_class[0]), int(tasks.kind[0]), bool(tasks.movable[0])
+
+    assert traits(START) == (4, TaskKind.DAEMON, False)
+    # A new label of the container does not take them back.
+    relabelled = container("web", labels={"wattpack.class": "1"})
+    registry.apply(report("alpha", sequence=2, containers=(relabelled,)), START + 5)
+    assert traits(START + 5) == (4, TaskKind.DAEMON, True)
+    registry.tables.put_allocations([replace(promise, labels={})])
+    assert traits(START + 10) == (1, TaskKind.SERVICE, True)
