@@ -1,5 +1,6 @@
 """Wiring of a complete collector, from its settings to its address."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from wire.address import Address, parse_address
 from wire.http.serving import Handler, serving
 
 _CLOCK_SECONDS = 5.0
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +95,11 @@ async def _restore(core: Core) -> None:
     for received in stored.reports:
         # A time in the future (the clock was set back meanwhile) would make a dead node look alive.
         received_at = min(received.received_at, now)
-        admitted = core.registry.admission.admit(received.report, received_at, is_stored=True)
-        core.registry.apply(admitted, received_at)
+        try:
+            admitted = core.registry.admission.admit(received.report, received_at, is_stored=True)
+            core.registry.apply(admitted, received_at)
+        except Exception:
+            log.exception("a report of node %r was not restored", received.report.node)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
     since = now - (SLOTS + 1) * SLOT_SECONDS
     windows = await core.history.load_windows(since, core.registry.container_ids())

@@ -14,14 +14,25 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wire.resources import MAX_VALUE, Quantities, Resource
+from wire.resources import Quantities, Resource
 from wire.sketch import Sketch
 
-NonNegative = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
-Ratio = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
-Time = Annotated[float, Meta(ge=-MAX_VALUE, le=MAX_VALUE)]
+# Every number is bounded: above what a host can have, and so low that sums and products stay exact enough.
+Time = Annotated[float, Meta(ge=0, le=1e11)]
+"""A Unix time: the clock of a kernel ends at 9.2e9."""
+PastTime = Annotated[float, Meta(ge=-1e11, le=1e11)]
+Seconds = Annotated[float, Meta(ge=0, le=1e11)]
+Interval = Annotated[float, Meta(ge=0, le=86_400)]
+"""Seconds between two samples or reports of an agent: a day, the longest interval of its settings."""
+CpuSeconds = Annotated[float, Meta(ge=0, le=1e15)]
+"""All cores of the largest host, for centuries."""
+Joules = Annotated[float, Meta(ge=0, le=1e18)]
+"""A megawatt for thousands of years."""
 Watts = Annotated[float, Meta(ge=0, le=1e9)]
-"""Above the power of any host, and a bound that keeps sums of received values from overflowing."""
+Ratio = Annotated[float, Meta(ge=0, le=1e12)]
+Load = Annotated[float, Meta(ge=0, le=1e9)]
+Hertz = Annotated[float, Meta(ge=0, le=1e12)]
+ExitCode = Annotated[int, Meta(ge=-(2**31), le=2**32 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 MAX_NAME_LENGTH = 253
 MAX_TEXT_LENGTH = 1024
@@ -56,7 +67,7 @@ class NodePower(_Message, frozen=True):
     source: PowerSource
     error_ratio: Ratio
     """Expected relative error of `watts`: 0.25 means plus or minus 25 %."""
-    joules_total: NonNegative
+    joules_total: Joules
     """Energy counter of the node. It never decreases and continues after a restart of the agent."""
 
 
@@ -66,7 +77,7 @@ class ContainerPower(_Message, frozen=True):
     watts: Watts
     source: PowerSource
     error_ratio: Ratio
-    joules_total: NonNegative
+    joules_total: Joules
     idle_watts: Watts = 0.0
     """Share of the node's idle power, by the agent's `power.idle_policy`. Not included in `watts`."""
 
@@ -95,21 +106,21 @@ class ContainerState(_Message, frozen=True):
     """Name of the container in its runtime, or the first 12 characters of its ID if the name is unknown."""
     runtime: Name
     """`docker`, `podman`, `containerd`, `cri-o` or `buildkit`."""
-    cpu_seconds_total: NonNegative
+    cpu_seconds_total: CpuSeconds
     used: Quantities
-    window_seconds: NonNegative = 0.0
+    window_seconds: Seconds = 0.0
     """Length of the window over which `used`, `pressure` and `power.watts` are averaged."""
     limit: Quantities = Quantities()
     pressure: Pressure = Pressure()
     power: ContainerPower | None = None
-    cpu_throttled_seconds_total: NonNegative | None = None
+    cpu_throttled_seconds_total: CpuSeconds | None = None
     oom_kills_total: Count | None = None
     restarts: Count | None = None
     image: Text | None = None
     service: Text | None = None
     """Swarm service, Compose `project/service`, or Kubernetes `namespace/workload` of the container."""
     labels: dict[Text, Text] = {}
-    started_at: Time | None = None
+    started_at: PastTime | None = None
 
 
 class NodeState(_Message, frozen=True):
@@ -117,20 +128,20 @@ class NodeState(_Message, frozen=True):
 
     used: Quantities
     capacity: Quantities
-    window_seconds: NonNegative = 0.0
-    learned_capacities: tuple[Resource, ...] = ()
+    window_seconds: Seconds = 0.0
+    learned_capacities: Annotated[tuple[Resource, ...], Meta(max_length=4)] = ()
     """Resources whose capacity is unknown. Their value in `capacity` is the highest usage observed so far."""
     pressure: Pressure = Pressure()
     power: NodePower | None = None
-    load_1m: NonNegative | None = None
-    frequency_hertz: NonNegative | None = None
+    load_1m: Load | None = None
+    frequency_hertz: Hertz | None = None
     iowait_ratio: Ratio | None = None
     steal_ratio: Ratio | None = None
     swap_used_bytes: Count | None = None
     disk_busy_ratio: Ratio | None = None
     """Share of time in which the busiest disk was active."""
     oom_kills_total: Count | None = None
-    gaps: tuple[Gap, ...] = ()
+    gaps: Annotated[tuple[Gap, ...], Meta(max_length=256)] = ()
 
 
 class EventKind(StrEnum):
@@ -151,17 +162,17 @@ class Event(_Message, frozen=True):
     """A start, an exit or an out-of-memory kill. It is reported at the next sample."""
 
     kind: EventKind
-    at: NonNegative
+    at: Time
     container: Name | None = None
     name: Name | None = None
-    lifetime_seconds: NonNegative | None = None
+    lifetime_seconds: Seconds | None = None
     """Of a container that ended: time since its start."""
-    startup_seconds: NonNegative | None = None
+    startup_seconds: Seconds | None = None
     """Of a container that started: time since the runtime created it."""
-    exit_code: int | None = None
-    cpu_seconds_total: NonNegative | None = None
+    exit_code: ExitCode | None = None
+    cpu_seconds_total: CpuSeconds | None = None
     """Of a container that ended: CPU time used up to the last sample."""
-    joules_total: NonNegative | None = None
+    joules_total: Joules | None = None
     """Of a container that ended: energy used up to the last sample."""
 
 
@@ -173,13 +184,13 @@ class Alert(_Message, frozen=True):
     """
 
     resource: Resource
-    opened_at: NonNegative
+    opened_at: Time
     evidence: Text
     """Measurements as text: "CPU at 97 % of 4 cores for 12 s; tasks waited for a CPU 61 % of the time"."""
     ratio: Ratio | None = None
     """Usage as a share of capacity in the last sample."""
     pressure_ratio: Ratio | None = None
-    closed_at: NonNegative | None = None
+    closed_at: Time | None = None
     container: Name | None = None
     """ID of the container with the highest usage of the resource; `name` is its name."""
     name: Name | None = None
@@ -220,11 +231,11 @@ class Heartbeat(_Message, frozen=True):
     """Marks a full report, which replaces everything that earlier reports contained. The first is one."""
 
     agent_version: Name
-    sample_seconds: NonNegative
-    beacon_seconds: NonNegative
+    sample_seconds: Interval
+    beacon_seconds: Interval
     """Maximum time between two reports of this node."""
     usage: tuple[ContainerUsage, ...] = ()
-    top: dict[Resource, tuple[Name, ...]] = {}
+    top: dict[Resource, Annotated[tuple[Name, ...], Meta(max_length=100)]] = {}
     """IDs of the containers with the highest usage since the last heartbeat, per resource, highest first."""
     power_curve: PowerCurve | None = None
 
@@ -240,7 +251,7 @@ class Report(_Message, frozen=True):
     node: Name
     boot: Name
     sequence: Annotated[int, Meta(ge=1, le=2**63 - 1)]
-    at: NonNegative
+    at: Time
     """Time of the sample."""
     state: NodeState | None = None
     containers: tuple[ContainerState, ...] = ()
@@ -261,7 +272,10 @@ class Receipt(_Message, frozen=True):
     duplicates: int
     """Number of reports that were stored before."""
     rejected: int
-    """Always 0: a batch with an invalid report is rejected as a whole, with an error."""
+    """Number of reports that the collector failed to store, which is a bug.
+
+    A batch with an invalid report is rejected as a whole, with an error.
+    """
     server_time: float
     """Unix time by the collector's clock."""
 

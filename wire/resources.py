@@ -6,9 +6,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-MAX_VALUE = 1e300
-"""Above any real quantity, and so far below infinity that no sum of received values overflows."""
-Amount = Annotated[float, Meta(ge=0, le=MAX_VALUE)]
+Cores = Annotated[float, Meta(ge=0, le=1e6)]
+"""A kernel supports some thousand."""
+Rate = Annotated[float, Meta(ge=0, le=1e15)]
+"""In bytes per second: a thousand times the bandwidth of memory."""
 Bytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
@@ -30,10 +31,10 @@ class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     Usage, capacity and limits all have this type.
     """
 
-    cpu_cores: Amount | None = None
+    cpu_cores: Cores | None = None
     memory_bytes: Bytes | None = None
-    disk_bytes_per_second: Amount | None = None
-    network_bytes_per_second: Amount | None = None
+    disk_bytes_per_second: Rate | None = None
+    network_bytes_per_second: Rate | None = None
 
     def of(self, resource: Resource) -> float | None:
         """The value of one resource."""

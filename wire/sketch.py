@@ -21,7 +21,8 @@ _LOG_GAMMA = math.log(_GAMMA)
 LOWEST_BIN, HIGHEST_BIN = -4000, 4000
 Bin = Annotated[int, Meta(ge=LOWEST_BIN, le=HIGHEST_BIN)]
 """More bins than any quantity needs, and a bound on the size of a sketch that is received."""
-Tally = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Tally = Annotated[int, Meta(ge=0, le=1_000_000)]
+"""More samples than an agent takes between two heartbeats: five a second for a day are 432,000."""
 
 
 def bin_of(value: float) -> int:

@@ -90,6 +90,8 @@ class Analysis:
     availability: Availability = field(default_factory=Availability)
     seconds: float = 0.0
     """Duration of the pass."""
+    left_out: tuple[str, ...] = ()
+    """Nodes with usage that is not valid, and does not count."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -268,7 +270,10 @@ def restore_analysis(packed: Mapping[str, bytes]) -> Analysis:
 
 def _unpack_profiles(items: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProfile]:
     for name, packed in items:
-        stored = _decoder.decode(packed)
+        try:
+            stored = _decoder.decode(packed)
+        except (msgspec.DecodeError, ValueError):
+            continue  # not valid: the profile is learnt again
         statistics = np.array(stored.statistics, dtype=np.float64)
         if statistics.shape != NOT_MEASURED.shape:
             continue  # written by another version: the profile is learnt again

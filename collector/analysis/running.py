@@ -5,6 +5,7 @@ pooled again only if one of its containers started, ended or has new samples. Th
 of a full pass.
 """
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from collector.analysis.usage import (
     UsageWeights,
     slot_at,
 )
+
+log = logging.getLogger(__name__)
 
 _MOST_SECONDS = 2 * SLOTS * SLOT_SECONDS
 """Twice the time, as the interval of samples is not exact, and may have changed."""
@@ -49,12 +52,15 @@ class RunningServices:
         """The containers of each service, by node."""
         self._stale: set[str] = set()
         self._pooled: dict[str, PooledUsage] = {}
+        self.left_out: set[str] = set()
+        """Nodes with usage that is not valid, and does not count."""
 
     def put(self, node: str, observed: Sequence[ObservedContainer]) -> None:
         """Replace the containers of a node."""
         found: defaultdict[str, list[ObservedContainer]] = defaultdict(list)
         for each in observed:
             found[each.service].append(each)
+        self.left_out.discard(node)
         for name in self._on.pop(node, frozenset()) - found.keys():
             del self._of[name][node]
             self._stale.add(name)
@@ -87,16 +93,42 @@ class RunningServices:
                 seconds = one.samples * one.sample_seconds * _plausible(one)
                 found = replace(found, statistics=one.statistics, observed_seconds=seconds)
             self._pooled[name] = found
-        for pooled in pool(self._parts(several, slot_at(at)), len(several), self._weights.need):
+        try:
+            self._pool(several, at)
+        except Exception:
+            log.exception("the usage of a service cannot be pooled: pooling the services one by one")
+            for name in several:
+                self._pool_valid(name, at)
+        self._stale.clear()
+        return MappingProxyType(self._pooled)
+
+    def _pool(self, services: Sequence[str], at: float) -> None:
+        for pooled in pool(self._parts(services, slot_at(at)), len(services), self._weights.need):
             for row, statistics, seconds in zip(
                 pooled.services, pooled.statistics, pooled.observed_seconds.tolist(), strict=True
             ):
-                name = several[row]
+                name = services[row]
                 self._pooled[name] = replace(
                     self._pooled[name], statistics=statistics.copy(), observed_seconds=seconds
                 )
-        self._stale.clear()
-        return MappingProxyType(self._pooled)
+
+    def _pool_valid(self, name: str, at: float) -> None:
+        """Pool one service without the containers whose usage is not valid."""
+        of = self._of[name]
+        for node, containers in of.items():
+            of[node] = tuple(each for each in containers if self._is_valid(each))
+            if len(of[node]) < len(containers):
+                log.warning("the usage of service %r on node %r is not valid: it is left out", name, node)
+                self.left_out.add(node)
+        self._pool([name], at)
+
+    def _is_valid(self, container: ObservedContainer) -> bool:
+        parts = [ContainerSlot(0, packed, 1.0, 1.0) for packed in container.slots.values()]
+        try:
+            list(pool(parts, 1, self._weights.need))
+        except Exception:  # noqa: BLE001 - whatever it is, only this container is affected
+            return False
+        return True
 
     def _parts(self, services: Sequence[str], newest: int) -> Iterator[ContainerSlot]:
         weight = self._weights.weight

@@ -19,6 +19,8 @@ class Dependency(StrEnum):
     """The Prometheus that nodes are pulled from."""
     DRIVER = "driver"
     """The orchestrator."""
+    ANALYSIS = "analysis"
+    """The collector's own analysis of services: a pass failed, or left out what it could not process."""
     CLOCK = "clock"
     """The system clock: it was set while the collector ran."""
     OTHER_CLOCK = "other_clock"

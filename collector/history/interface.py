@@ -14,7 +14,14 @@ from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerUsage, Event, Report
 from wire.resources import Quantities
 
+PULLED = "pulled"
+"""The boot of reports that were read from a store, which does not record restarts of agents."""
 _LIMITS = LimitsConfig()
+
+
+def is_pulled(report: Report) -> bool:
+    """Whether a report was read from a store."""
+    return report.boot == PULLED
 
 
 class HistoryUnavailable(Exception):  # noqa: N818 - a state of the disk or store that passes, not a bug
@@ -208,10 +215,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 class History(Protocol):
     """Stores reports. Every method that can fail raises `HistoryUnavailable`."""
 
-    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
+    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool | None]:
         """Store reports durably before returning; returns for each whether it was new.
 
-        A report whose key `(node, boot, sequence)` is already stored changes nothing.
+        A report whose key `(node, boot, sequence)` is, or was, stored changes nothing. None is a report that
+        cannot be stored; the others are.
         """
 
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:

@@ -15,10 +15,9 @@ from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.history.interface import HistoryUnavailable
+from collector.history.interface import PULLED, HistoryUnavailable
 from collector.history.prometheus.client import Instant, Range, connect
 from collector.history.prometheus.reader import (
-    PULLED,
     NodeTimestamps,
     NodeUsage,
     nodes_query,
@@ -42,6 +41,8 @@ _AT_ONCE_SECONDS: Final = 900.0
 _VISIBLE_SECONDS: Final = 15.0
 """Time until a store shows all that was written at once. VictoriaMetrics takes ten seconds for new series
 and one for others, so a heartbeat may be visible before its samples."""
+_LONGEST_INTERVAL_SECONDS: Final = 86_400.0
+"""The bound of `Heartbeat.sample_seconds`."""
 _KIND: Final = "pull"
 
 Spans = Mapping[str, tuple[float, float]]
@@ -94,7 +95,8 @@ class _Progress:
     def add(self, after: float, counted: NodeUsage) -> None:
         """Count the samples of a span."""
         began = after if self.newest_at is None else self.newest_at
-        self.sample_seconds = max(0.0, counted.newest_at - began) / counted.samples
+        interval_seconds = max(0.0, counted.newest_at - began) / counted.samples
+        self.sample_seconds = min(interval_seconds, _LONGEST_INTERVAL_SECONDS)
         self.newest_at = counted.newest_at
 
 

@@ -5,6 +5,7 @@ compared with other times of the same node; liveness and retention use the colle
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from http import HTTPStatus
 
@@ -14,12 +15,15 @@ from collector.analysis.usage import slot_of
 from collector.common.errors import ApiError
 from collector.core.events import publish_events
 from collector.core.parts import Core, ReportKind, ReportOutcome
-from collector.history.interface import UsageKey
-from collector.history.prometheus.reader import is_pulled
+from collector.history.interface import UsageKey, is_pulled
 from collector.web.backpressure import BACKPRESSURE
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.scopes import CALLER, Caller
 from wire.messages import ContainerUsage, Receipt, Report, encode, parse_batch
+
+log = logging.getLogger(__name__)
+
+_OUTCOMES = {True: ReportOutcome.ACCEPTED, False: ReportOutcome.DUPLICATE, None: ReportOutcome.REJECTED}
 
 
 async def receive_reports(core: Core, request: web.Request) -> web.Response:
@@ -54,17 +58,31 @@ async def store_reports(core: Core, reports: Sequence[Report]) -> Receipt:
     reports = [core.registry.admission.admit(report, received_at) for report in reports]
     new = await core.history.add(reports, received_at)
     for report, is_new in zip(reports, new, strict=True):
-        core.counters.reports[ReportOutcome.ACCEPTED if is_new else ReportOutcome.DUPLICATE] += 1
+        core.counters.reports[_OUTCOMES[is_new]] += 1
         if is_new:
             core.counters.accepted[_kind(report)] += 1
-            is_ahead = core.registry.apply(report, received_at)
-            # A report that was read from a store has its time as sequence number: gaps are normal there.
-            core.counters.sequence_gaps += is_ahead and not is_pulled(report)
-            publish_events(core.events, report)
-            if report.heartbeat is not None and report.heartbeat.usage:
-                key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
-                await _add_usage(core, key, report.heartbeat.usage)
-    return Receipt(accepted=sum(new), duplicates=len(new) - sum(new), rejected=0, server_time=core.clock())
+            try:
+                await _apply(core, report, received_at)
+            except Exception:
+                # It is stored and acknowledged: the other reports of this request are not held up by it.
+                log.exception("report %d of node %r was not applied", report.sequence, report.node)
+    return Receipt(
+        accepted=sum(is_new is True for is_new in new),
+        duplicates=sum(is_new is False for is_new in new),
+        rejected=sum(is_new is None for is_new in new),
+        server_time=core.clock(),
+    )
+
+
+async def _apply(core: Core, report: Report, received_at: float) -> None:
+    """Apply a stored report to the registry."""
+    is_ahead = core.registry.apply(report, received_at)
+    # A report that was read from a store has its time as sequence number: gaps are normal there.
+    core.counters.sequence_gaps += is_ahead and not is_pulled(report)
+    publish_events(core.events, report)
+    if report.heartbeat is not None and report.heartbeat.usage:
+        key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
+        await _add_usage(core, key, report.heartbeat.usage)
 
 
 async def _add_usage(core: Core, key: UsageKey, usage: Sequence[ContainerUsage]) -> None:

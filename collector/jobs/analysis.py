@@ -26,6 +26,7 @@ from collector.analysis.bottlenecks import (
     findings,
 )
 from collector.analysis.usage import ObservedContainer
+from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
@@ -36,6 +37,7 @@ Found = TypeVar("Found")
 
 _NODES_AT_ONCE = 4
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
+_LISTED = 5
 _STORE_SECONDS = 900.0
 """Interval at which the profile of a running service is stored: it changes slowly."""
 _bottlenecks = msgspec.msgpack.Decoder(Bottleneck)
@@ -57,14 +59,27 @@ class AnalysisJob:
         results.latest = restore_analysis(await history.get_values(_SERVICES))
         self._stored_at = {each.name: each.last_seen_at for each in results.latest.services.values()}
         stored = (await history.get_values(_BOTTLENECKS)).values()
-        self._tracker = BottleneckTracker(
-            (_bottlenecks.decode(each) for each in stored), now=self._core.clock()
-        )
+        self._tracker = BottleneckTracker(_decode_bottlenecks(stored), now=self._core.clock())
         results.bottlenecks = self._tracker.listed()
         self._core.registry.tables.put_services([each.facts() for each in results.latest.services.values()])
 
     async def analyse(self) -> Analysis:
-        """Run one pass and publish its result."""
+        """Run one pass and publish its result; `/readyz` shows if it fails."""
+        outages = self._core.outages
+        try:
+            found = await self._analyse()
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            outages.begin(Dependency.ANALYSIS, f"the analysis failed ({why}): its last results remain")
+            raise
+        if found.left_out:
+            nodes = ", ".join(map(repr, found.left_out[:_LISTED]))
+            outages.begin(Dependency.ANALYSIS, f"the analysis leaves out invalid usage of nodes: {nodes}")
+        else:
+            outages.end(Dependency.ANALYSIS, "the analysis of services works again")
+        return found
+
+    async def _analyse(self) -> Analysis:
         started_at = time.monotonic()
         full, nodes = self._pass.due(self._core.clock())
         observed, before = await self._collect(nodes), self._core.analysis.latest
@@ -137,6 +152,14 @@ class AnalysisJob:
             log.warning("cannot store %s results: %s", kind, error)
             return False
         return True
+
+
+def _decode_bottlenecks(stored: Iterable[bytes]) -> Iterator[Bottleneck]:
+    for each in stored:
+        try:
+            yield _bottlenecks.decode(each)
+        except (msgspec.DecodeError, ValueError) as error:
+            log.warning("left out a stored bottleneck that is not valid: %s", error)
 
 
 def _packed_profiles(services: Mapping[str, ServiceProfile]) -> dict[str, bytes | None]:

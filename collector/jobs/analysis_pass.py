@@ -1,6 +1,7 @@
 """One pass of the analysis over the registry, incremental from pass to pass: live and in replay alike."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 from collector.analysis.analysis import Analysis, ServiceProfile, analyse
@@ -55,6 +56,7 @@ class AnalysisPass:
         for node, containers in observed.items():
             running.put(node, containers)
         found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
+        found = replace(found, left_out=tuple(sorted(running.left_out)))
         facts = {name: self._facts_of(profile) for name, profile in found.services.items()}
         if facts != {name: each for name, (_, each) in self._facts.items()}:
             tables.put_services(list(facts.values()))

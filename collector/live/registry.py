@@ -16,6 +16,7 @@ one. A machine without containers counts as new, and its old name is removed aft
 Every change goes to the live tables at once, for the policies.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,8 @@ from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
 from wire.messages import Alert, ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
+
+log = logging.getLogger(__name__)
 
 _NO_USAGE = UsageRing()
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
@@ -229,7 +232,11 @@ class Registry:
         for (node, slot), (keys, usages) in by_slot.items():
             self._entries[node].usage.restore_heartbeats(slot, keys, usages)
         for node, entry in self._entries.items():
-            entry.usage.settle()
+            try:
+                entry.usage.settle()
+            except Exception:
+                log.exception("the stored usage of node %r is not valid: it starts without", node)
+                entry.usage = UsageTracker(self._weights)
             self._put_envelopes(node, list(entry.usage.rings))
 
     def _restore_alerts(self, alerts: Iterable[ReportedAlert]) -> None:

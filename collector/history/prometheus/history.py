@@ -38,11 +38,11 @@ from collector.history.interface import (
     UsageKey,
     UsageTotal,
     WindowEnd,
+    is_pulled,
 )
 from collector.history.prometheus.client import Client, connect
 from collector.history.prometheus.encoding import compress
 from collector.history.prometheus.outbox import Outbox
-from collector.history.prometheus.reader import is_pulled
 from collector.history.prometheus.series import StoreSeries
 from collector.history.prometheus.shipper import Shipper
 from collector.history.prometheus.writer import SampleWriter
@@ -71,7 +71,7 @@ class PrometheusHistory:
         self._store = StoreSeries(client)
         self._writer = SampleWriter()
 
-    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
+    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool | None]:
         # Reports that were read from a store are already there.
         pushed = [report for report in reports if not is_pulled(report)]
         if pushed:

@@ -30,12 +30,10 @@ from collector.history.prometheus.schema import (
     MetricField,
     metric_names,
 )
-from wire.messages import ContainerState, ContainerUsage, Gap, NodeState, Report
+from wire.messages import ContainerState, ContainerUsage, Gap, NodeState
 from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import FLOORS, Sketch
 
-PULLED: Final = "pulled"
-"""The boot of reports that were read from a store, which does not record restarts of agents."""
 STORE_GAP: Final = Gap(
     "events, labels, start times, power curve",
     "this node is read from a time-series store, which does not have them",
@@ -54,11 +52,6 @@ _RESOURCE_OF: Final = {
 Message = TypeVar("Message", NodeState, ContainerState)
 _SeriesByMetric = dict[str, list[tuple[Labels, float]]]
 """The series of one node or container, by metric."""
-
-
-def is_pulled(report: Report) -> bool:
-    """Whether a report was read from a store."""
-    return report.boot == PULLED
 
 
 def nodes_query() -> str:

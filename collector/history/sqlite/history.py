@@ -70,7 +70,7 @@ class _Writing:
         self.retention = RetentionJob(connection, self.writer, retention)
         self.retention.limit_size()
 
-    def add(self, submissions: Sequence[Submission]) -> list[list[bool]]:
+    def add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
         """Store reports, and stay below the maximum size."""
         answers = self.writer.add(submissions)
         self.retention.make_room()
@@ -107,13 +107,13 @@ class SqliteHistory:
         self._rollup_thread, self._rollup_reader = rollups
         self._reports = reports + writing[1].retention.deleted_reports
         self._logged_dropped = 0
-        self._waiting: list[tuple[Submission, asyncio.Future[list[bool]]]] = []
+        self._waiting: list[tuple[Submission, asyncio.Future[list[bool | None]]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._next_commit = 0.0
         """By the event loop's clock."""
 
-    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool]:
-        done: asyncio.Future[list[bool]] = asyncio.get_running_loop().create_future()
+    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool | None]:
+        done: asyncio.Future[list[bool | None]] = asyncio.get_running_loop().create_future()
         self._waiting.append((Submission(reports, received_at), done))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit_waiting())
@@ -136,7 +136,7 @@ class SqliteHistory:
                         done.set_exception(error)
                 continue
             for (_, done), answer in zip(group, answers, strict=True):
-                self._reports += sum(answer)
+                self._reports += sum(is_new is True for is_new in answer)
                 if not done.done():
                     done.set_result(answer)
         self._committing = None

@@ -1,8 +1,11 @@
 """Read reports, events, means and values: synchronous, on one connection, in one thread."""
 
+import logging
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -32,6 +35,10 @@ from collector.history.sqlite.rows import (
 )
 from collector.reports.alerts import KEPT, ReportedAlert
 from wire.messages import ContainerState, Report
+
+log = logging.getLogger(__name__)
+Stored = TypeVar("Stored")
+Value = TypeVar("Value")
 
 _NO_LIMITS = LimitsConfig()
 _NODE_BATCH = 20
@@ -149,7 +156,11 @@ class SqliteReader:
         at, report_id, number = (None, None, None) if before is None else before
         given = {"limit": limit, "node": node, "at": at, "report_id": report_id, "number": number}
         rows = self._connection.execute(_EVENTS, given)
-        return [StoredEvent(row[0], decode_event(row[1]), row[2:]) for row in rows]
+        return [
+            StoredEvent(row[0], event, row[2:])
+            for row in rows
+            if (event := _decoded(decode_event, row[1])) is not None
+        ]
 
     def get_values(self, kind: str) -> dict[str, bytes]:
         return dict(self._connection.execute("SELECT key, value FROM key_values WHERE kind = ?", (kind,)))
@@ -161,18 +172,21 @@ class SqliteReader:
             return StoredState(
                 reports=self._reports(limits),
                 alerts=[
-                    ReportedAlert(node, boot, sequence, decode_alert(body))
+                    ReportedAlert(node, boot, sequence, alert)
                     for node, boot, sequence, body in self._connection.execute(_ALERTS)
+                    if (alert := _decoded(decode_alert, body)) is not None
                 ],
                 usage=[
-                    UsageTotal(node, slot, decode_totals(body))
+                    UsageTotal(node, slot, totals)
                     for node, slot, body in self._connection.execute(_USAGE, (limits.max_bytes,))
+                    if (totals := _decoded(decode_totals, body)) is not None
                 ],
                 pending_usage=[
-                    (UsageKey(node, boot, sequence, slot), decode_usage(body))
+                    (UsageKey(node, boot, sequence, slot), usage)
                     for node, boot, sequence, slot, body in self._connection.execute(
                         _PENDING_USAGE, (limits.max_bytes,)
                     )
+                    if (usage := _decoded(decode_usage, body)) is not None
                 ],
             )
         finally:
@@ -194,7 +208,9 @@ class SqliteReader:
             counts[boot_id] += 1
             sizes_bytes[boot_id] += len(facts)
             if counts[boot_id] <= limits.max_containers and sizes_bytes[boot_id] <= limits.max_bytes:
-                containers[report_id].append(decode_container(runtime_id, facts, tuple(values)))
+                decode = partial(decode_container, runtime_id, facts)
+                if (container := _decoded(decode, tuple(values))) is not None:
+                    containers[report_id].append(container)
         found = []
         for row in self._connection.execute(_REPORTS):
             report_id, received_at, node, boot, sequence, at, heartbeat, facts, *values = row
@@ -203,10 +219,19 @@ class SqliteReader:
                 boot=boot,
                 sequence=sequence,
                 at=at,
-                state=None if facts is None else decode_node(facts, tuple(values)),
+                state=None if facts is None else _decoded(partial(decode_node, facts), tuple(values)),
                 containers=tuple(containers[report_id]),
                 gone=tuple(gone[report_id]),
-                heartbeat=decode_heartbeat(heartbeat),
+                heartbeat=_decoded(decode_heartbeat, heartbeat),
             )
             found.append(ReceivedReport(report, received_at))
         return found
+
+
+def _decoded(decode: Callable[[Stored], Value | None], stored: Stored) -> Value | None:
+    """A stored value; None if it is not valid any more, which is logged."""
+    try:
+        return decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, TypeError) as error:
+        log.warning("left out a value of the history that is not valid: %s", error)
+        return None

@@ -6,6 +6,7 @@ up most of its retention, so that all kinds are cut by the same share. Then even
 up can go: the maximum size always holds.
 """
 
+import json
 import logging
 import sqlite3
 from dataclasses import dataclass
@@ -193,6 +194,8 @@ class RetentionJob:
 
     def _drop_reports(self, which: str, parameters: tuple[float, ...]) -> int:
         old = self._connection.execute(which, parameters).fetchall()
+        deleted = json.dumps([number for (number,) in old])
+        self._writer.set_expired(self._connection.execute(_LAST_SEQUENCES, (deleted,)).fetchall())
         for delete in _DELETE_REPORT:
             self._connection.executemany(delete, old)
         self.deleted_reports += len(old)
@@ -254,6 +257,10 @@ SELECT r.id FROM reports r LEFT JOIN boots b ON b.id = r.boot_id
 LEFT JOIN rollup_progress d ON d.node_id = b.node_id
 WHERE r.received_at < ? AND (d.boot_id IS NULL OR r.boot_id <> d.boot_id OR r.sequence < d.sequence)
 ORDER BY r.received_at LIMIT ?
+"""
+_LAST_SEQUENCES = """
+SELECT r.boot_id, max(r.sequence)
+FROM json_each(?) each JOIN reports r ON r.id = each.value GROUP BY r.boot_id
 """
 _DELETE_REPORT = (
     "DELETE FROM container_samples WHERE report_id = ?",

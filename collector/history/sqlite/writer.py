@@ -1,13 +1,14 @@
 """Write reports to the SQLite history: synchronous, on one connection, in one thread."""
 
+import logging
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
 from collector.analysis.usage import slot_of
-from collector.history.interface import UsageKey, UsageTotal
+from collector.history.interface import UsageKey, UsageTotal, is_pulled
 from collector.history.sqlite.ids import IdCaches
 from collector.history.sqlite.rows import (
     CONTAINER_COLUMNS,
@@ -27,6 +28,9 @@ from collector.history.sqlite.rows import (
 from collector.history.sqlite.schema import VERSION
 from wire.messages import Report
 
+log = logging.getLogger(__name__)
+
+_EXPIRED_KIND = "expired"
 _BATCH_SIZES = (32, 16, 8, 4, 2, 1)
 
 
@@ -45,20 +49,67 @@ class SqliteWriter:
         self._connection = connection
         # Rows are marked as used ten times in their life, not with each sample that refers to them.
         self._ids = IdCaches(connection, retention_seconds / 10)
+        self._expired: dict[int, int] = {}
+        """The last deleted sequence of boots in use."""
         self._node_samples = _RowBatch(connection, "node_samples", NODE_COLUMNS)
         self._container_samples = _RowBatch(connection, "container_samples", CONTAINER_COLUMNS)
 
-    def add(self, submissions: Sequence[Submission]) -> list[list[bool]]:
-        """Store all that is new, in one commit for all waiting requests."""
+    def add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
+        """Store all that is new, in one commit for all waiting requests.
+
+        Returns for each report whether it was new; None if it cannot be stored, whatever the state of the
+        disk.
+        """
+        try:
+            with self.transaction():
+                new: list[list[bool | None]] = [
+                    [self._add(report, each.received_at) for report in each.reports] for each in submissions
+                ]
+                self._flush()
+        except sqlite3.OperationalError:
+            raise
+        except Exception:
+            log.exception("a report cannot be stored: storing the reports one by one")
+        else:
+            return new
         with self.transaction():
-            new = [[self._add(report, each.received_at) for report in each.reports] for each in submissions]
-            self._node_samples.flush()
-            self._container_samples.flush()
-        return new
+            return [
+                [self._add_alone(report, each.received_at) for report in each.reports] for each in submissions
+            ]
+
+    def _add_alone(self, report: Report, received_at: float) -> bool | None:
+        """Store a report, or nothing of it."""
+        self._connection.execute("SAVEPOINT report")
+        try:
+            is_new = self._add(report, received_at)
+            self._flush()
+        except sqlite3.OperationalError:
+            raise
+        except Exception:
+            log.exception(
+                "report %d of run %r of node %r cannot be stored", report.sequence, report.boot, report.node
+            )
+            self._connection.execute("ROLLBACK TO report")
+            self._forget()
+            is_new = None
+        self._connection.execute("RELEASE report")
+        return is_new
+
+    def _flush(self) -> None:
+        self._node_samples.flush()
+        self._container_samples.flush()
+
+    def _forget(self) -> None:
+        """Forget what was not committed: ids, and rows that wait."""
+        self._ids.expire(float("inf"))
+        self._node_samples.batch.clear()
+        self._container_samples.batch.clear()
 
     def _add(self, report: Report, received_at: float) -> bool:
         node_id = self._ids.nodes.get((report.node,), received_at)
         boot_id = self._ids.boots.get((node_id, report.boot), received_at)
+        if report.sequence <= self._expired_until(boot_id) and not is_pulled(report):
+            return False
         row = (boot_id, report.sequence, received_at, report.at, encode_heartbeat(report.heartbeat))
         added = self._connection.execute(_ADD_REPORT, row)
         if not added.rowcount:
@@ -127,6 +178,24 @@ class SqliteWriter:
     def expire_ids(self, before: float) -> None:
         """Rows that were last used before a time may be gone from the tables."""
         self._ids.expire(before)
+        self._expired.clear()
+        self._connection.execute(_DROP_EXPIRED, (_EXPIRED_KIND,))
+
+    def set_expired(self, sequences: Iterable[tuple[int, int]]) -> None:
+        """Note the last deleted report of boots: reports up to it are not new if they come again."""
+        for boot_id, sequence in sequences:
+            if sequence > self._expired_until(boot_id):
+                self._expired[boot_id] = sequence
+                row = (_EXPIRED_KIND, str(boot_id), str(sequence).encode())
+                self._connection.execute(_SET_EXPIRED, row)
+
+    def _expired_until(self, boot_id: int) -> int:
+        sequence = self._expired.get(boot_id)
+        if sequence is None:
+            key = (_EXPIRED_KIND, str(boot_id))
+            found = self._connection.execute(_GET_EXPIRED, key).fetchone()
+            sequence = self._expired[boot_id] = 0 if found is None else int(found[0])
+        return sequence
 
     def put_values(self, kind: str, values: Mapping[str, bytes | None]) -> None:
         """Store values by key; None deletes a key."""
@@ -156,9 +225,8 @@ class SqliteWriter:
             # A full disk may have rolled back already. Ids given since are void either way.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            self._ids.expire(float("inf"))
-            self._node_samples.batch.clear()
-            self._container_samples.batch.clear()
+            self._forget()
+            self._expired.clear()
             raise
 
 
@@ -190,6 +258,11 @@ def _insert(table: str, columns: Sequence[str], rows: int = 1) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608 - names of our own
 
 
+_GET_EXPIRED = "SELECT value FROM key_values WHERE kind = ? AND key = ?"
+_SET_EXPIRED = "REPLACE INTO key_values (kind, key, value) VALUES (?, ?, ?)"
+_DROP_EXPIRED = """
+DELETE FROM key_values WHERE kind = ? AND CAST(key AS INTEGER) NOT IN (SELECT id FROM boots)
+"""
 _ADD_REPORT = f"{_insert('reports', REPORT_COLUMNS)} ON CONFLICT (boot_id, sequence) DO NOTHING"
 _ADD_EVENT = _insert("events", ("report_id", "number", "at", "container_id", "joules_total", "body"))
 _ADD_ALERT = f"""
@@ -199,7 +272,9 @@ SET sequence = excluded.sequence, received_at = excluded.received_at, closed_at 
     body = excluded.body
 WHERE excluded.sequence > sequence
 """
-_ADD_USAGE = _insert("pending_usage", ("node_id", "boot", "sequence", "slot", "body"))
+_ADD_USAGE = f"""
+{_insert("pending_usage", ("node_id", "boot", "sequence", "slot", "body"))} ON CONFLICT DO NOTHING
+"""
 # The usage of a node that is gone is dropped.
 _SET_USAGE = "REPLACE INTO usage (body, slot, node_id) SELECT ?, ?, id FROM nodes WHERE name = ?"
 _DROP_USAGE = """

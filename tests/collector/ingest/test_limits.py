@@ -205,6 +205,26 @@ async def test_a_history_that_holds_a_flood_does_not_fill_the_memory_at_the_star
         assert alpha.usage_of("id-of-web").samples == 100
 
 
+async def test_a_history_with_a_value_that_is_not_valid_does_not_stop_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with closing(open_for_writing(str(path))) as connection:
+        writer = SqliteWriter(connection, 6 * 3600.0)
+        absurd = msgspec.structs.replace(HEARTBEAT, sample_seconds=1e17)
+        usage = (ContainerUsage("id-of-web", cpu=Sketch({3: 2**40})),)
+        claims = [
+            msgspec.structs.replace(report("mallory", containers=[container()]), heartbeat=absurd),
+            msgspec.structs.replace(
+                report("eve", containers=[container(limit=Quantities(1e200)), container("fine")]),
+                heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage),
+            ),
+        ]
+        writer.add([Submission([honest(), *claims], START)])
+    async with running(limited(path), clock=Clock(START + 10)) as collector:
+        assert sorted(collector.core.registry.names()) == ["alpha", "eve", "mallory"]
+        found = await collector.analysis.analyse()
+        assert found.services["shop"].facts().envelope.cpu_cores == pytest.approx(0.25, rel=0.02)
+
+
 async def _text(collector: Client, path: str) -> tuple[int, str]:
     async with collector.http.get(collector.url + path) as answer:
         return answer.status, await answer.text()

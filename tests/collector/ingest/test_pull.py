@@ -12,8 +12,8 @@ from collector.api.containers import Container
 from collector.api.nodes import list_nodes
 from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.reader import PULLED, STORE_GAP
+from collector.history.interface import PULLED, HistoryUnavailable
+from collector.history.prometheus.reader import STORE_GAP
 from collector.history.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
 from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite

@@ -59,6 +59,9 @@ async def test_gzip_is_taken(collector: Client) -> None:
     assert (status, answer["accepted"]) == (200, 1)
 
 
+HEARTBEAT_JSON: dict[str, Any] = {"agent_version": "1", "sample_seconds": 3, "beacon_seconds": 30}
+
+
 def changed(**changes: Any) -> bytes:
     return json.dumps([json.loads(BODY)[0] | changes]).encode()
 
@@ -90,6 +93,14 @@ def changed(**changes: Any) -> bytes:
         (changed(events=[{"kind": "exploded", "at": 1}]), "$[0].events[0].kind"),
         (changed(alerts=[{"resource": "luck", "opened_at": 1, "evidence": ""}]), "$[0].alerts[0].resource"),
         (changed(heartbeat={"agent_version": "1", "sample_seconds": 1}), "$[0].heartbeat"),
+        (changed(heartbeat=HEARTBEAT_JSON | {"sample_seconds": 1e17}), "$[0].heartbeat.sample_seconds"),
+        (changed(heartbeat=HEARTBEAT_JSON | {"beacon_seconds": 1e9}), "$[0].heartbeat.beacon_seconds"),
+        (
+            changed(heartbeat=HEARTBEAT_JSON | {"usage": [{"id": "a", "cpu": {"zeros": 2**32}}]}),
+            "$[0].heartbeat.usage[0].cpu.zeros",
+        ),
+        (changed(state={"used": {"cpu_cores": 1e7}, "capacity": {}}), "$[0].state.used.cpu_cores"),
+        (changed(at=1e12), "$[0].at"),
         (changed(containers=json.loads(BODY)[0]["containers"] * 2), "$[0].containers[1].id"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -146,7 +157,7 @@ async def test_too_large_a_body_is_refused_plain_or_packed() -> None:
         assert (await collector.send(report())).accepted == 1
 
 
-@pytest.mark.parametrize("at", [0.0, 1e300, START + 1e9])
+@pytest.mark.parametrize("at", [0.0, 9.2e9, START + 1e9])
 async def test_a_wrong_clock_is_no_reason_to_refuse(collector: Client, at: float) -> None:
     await collector.send(report(at=at, containers=[container()]))
     (node,) = await collector.nodes()
@@ -155,7 +166,7 @@ async def test_a_wrong_clock_is_no_reason_to_refuse(collector: Client, at: float
 
 
 async def test_histograms_beyond_reason_are_no_reason_to_break(collector: Client) -> None:
-    absurd = Sketch({4000: 2**63 - 1, -4000: 2**63 - 1}, zeros=2**63 - 1)
+    absurd = Sketch({4000: 10**6, -4000: 10**6}, zeros=10**6)
     usage = ContainerUsage("id-of-web", cpu=absurd, memory=absurd, disk=absurd, network=absurd)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(usage, usage))
     for sequence in (1, 2):

@@ -14,6 +14,7 @@ from collector.analysis.bottlenecks import Bottleneck, BottleneckKind
 from collector.analysis.envelopes import Statistic
 from collector.analysis.running import PooledUsage, RunningServices
 from collector.analysis.usage import ObservedContainer
+from collector.api.cluster import ready
 from collector.common.periodic import repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
@@ -21,6 +22,7 @@ from collector.history.sqlite.history import open_sqlite
 from collector.jobs.analysis import AnalysisJob, analysing
 from collector.live.registry import Registry
 from collector.snapshot.tables import NOWHERE
+from collector.web.routes import NoQuery
 from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, report, settings
 from wire.messages import ContainerUsage, Report
 from wire.resources import RESOURCES, Quantities, Resource
@@ -265,6 +267,36 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
         # It is made up for at the next pass.
         await job.analyse()
         assert set(await core.history.get_values("service")) == {"web"}
+
+
+async def test_usage_that_is_not_valid_is_left_out_and_readyz_shows_it(tmp_path: Path) -> None:
+    async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
+        for node in ("alpha", "beta", "mallory"):
+            loads = {f"web-{node}": ("web", HUNGRY), f"db-{node}": ("db", HUNGRY)}
+            apply_report(core.registry, heartbeat(node, 1, START, loads, samples=300), START)
+        [mallory] = core.registry.nodes(START, node="mallory")
+        for ring in mallory.usage.values():
+            ring.slots[0] = b"\x09 no histogram"
+        found = await job.analyse()
+        assert found.services["web"].quantities(Statistic.ENVELOPE).cpu_cores == pytest.approx(2.0, rel=0.01)
+        assert found.services["web"].observed_seconds == pytest.approx(600 * HEARTBEAT.sample_seconds)
+        assert found.services["db"].profiled
+        assert "mallory" in core.outages.listed[0]
+        assert (await ready(core, NoQuery())).problems == core.outages.listed
+
+
+async def test_readyz_shows_a_pass_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise ValueError("no idea")
+
+    async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
+        with monkeypatch.context() as patch:
+            patch.setattr("collector.jobs.analysis_pass.analyse", fail)
+            with pytest.raises(ValueError, match="no idea"):
+                await job.analyse()
+        assert "no idea" in (await ready(core, NoQuery())).problems[0]
+        await job.analyse()
+        assert (await ready(core, NoQuery())).problems == ()
 
 
 async def test_the_analysis_runs_periodically_and_retries_after_a_failure(

@@ -86,7 +86,7 @@ class Jam:
 
         async def jammed(
             history: SqliteHistory, reports: Sequence[Report], received_at: float
-        ) -> Sequence[bool]:
+        ) -> Sequence[bool | None]:
             async with self.came:
                 self.waiting += len(reports)
                 self.came.notify_all()

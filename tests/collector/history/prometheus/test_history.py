@@ -14,11 +14,10 @@ import pytest
 
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, StoreConfig
-from collector.history.interface import HistoryUnavailable, OutboxStatus
+from collector.history.interface import PULLED, HistoryUnavailable, OutboxStatus
 from collector.history.prometheus import shipper as shipping
 from collector.history.prometheus.client import connect
 from collector.history.prometheus.history import PrometheusHistory, open_prometheus
-from collector.history.prometheus.reader import PULLED
 from tests.collector.builders import HEARTBEAT, START, collecting, container, partial_report, report, settings
 from tests.collector.history.prometheus.fake import FakeStore, fake_store
 from tests.collector.history.prometheus.waiting import until

@@ -172,16 +172,42 @@ def test_a_dropped_name_that_reports_again_is_stored_again(connection: sqlite3.C
     assert last.report == again
 
 
-def test_a_failed_write_leaves_no_trace_and_does_not_spoil_the_next(connection: sqlite3.Connection) -> None:
+def test_a_report_that_cannot_be_stored_does_not_hold_up_the_others(connection: sqlite3.Connection) -> None:
     writer, _ = opened(connection)
     good = report("alpha", containers=[container("one")])
     broken = report("beta", containers=[container("same"), container("same")])
-    with pytest.raises(sqlite3.IntegrityError):
-        writer.add([Submission([good], START), Submission([broken], START)])
-    assert [count(connection, table) for table in ("nodes", "facts", "reports")] == [0, 0, 0]
-    assert writer.add([Submission([good], START)]) == [[True]]
-    (last,) = SqliteReader(connection).load_state().reports
-    assert last.report == good
+    later = report("gamma", containers=[container("one")])
+    answers = writer.add(
+        [Submission([good, broken], START), Submission([broken], START), Submission([later], START)]
+    )
+    assert answers == [[True, None], [None], [True]]
+    assert [count(connection, table) for table in ("nodes", "reports")] == [2, 2]
+    assert writer.add([Submission([good], START)]) == [[False]]
+    assert [each.report for each in SqliteReader(connection).load_state().reports] == [good, later]
+
+
+def test_a_full_disk_refuses_all_reports_alike(connection: sqlite3.Connection) -> None:
+    writer, _ = opened(connection)
+    connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
+    many = report(containers=[container(str(number), image="i" * 1000) for number in range(100)])
+    with pytest.raises(sqlite3.OperationalError):
+        writer.add([Submission([many], START)])
+    assert count(connection, "reports") == 0
+
+
+def test_a_report_that_comes_again_after_its_retention_is_a_duplicate(connection: sqlite3.Connection) -> None:
+    writer, forgetter = opened(connection)
+    heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=Sketch({3: 5})),))
+    old = partial_report(sequence=1, containers=(container(),), heartbeat=heartbeat)
+    writer.add([Submission([old], START)])
+    later = START + 1.5 * HOUR
+    writer.add([Submission([partial_report(sequence=2)], later)])
+    assert forgetter.expire_reports(later, limit=10) == 1
+    forgetter.expire_rest(later)
+    assert writer.add([Submission([old], later)]) == [[False]]
+    writer, _ = opened(connection)
+    assert writer.add([Submission([old, partial_report(sequence=3)], later)]) == [[False, True]]
+    assert count(connection, "pending_usage") == 1
 
 
 def alert(number: int, *, closed: bool) -> Alert:
@@ -266,7 +292,7 @@ def test_a_partly_added_heartbeat_is_not_compacted() -> None:
 def test_events_are_listed_latest_first_and_expire(connection: sqlite3.Connection) -> None:
     (writer, forgetter), reader = opened(connection), SqliteReader(connection)
     for number, node in enumerate(["alpha", "beta", "alpha"]):
-        events = (Event(EventKind.STARTED, START + number, exit_code=2**70),)
+        events = (Event(EventKind.STARTED, START + number, exit_code=137),)
         writer.add([Submission([partial_report(node, sequence=number + 1, events=events)], START)])
     assert [each.event.at - START for each in reader.events(10, None)] == [2, 1, 0]
     assert [each.event.at - START for each in reader.events(1, "alpha")] == [2]
@@ -279,7 +305,7 @@ async def test_waiting_writers_share_the_next_commit(tmp_path: Path, monkeypatch
     groups: list[int] = []
     add = SqliteWriter.add
 
-    def counted(self: SqliteWriter, submissions: Sequence[Submission]) -> list[list[bool]]:
+    def counted(self: SqliteWriter, submissions: Sequence[Submission]) -> list[list[bool | None]]:
         groups.append(len(submissions))
         return add(self, submissions)
 
@@ -300,7 +326,7 @@ async def test_in_a_busy_time_a_report_waits_for_others_to_share_its_commit(
     groups: list[int] = []
     add = SqliteWriter.add
 
-    def counted(self: SqliteWriter, submissions: Sequence[Submission]) -> list[list[bool]]:
+    def counted(self: SqliteWriter, submissions: Sequence[Submission]) -> list[list[bool | None]]:
         groups.append(len(submissions))
         return add(self, submissions)
 
