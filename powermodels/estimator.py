@@ -1,17 +1,12 @@
 """The estimator: power of one host, from the most direct source that it has.
 
-The meaning of `watts` depends on the source, which is always reported:
+`watts` is the power of the whole machine at the wall, whatever the source; inside a virtual machine, the
+guest's share of it. A meter may cover less: RAPL covers the CPU packages and often the memory, not board,
+disks, fans and power supply. The rest is then estimated (`powermodels.models.lifted`), with the error of
+that, and a gap names the reason.
 
-- a meter: the power within the scope of that meter. RAPL covers the CPU packages and often the memory, not
-board,
-  disks, fans and power supply (78 % more at the wall, in the median, on the one server with both meters that
-  the project has data of, from 14 % to 151 % by load). The error applies to its scope; a gap names the rest.
-- model: fitted to a meter of this host, with the scope of that meter.
-- prior: power of the whole machine at the wall; inside a virtual machine, the guest's share.
-
-If a meter has no value for an interval, the model replaces it, with its own source and error. A model that
-was fitted to that meter continues its values; a prior may differ in scope, so a change of source can be a
-step.
+If a meter has no value for an interval, the model that was fitted to it replaces it, with its own source and
+error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +36,12 @@ from powermodels.meters import find_meters
 from powermodels.models import choose_model
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.fitted import FittedModel, fingerprint
+from powermodels.models.lifted import LiftedModel, lift, lifted_error_ratio
 from powermodels.models.regression import CurveModel
 from powermodels.models.stored import Stored
 from powermodels.models.stored import load as load_model
 from wire.errors import UserError
-from wire.messages import Gap
+from wire.messages import Gap, PowerSource
 from wire.resources import Quantities
 
 
@@ -72,6 +68,7 @@ class Estimator:
     ) -> None:
         self.facts = facts
         self._model = model
+        self._prior = model if model.source is PowerSource.PRIOR else choose_model(facts)
         self._meters = tuple(meters)
         self._gaps = tuple(gaps)
         self._options = options or Options()
@@ -112,7 +109,12 @@ class Estimator:
         best = next((meter for meter in self._meters if _measures(meter) and meter.gap is None), None)
         others: list[Gap] = []
         if best is not None and best.scope is not Scope.NODE:
-            others.append(Gap("power of the whole machine", f"{best.name} measures {best.scope.value}"))
+            others.append(
+                Gap(
+                    "power of the whole machine",
+                    f"{best.name} measures {best.scope.value}; the rest is estimated",
+                )
+            )
         if self._learner is not None and self._learner.gap is not None:
             others.append(self._learner.gap)
         return (*self._gaps, *failed, *others)
@@ -124,8 +126,18 @@ class Estimator:
 
     @property
     def model(self) -> Model:
-        """The model that is used without a meter."""
+        """The model that is used without a meter, with the scope of the meter that it was fitted to."""
         return self._model if self._learner is None else self._learner.tracker
+
+    @property
+    def machine_model(self) -> Model:
+        """The same for the whole machine."""
+        return self.model if self.model.scope is Scope.NODE else LiftedModel(self.model, self._whole_model)
+
+    @property
+    def _whole_model(self) -> Model:
+        """The best model of the whole machine."""
+        return next(model for model in (self.model, self._model, self._prior) if model.scope is Scope.NODE)
 
     def model_state(self) -> ModelState:
         """The current state of the model."""
@@ -187,11 +199,20 @@ class Estimator:
         )
         model = self.model
         capacity = capacity or Quantities()
-        terms = model.terms(rescaled(load, capacity, self._scaling))
+        terms = model.terms(rescaled(load, capacity, self._scaling_of(model)))
         source, error_ratio, scope = model.source, model.error_ratio, model.scope
         if self._used is not None and metered_watts is not None:
             terms = fit_to_meter(terms, metered_watts, self._used.scope, model.scope)
             source, error_ratio, scope = self._used.source, self._used.error_ratio, self._used.scope
+        whole, source_watts = self._whole_model, terms.watts
+        whole_terms = whole.terms(rescaled(load, capacity, self._scaling_of(whole)))
+        error_ratio = lifted_error_ratio(terms, scope, error_ratio, whole_terms, whole.error_ratio)
+        if scope is not Scope.NODE and whole is not self._prior and whole.error_ratio < error_ratio:
+            # It was fitted to a meter of the whole machine, and is more accurate.
+            terms, source, error_ratio, scope = whole_terms, whole.source, whole.error_ratio, whole.scope
+            source_watts = terms.watts
+        else:
+            terms = lift(terms, scope, whole_terms)
         self._learn(monotonic_seconds, load, capacity, metered_watts)
         parts = split(terms, load, containers)
         idle_watts = share_idle(self._options.idle_policy, parts, reserved or {})
@@ -206,14 +227,15 @@ class Estimator:
                 name: Share(watts, share_error_ratio, idle_watts[name])
                 for name, watts in parts.containers.items()
             },
-            scope=scope,
+            source_scope=scope,
+            source_watts=source_watts,
         )
 
-    @property
-    def _scaling(self) -> Quantities:
-        if self._learner is not None:
+    def _scaling_of(self, model: Model) -> Quantities:
+        """The capacities that the loads of a model are ratios of; empty if any."""
+        if self._learner is not None and model is self._learner.tracker:
             return self._learner.scaling
-        return self._model.origin.scaling if isinstance(self._model, FittedModel) else Quantities()
+        return model.origin.scaling if isinstance(model, FittedModel) else Quantities()
 
     def close(self) -> None:
         """Save the learned model, and end child processes."""

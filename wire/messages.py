@@ -9,7 +9,7 @@ sent, and an absent value is unknown, never zero.
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,19 @@ class PowerSource(StrEnum):
     PRIOR = "prior"
 
 
+class PowerScope(StrEnum):
+    """The part of a machine that a power value covers."""
+
+    MACHINE = "machine"
+    """The whole machine at the wall; in a virtual machine, its share of the host."""
+    CPU_AND_MEMORY = "cpu-and-memory"
+    CPU = "cpu"
+
+
+MachineScope = Literal["machine"]
+"""Watts and joules in reports are those of the whole machine, so that nodes can be compared and added."""
+
+
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Base of all messages: strict and immutable.
 
@@ -57,7 +70,7 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """
 
 
-class NodePower(_Message, frozen=True):
+class NodePower(_Message, frozen=True, omit_defaults=False):
     """Power of a node: `watts` is `idle_watts` plus `system_watts` plus the `watts` of all containers."""
 
     watts: Watts
@@ -69,6 +82,10 @@ class NodePower(_Message, frozen=True):
     """Expected relative error of `watts`: 0.25 means plus or minus 25 %."""
     joules_total: Joules
     """Energy counter of the node. It never decreases and continues after a restart of the agent."""
+    scope: MachineScope = "machine"
+    """What the watts and joules of the node and its containers cover."""
+    source_scope: PowerScope = PowerScope.MACHINE
+    """What `source` covers. If that is less than the machine, the rest is estimated from its hardware."""
 
 
 class ContainerPower(_Message, frozen=True):
@@ -225,6 +242,9 @@ class PowerCurve(_Message, frozen=True):
     """Power added at full usage of memory; the next two fields are the same for disk and network."""
     disk_watts: Watts = 0.0
     network_watts: Watts = 0.0
+    scope: MachineScope = "machine"
+    source_scope: PowerScope = PowerScope.MACHINE
+    """What `source` covers, as in `NodePower`."""
 
 
 class Heartbeat(_Message, frozen=True):

@@ -132,6 +132,7 @@ def _node_power(power: NodePower | None, mean: Values) -> NodePower | None:
         source=power.source,
         error_ratio=power.error_ratio,
         joules_total=round(power.joules_total, 2),
+        source_scope=power.source_scope,
     )
 
 

@@ -89,6 +89,7 @@ class PowerSampler:
                 source=estimate.source,
                 error_ratio=estimate.error_ratio,
                 joules_total=self._accounts.node_joules,
+                source_scope=estimate.source_scope.reported,
             ),
             containers={
                 container_id: ContainerPower(
@@ -101,7 +102,7 @@ class PowerSampler:
                 for container_id, share in estimate.containers.items()
             },
             meters=self._estimator.meters(),
-            curve=power_curve_of(self._estimator.model),
+            curve=power_curve_of(self._estimator.machine_model, self._estimator.model.scope),
         )
 
     def close(self) -> None:

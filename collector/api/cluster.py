@@ -11,6 +11,7 @@ from collector.core.parts import Core
 from collector.reports.alerts import AlertState
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get
 from collector.web.scopes import Scope
+from wire.messages import MachineScope
 from wire.version import __version__
 
 
@@ -39,6 +40,8 @@ class ClusterPower(msgspec.Struct, frozen=True, kw_only=True):
     """Expected error of `watts`, if all nodes are wrong in the same direction."""
     idle_watts: float
     system_watts: float
+    scope: MachineScope = "machine"
+    """What the watts cover: whole machines at the wall, whatever the meters of the nodes cover."""
     nodes: int
     """Number of nodes in the total."""
 

@@ -22,7 +22,7 @@ from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
 from powermodels.models.what_if import CurvePoint
 from powermodels.models.wire_curve import PowerCurveModel
-from wire.messages import PowerCurve, PowerSource
+from wire.messages import MachineScope, PowerCurve, PowerScope, PowerSource
 from wire.resources import RESOURCES, Quantities, Resource, ratio
 
 _NO_CURVE = "it has sent no power curve yet; agents of this version send one with each heartbeat"
@@ -37,6 +37,8 @@ class EnergyPage(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     end: float
     by: str
+    scope: MachineScope = "machine"
+    """What the joules cover: whole machines at the wall, whatever the meters of the nodes cover."""
     accounts: list[Account]
     next: str | None
     """Cursor of the next page; null on the last page. Use it with this `start` and `end`."""
@@ -98,6 +100,9 @@ class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
     node_state: LivenessLabel
     """Unless it is `up`, the other fields may be out of date."""
     source: PowerSource
+    scope: MachineScope = "machine"
+    source_scope: PowerScope
+    """What `source` covers. If that is less than the machine, the rest is estimated from its hardware."""
     error_ratio: float
     """Expected relative error of the watts: 0.25 means a quarter more or less."""
     sampled_at: float | None
@@ -119,6 +124,9 @@ class WhatIfEstimate(msgspec.Struct, frozen=True, kw_only=True):
     not_counted: tuple[Resource, ...]
     """Resources in the envelope whose usage or capacity the node does not report."""
     source: PowerSource
+    scope: MachineScope = "machine"
+    source_scope: PowerScope
+    """What `source` covers. If that is less than the machine, the rest is estimated from its hardware."""
 
 
 class NoEstimate(msgspec.Struct, frozen=True):
@@ -145,6 +153,7 @@ async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
         node=node.name,
         node_state=node.state,
         source=curve.source,
+        source_scope=curve.source_scope,
         error_ratio=curve.error_ratio,
         sampled_at=node.sampled_at,
         points=whatif.power_curve(PowerCurveModel(curve), _load(node.used_ratio)),
@@ -195,6 +204,7 @@ def _estimate(node: Node, curve: PowerCurve, envelope: Quantities) -> WhatIfEsti
             if envelope.of(resource) and ratio(node.used, node.capacity, resource) is None
         ),
         source=curve.source,
+        source_scope=curve.source_scope,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
-from wire.messages import Gap, PowerSource
+from wire.messages import Gap, PowerScope, PowerSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,18 @@ class Scope(Enum):
     CPU = "the CPU only"
     PART = "a part of the machine"
     """An unknown part, which may overlap with others: listed, but never the node's power."""
+
+    @property
+    def reported(self) -> PowerScope:
+        """The same in reports, which never have power of an unknown part."""
+        return _REPORTED[self]
+
+
+_REPORTED = {
+    Scope.NODE: PowerScope.MACHINE,
+    Scope.CPU_AND_MEMORY: PowerScope.CPU_AND_MEMORY,
+    Scope.CPU: PowerScope.CPU,
+}
 
 
 class Model(Protocol):
@@ -188,7 +200,7 @@ class Share:
 class Estimate:
     """Power of a node over one interval: `watts` is `idle_watts + system_watts + sum(containers)`, always.
 
-    It covers the scope of its source: that of the meter, or of the model.
+    It covers the whole machine, whatever the scope of its source: `powermodels.models.lifted` adds the rest.
     """
 
     watts: float
@@ -197,4 +209,6 @@ class Estimate:
     source: PowerSource
     error_ratio: float
     containers: Mapping[str, Share] = field(default_factory=dict)
-    scope: Scope = Scope.NODE
+    source_scope: Scope = Scope.NODE
+    source_watts: float | None = None
+    """Power within the scope of the source: that of the meter, or of the model that was fitted to it."""

@@ -18,8 +18,8 @@ _CPU_RATIOS = (
 """Dense where power rises steeply: a straight line from 0 to 0.1 would be far off."""
 
 
-def power_curve_of(model: Model) -> PowerCurve:
-    """Convert a model to points."""
+def power_curve_of(model: Model, source_scope: Scope = Scope.NODE) -> PowerCurve:
+    """Convert a model of the whole machine to points; `source_scope` is what it was fitted to."""
     idle = model.terms(Load(0.0, 0.0, 0.0, 0.0))
     full = model.terms(Load(0.0, 1.0, 1.0, 1.0))
     cpu_watts = [model.terms(Load(ratio, 0.0, 0.0, 0.0)).cpu_watts for ratio in _CPU_RATIOS]
@@ -32,6 +32,7 @@ def power_curve_of(model: Model) -> PowerCurve:
         memory_watts=max(0.0, full.memory_watts),
         disk_watts=max(0.0, full.disk_watts),
         network_watts=max(0.0, full.network_watts),
+        source_scope=source_scope.reported,
     )
 
 

@@ -36,7 +36,7 @@ def value(url: str, series: str) -> float:
 
 
 def shown_watts(url: str) -> float:
-    return value(url, 'wattpack_node_power_watts{source="rapl"}')
+    return value(url, 'wattpack_node_meter_watts{meter="rapl",scope="the CPU only",used="true"}')
 
 
 def test_metered_watts_and_joules_survive_a_restart(tmp_path: Path) -> None:

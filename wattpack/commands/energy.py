@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json_text(found))
     elif found:
         print("\n".join(_table(arguments.by, found)))
-        print(f"From {moment(start)} to {moment(end)} UTC.")
+        print(f"From {moment(start)} to {moment(end)} UTC, whole machines at the wall.")
     else:
         print(f"No data from {moment(start)} to {moment(end)} UTC. Agents report energy with each heartbeat.")
     return 0

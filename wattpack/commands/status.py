@@ -51,7 +51,7 @@ def format_status(cluster: Json, alerts: list[Json], silent: list[Json]) -> Iter
     if power is not None:
         containers = max(0.0, power["watts"] - power["idle_watts"] - power["system_watts"])
         yield (
-            f"power       {power['watts']:.1f} W ±{power['error_watts']:.1f}"
+            f"power       {power['watts']:.1f} W ±{power['error_watts']:.1f} at the wall"
             f" = idle {power['idle_watts']:.1f} + system {power['system_watts']:.1f}"
             f" + containers {containers:.1f}{_coverage(power['nodes'], nodes)}"
         )

@@ -158,6 +158,10 @@ def _meter(label: str, share: float | None, text: str, pressure: float | None, w
     )
 
 
+def _source_text(power: NodePower) -> str:
+    return power.source if power.source_scope == power.scope else f"{power.source} ({power.source_scope})"
+
+
 def _power(powers: Sequence[NodePower]) -> Line:
     label = ("POWER".ljust(_LABEL_WIDTH), Style.PLAIN)
     watts = sum(power.watts for power in powers)
@@ -168,6 +172,6 @@ def _power(powers: Sequence[NodePower]) -> Line:
     idle = sum(power.idle_watts for power in powers)
     system = sum(power.system_watts for power in powers)
     containers = max(0.0, watts - idle - system)
-    sources = "+".join(sorted({power.source for power in powers}))
-    parts = f" by {sources} = idle {idle:.2f} + system {system:.2f} + containers {containers:.2f}"
+    sources = "+".join(sorted({_source_text(power) for power in powers}))
+    parts = f" wall, {sources} = idle {idle:.2f} + system {system:.2f} + containers {containers:.2f}"
     return (label, (watts_text(watts, error_ratio), Style.TITLE), (parts, Style.PLAIN))

@@ -18,8 +18,12 @@ NODE_METRICS: tuple[MetricSpec[NodeSample], ...] = (
     MetricSpec(
         name="wattpack_node_power_watts",
         kind="gauge",
-        help="Power of the node, in watts, from the most direct source available.",
-        labels={"source": lambda node: node.power.source if node.power else ""},
+        help="Power of the whole machine, in watts, from the most direct source available. If source_scope is"
+        " less than the machine, the rest is estimated.",
+        labels={
+            "source": lambda node: node.power.source if node.power else "",
+            "source_scope": lambda node: node.power.source_scope if node.power else "",
+        },
         value=lambda node: node.power.watts if node.power else None,
     ),
     MetricSpec(
@@ -184,7 +188,8 @@ METER_METRICS: tuple[MetricSpec[MeterState], ...] = (
     MetricSpec(
         name="wattpack_node_meter_watts",
         kind="gauge",
-        help="Power measured by each meter of the node, in watts; used=true is the node's power.",
+        help="Power measured by each meter of the node, in watts; the node's power is estimated"
+        " from the one with used=true.",
         labels={
             "meter": lambda meter: meter.name,
             "scope": lambda meter: meter.scope.value,

@@ -201,7 +201,7 @@ def _values(fields: Iterable[MetricField], series: _SeriesByMetric) -> dict[str,
                 within = within.setdefault(step, {})
             within[name] = round(value) if each.is_count else value
             if each.path == ("power", "watts"):
-                within["source"] = labels.get("source")
+                within |= {key: labels[key] for key in ("source", "source_scope") if labels.get(key)}
     return values
 
 

@@ -45,8 +45,8 @@ class MetricField:
     """The fields that lead to it; if one of them is None, so is the number."""
     labels: Labels = field(default_factory=dict)
     """Labels other than those of the node and container."""
-    source: Callable[[Any], str] | None = None
-    """The value of the label `source`, if it has one."""
+    source: Callable[[Any], Labels] | None = None
+    """The labels `source` and `source_scope`, if it has them."""
     is_count: bool = False
     """An integer."""
 
@@ -61,7 +61,7 @@ class MetricField:
 
 
 def _field(
-    metric: str, path: str, *, source: Callable[[Any], str] | None = None, is_count: bool = False
+    metric: str, path: str, *, source: Callable[[Any], Labels] | None = None, is_count: bool = False
 ) -> MetricField:
     return MetricField(metric, tuple(path.split(".")), source=source, is_count=is_count)
 
@@ -71,16 +71,22 @@ def _pressure(metric: str) -> Iterator[MetricField]:
         yield MetricField(metric, ("pressure", f"{resource}_ratio"), labels={"resource": resource.value})
 
 
-def _power_source(message: NodeState | ContainerState) -> str:
-    return "" if message.power is None else message.power.source.value
+def _node_power_source(node: NodeState) -> Labels:
+    if node.power is None:
+        return {}
+    return {"source": node.power.source.value, "source_scope": node.power.source_scope.value}
 
 
-def _capacity_source(resource: Resource) -> Callable[[NodeState], str]:
-    return lambda state: "learned" if resource in state.learned_capacities else "declared"
+def _container_power_source(container: ContainerState) -> Labels:
+    return {} if container.power is None else {"source": container.power.source.value}
+
+
+def _capacity_source(resource: Resource) -> Callable[[NodeState], Labels]:
+    return lambda state: {"source": "learned" if resource in state.learned_capacities else "declared"}
 
 
 NODE_FIELDS: Final = (
-    _field("wattpack_node_power_watts", "power.watts", source=_power_source),
+    _field("wattpack_node_power_watts", "power.watts", source=_node_power_source),
     _field("wattpack_node_power_error_ratio", "power.error_ratio"),
     _field("wattpack_node_power_idle_watts", "power.idle_watts"),
     _field("wattpack_node_power_system_watts", "power.system_watts"),
@@ -122,7 +128,7 @@ CONTAINER_FIELDS: Final = (
     _field("wattpack_container_oom_kills_total", "oom_kills_total", is_count=True),
     _field(USAGE_METRICS[Resource.DISK], "used.disk_bytes_per_second"),
     _field(USAGE_METRICS[Resource.NETWORK], "used.network_bytes_per_second"),
-    _field("wattpack_container_power_watts", "power.watts", source=_power_source),
+    _field("wattpack_container_power_watts", "power.watts", source=_container_power_source),
     _field("wattpack_container_power_idle_share_watts", "power.idle_watts"),
     _field("wattpack_container_power_error_ratio", "power.error_ratio"),
     _field("wattpack_container_energy_joules_total", "power.joules_total"),

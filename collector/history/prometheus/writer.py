@@ -160,10 +160,10 @@ _TAILS: Final[dict[tuple[tuple[str, str], ...], bytes]] = {}
 
 
 def _tail(metric_field: MetricField, message: object) -> bytes:
-    """The labels `resource` and `source`: there are few of them, so they are encoded once and cached."""
+    """Labels such as `resource` and `source`: there are few of them, so they are encoded once and cached."""
     if metric_field.source is None and not metric_field.labels:
         return b""
-    source = {} if metric_field.source is None else {"source": metric_field.source(message)}
+    source = {} if metric_field.source is None else metric_field.source(message)
     pairs = tuple({**metric_field.labels, **source}.items())
     if pairs not in _TAILS:
         _TAILS[pairs] = labels(dict(pairs))

@@ -17,6 +17,7 @@ from wire.messages import (
     Heartbeat,
     NodePower,
     NodeState,
+    PowerScope,
     PowerSource,
     Pressure,
 )
@@ -32,6 +33,7 @@ class StoredNodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     learned_capacities: tuple[Resource, ...] = ()
     gaps: tuple[Gap, ...] = ()
     source: PowerSource | None = None
+    source_scope: PowerScope = PowerScope.MACHINE
 
 
 class StoredContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,8 +133,11 @@ def decode_event(text: str) -> Event:
 
 def encode_node_facts(state: NodeState) -> str:
     """The facts of a node, as stored."""
-    source = None if state.power is None else state.power.source
-    facts = StoredNodeFacts(state.capacity, state.learned_capacities, state.gaps, source)
+    facts = StoredNodeFacts(state.capacity, state.learned_capacities, state.gaps)
+    if state.power is not None:
+        facts = msgspec.structs.replace(
+            facts, source=state.power.source, source_scope=state.power.source_scope
+        )
     return _encoder.encode(facts).decode()
 
 
@@ -202,7 +207,11 @@ def decode_node(facts: str, values: Row) -> NodeState:
         pressure=Pressure(*usage[4:]),
         power=None
         if stored.source is None
-        else NodePower(source=stored.source, **dict(zip(_NODE_POWER, power, strict=True))),
+        else NodePower(
+            source=stored.source,
+            source_scope=stored.source_scope,
+            **dict(zip(_NODE_POWER, power, strict=True)),
+        ),
         gaps=stored.gaps,
         **dict(zip(_NODE_OTHER, other, strict=True)),
     )

@@ -177,7 +177,7 @@ def test_labels_say_what_a_number_is_of() -> None:
         "service": "shop/web",
         "pod": "1b4e28ba",
     }
-    assert list(series["wattpack_node_power_watts"]) == [(("source", "prior"),)]
+    assert list(series["wattpack_node_power_watts"]) == [(("source", "prior"), ("source_scope", "machine"))]
     assert list(series["wattpack_node_disk_capacity_bytes_per_second"]) == [(("source", "learned"),)]
     assert list(series["wattpack_node_network_capacity_bytes_per_second"]) == [(("source", "declared"),)]
     waited = {

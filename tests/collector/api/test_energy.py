@@ -4,6 +4,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from agent.config import PowerConfig
+from agent.sampling.power import PowerSample, PowerSampler
+from tests.agent.samples import Clock as AgentClock
+from tests.agent.samples import cpu, node_sample
 from tests.collector.builders import (
     CURVE,
     HEARTBEAT,
@@ -16,6 +20,8 @@ from tests.collector.builders import (
     settings,
     state,
 )
+from tests.lab.powercap import PowercapTree, constant, intel
+from tests.powermodels.hosts import HASWELL, write_proc
 from wire.messages import PowerCurve, Report, encode
 from wire.resources import Quantities
 
@@ -46,6 +52,8 @@ async def test_power_curve_spans_cpu_load_from_none_to_full(collector: Client) -
             "node": "alpha",
             "node_state": "up",
             "source": "model",
+            "scope": "machine",
+            "source_scope": "machine",
             "error_ratio": 0.1,
             "sampled_at": START,
         },
@@ -97,6 +105,8 @@ async def test_what_if_uses_the_curve_of_the_node(collector: Client) -> None:
                 "exceeded": [],
                 "not_counted": [],
                 "source": "model",
+                "scope": "machine",
+                "source_scope": "machine",
             }
         ],
         "unknown": [],
@@ -191,3 +201,63 @@ async def test_curves_survive_a_restart(tmp_path: Path) -> None:
         after = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
     assert after == before
     assert before[0][1]["estimates"]
+
+
+def sample_of(folder: Path, sys: Path, tree: PowercapTree | None = None) -> PowerSample:
+    """The last of some samples of an agent on the same machine, with or without RAPL."""
+    clock = AgentClock()
+    files = PowerConfig(model_file="", energy_file="")
+    sampler = PowerSampler(files, folder, sys)
+    sampler.begin(clock.monotonic_seconds)
+    samples = []
+    for _ in range(20):
+        clock.advance()
+        if tree is not None:
+            tree.advance(clock.monotonic_seconds)
+        taken = node_sample(clock, {}, used=cpu(1.0, 4000))
+        samples.append(sampler.measure(taken.rates, clock.monotonic_seconds))
+    sampler.close()
+    return samples[-1]
+
+
+async def test_nodes_with_and_without_rapl_are_compared_and_added_in_one_scope(
+    collector: Client, tmp_path: Path
+) -> None:
+    proc = write_proc(tmp_path / "proc", HASWELL, 4)
+    without = sample_of(proc, tmp_path / "nothing")
+    rapl_watts = 0.4 * without.node.watts
+    tree = PowercapTree(tmp_path / "tree", intel(constant(rapl_watts)))
+    metered = sample_of(proc, tree.sys, tree)
+    assert (metered.node.source, without.node.source) == ("rapl", "prior")
+    assert (metered.node.source_scope, without.node.source_scope) == ("cpu", "machine")
+    for name, sample in (("metered", metered), ("without", without)):
+        heartbeat = msgspec.structs.replace(HEARTBEAT, power_curve=sample.curve)
+        known = state(
+            power=sample.node, used=QUARTER, capacity=Quantities(CORES, MEMORY_BYTES, None, 125_000_000.0)
+        )
+        await collector.send(partial_report(name, state=known, heartbeat=heartbeat))
+    added = Quantities(cpu_cores=1.0)
+    _, answer = await what_if(collector, added)
+    watts = {each["node"]: each for each in answer["estimates"]}
+    assert {each["scope"] for each in answer["estimates"]} == {"machine"}
+    assert watts["metered"]["before_watts"] == pytest.approx(watts["without"]["before_watts"], rel=0.4)
+    assert watts["metered"]["before_watts"] > 1.5 * rapl_watts
+    _, cluster = await collector.ask("/v1/cluster")
+    assert cluster["power"]["scope"] == "machine"
+    assert cluster["power"]["watts"] == pytest.approx(metered.node.watts + without.node.watts, abs=0.1)
+    assert cluster["power"]["watts"] > 1.4 * without.node.watts
+    nodes = await collector.nodes()
+    assert {each["name"]: each["power"]["source_scope"] for each in nodes} == {
+        "metered": "cpu",
+        "without": "machine",
+    }
+    _, energy = await collector.ask("/v1/energy")
+    assert energy["scope"] == "machine"
+
+
+async def test_power_of_a_part_of_a_machine_is_refused(collector: Client) -> None:
+    body = encode((report_with_curve(),)).replace(b'"scope":"machine"', b'"scope":"cpu"')
+    assert b'"scope":"cpu"' in body
+    status, refusal = await collector.post(body, "/v1/reports")
+    assert status == 400
+    assert "scope" in refusal["detail"]

@@ -40,6 +40,8 @@ async def test_node_has_its_reported_values(collector: Client) -> None:
         "source": "rapl",
         "error_ratio": 0.03,
         "joules_total": 1500.0,
+        "scope": "machine",
+        "source_scope": "machine",
     }
     assert node["gaps"] == [{"what": "names", "why": "the engine's socket is not there"}]
     assert node["containers"] == 1

@@ -140,7 +140,7 @@ def test_every_sample_adds_up_and_is_what_the_meter_says(tmp_path: Path) -> None
         estimate = moment.estimate
         shares = [share.watts for share in estimate.containers.values()]
         assert estimate.source is PowerSource.RAPL
-        assert estimate.watts == pytest.approx(moment.true_watts, rel=0.005)
+        assert estimate.source_watts == pytest.approx(moment.true_watts, rel=0.005)
         parts = fsum((estimate.idle_watts, estimate.system_watts, *shares))
         assert parts == pytest.approx(estimate.watts, rel=0.001)
         assert max(shares) <= estimate.watts
@@ -155,8 +155,9 @@ def test_when_the_meter_goes_the_model_goes_on_and_grows_old(tmp_path: Path) -> 
             lab.tree.fail("intel-rapl:0", "energy_uj", Fault.EACCES)
         if moment.seconds > CHANGE_SECONDS + RECOVERY_SECONDS:
             sources.add(moment.estimate.source)
-            assert moment.estimate.scope is Scope.CPU
-            errors.append(abs(moment.estimate.watts - moment.true_watts) / moment.true_watts)
+            assert moment.estimate.source_scope is Scope.CPU
+            assert moment.estimate.source_watts is not None
+            errors.append(abs(moment.estimate.source_watts - moment.true_watts) / moment.true_watts)
     assert sources == {PowerSource.MODEL}
     assert fsum(errors) / len(errors) < 0.03
     stale_seconds = lab.estimator.model_state().stale_seconds
@@ -172,7 +173,7 @@ def test_what_was_learned_is_there_after_a_restart_without_a_meter(tmp_path: Pat
     for load in service_loads()[:100]:
         estimate = again.estimate(0, load, {})
         assert estimate.source is PowerSource.MODEL
-        assert estimate.watts == pytest.approx(watts_at(load), rel=0.1)
+        assert estimate.source_watts == pytest.approx(watts_at(load), rel=0.1)
     assert again.model_state().made is not None
     assert "by a meter last read on" in again.describe()[0]
 

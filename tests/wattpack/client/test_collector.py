@@ -24,7 +24,7 @@ async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int,
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["status"], ["1 up", "50.0 W ±1.5 = idle 30.0 + system 5.0", "CPU at 97 %", "wattpack plan"]),
+        (["status"], ["1 up", "50.0 W ±1.5 at the wall = idle 30.0", "CPU at 97 %", "wattpack plan"]),
         (["nodes"], ["NODE", "alpha", "25 %", "LEE"]),
         (["nodes", "--state", "down"], ["No matching node"]),
         (["containers"], ["web", "shop", "2.50", "47.7 MiB"]),

@@ -45,7 +45,7 @@ def test_header_shows_usage_and_power() -> None:
     assert re.fullmatch(r"MEMORY  \[\|+ +\]  25%  2\.0 GiB of 8\.0 GiB +pressure 2%", shown[2])
     assert re.fullmatch(r"DISK    \[\|+ +\]  34%  4\.0 KiB/s +pressure 30%", shown[3])
     assert re.fullmatch(r"NETWORK \[\|+ +\]  10%  11\.9 MiB/s of 119\.2 MiB/s", shown[4])
-    assert shown[5] == "POWER   41.20 W ±20.60 by prior = idle 38.00 + system 2.00 + containers 1.20"
+    assert shown[5] == "POWER   41.20 W ±20.60 wall, prior = idle 38.00 + system 2.00 + containers 1.20"
     assert shown[6] == "! CPU at 97 % of 4 cores for 12 s"
 
 
@@ -70,7 +70,7 @@ def test_header_sums_nodes_that_are_not_down() -> None:
     shown = lines(scene(nodes=three))
     assert shown[0].startswith("3 nodes, 1 down: 8 cores, 16.0 GiB, no containers")
     assert "4.00 of 8 cores" in shown[1]
-    assert "82.40 W ±41.20 by prior = idle 76.00 + system 4.00" in shown[5]
+    assert "82.40 W ±41.20 wall, prior = idle 76.00 + system 4.00" in shown[5]
 
 
 def test_capacity_with_an_unknown_part_is_unknown() -> None:

@@ -37,9 +37,9 @@ CATALOGUE = {
 
 def test_every_level_is_in_the_agents_catalogue_with_the_same_labels() -> None:
     for level in NODE_FIELDS:
-        assert CATALOGUE[level.metric] == {*level.labels, *(["source"] if level.source else [])}
+        assert CATALOGUE[level.metric] == {*level.labels, *(level.source(state()) if level.source else ())}
     for level in CONTAINER_FIELDS:
-        extra = {*level.labels, *(["source"] if level.source else [])}
+        extra = {*level.labels, *(level.source(container()) if level.source else ())}
         assert CATALOGUE[level.metric] == {*identity_labels(container()), *extra}
 
 
