@@ -103,6 +103,7 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
         names=tuple(f"node-{number:05}" for number in range(count)),
         capacity=capacity,
         used=used,
+        reported_watts=np.full(count, np.nan),
         liveness=np.where(generator.random(count) < _PART_SUSPECT, Liveness.SUSPECT, Liveness.UP).astype(
             np.int8
         ),

@@ -19,7 +19,6 @@ from collector.config import (
     HttpConfig,
 )
 from collector.main import RunningCollector, running
-from collector.placement.planning import plan
 from collector.policies.resolve import resolve
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import Snapshot
@@ -105,7 +104,7 @@ async def compare_ways(  # noqa: PLR0913 - the size of what is compared
                 now = clock.now = unix(seconds) + 1.0
                 theirs = msgspec.json.decode(await ask("/v1/hints/rebalance", encode({"policy": policy})))
                 snapshot = replayed.snapshot(now)
-                ours = msgspec.json.decode(encode(plan(snapshot, chosen)))
+                ours = msgspec.json.decode(encode({"actions": chosen.rebalance(snapshot).actions}))
                 found.plans += 1
                 found.actions += len(ours["actions"])
                 if theirs["actions"] != ours["actions"]:

@@ -1,6 +1,7 @@
 """Wiring of a complete collector, from its settings to its address."""
 
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
     listener = open_listener(config)
     outages = Outages()
     async with open_history(config, outages, clock) as history:
-        core = Core(config, Registry(config), history, clock, outages=outages)
+        core = Core(config, Registry(config, socket.gethostname()), history, clock, outages=outages)
         await _restore(core)
         listen = parse_address(config.http.listen)
         async with (

@@ -94,7 +94,7 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
     # A plan for a large cluster takes seconds.
-    return await asyncio.to_thread(plan, await core.snapshot(), chosen)
+    return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
 
 
 async def propose(core: Core, _query: NoQuery) -> Proposals:

@@ -80,8 +80,9 @@ LABELS = (
         POWER_LABEL,
         "node",
         _MOVE_VALUES,
-        f"`{ALLOWED}`; `{NEVER}` for managers",
-        "Whether the node may be switched off.",
+        f"unset; `{NEVER}` for managers and for the collector's own node",
+        f"With `{NEVER}`, the node is never switched off. A node whose processes outside containers use more"
+        f" than a tenth of its CPU is switched off only with `{ALLOWED}`.",
     ),
     Label(
         BEFORE_LABEL,

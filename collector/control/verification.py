@@ -143,7 +143,7 @@ def load(snapshot: Snapshot, names: frozenset[str]) -> Load:
     """Measure the load of the affected nodes, and the power of all nodes."""
     nodes = snapshot.nodes
     rows = [nodes.index[name] for name in sorted(names) if name in nodes.index]
-    watts = nodes.watts
+    watts = nodes.watts[nodes.on & (nodes.liveness != Liveness.DOWN)]
     highest = np.nan_to_num(nodes.used_ratio, nan=0.0).max(axis=1, initial=0.0)
     return Load(
         at=snapshot.at,

@@ -1,5 +1,6 @@
 """The live tables: nodes and tasks now, behind one lock, and the snapshot of both."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
@@ -21,6 +22,8 @@ from wire.resources import RESOURCES
 CLASSES = (1, 2, 3, 4)
 """SLA classes, the strictest first."""
 _GROUPS_AT_ONCE = 500
+_SHORT_ID = re.compile("[0-9a-f]{12}")
+"""The host name inside a container is the beginning of its id."""
 
 
 class LiveTables:
@@ -29,9 +32,10 @@ class LiveTables:
     Absurd numbers in reports may overflow in sums. Only their own node suffers, so numpy does not warn.
     """
 
-    def __init__(self, config: CollectorConfig) -> None:
+    def __init__(self, config: CollectorConfig, own_host: str = "") -> None:
         placement = config.placement
-        self._nodes = NodeTable(config)
+        self._nodes = NodeTable(config, own_host)
+        self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
         self._tasks = TaskTable(placement.default_class)
         self._builder = SnapshotBuilder(config)
         self._snapshot_seconds = placement.snapshot_seconds
@@ -50,7 +54,10 @@ class LiveTables:
             if not update.containers:
                 return []
             capacity = self._nodes.table.columns.capacity[row].tolist()
-            return self._tasks.put(update.node, row, capacity, update.containers, update.last_report_at)
+            new = self._tasks.put(update.node, row, capacity, update.containers, update.last_report_at)
+            if self._own_id is not None and any(each.startswith(self._own_id) for each in new):
+                self._nodes.put_own_node(update.node)
+            return new
 
     def remove(self, node: str) -> None:
         """Remove a node and its containers."""

@@ -27,6 +27,7 @@ class NodeColumns:
 
     capacity: Floats
     used: Floats
+    reported_watts: Floats
     last_report_at: Floats
     """By the collector's clock."""
     beacon_seconds: Floats
@@ -50,6 +51,7 @@ def _blank() -> NodeColumns:
     return NodeColumns(
         capacity=blank_resources(),
         used=blank_resources(),
+        reported_watts=np.full(1, np.nan),
         last_report_at=np.zeros(1),
         beacon_seconds=np.zeros(1),
         on=np.ones(1, dtype=np.bool_),
@@ -78,8 +80,11 @@ class _Node:
 class NodeTable:
     """Every node, by its name."""
 
-    def __init__(self, config: CollectorConfig) -> None:
+    def __init__(self, config: CollectorConfig, own_host: str = "") -> None:
         self._rules = config.nodes
+        self._own_host = own_host
+        self._own_node: str | None = None
+        """The node that runs the collector in a container."""
         self._limits = config.liveness
         self._half_life_seconds = config.placement.failure_half_life_hours * 3600
         self._nodes: dict[str, _Node] = {}
@@ -105,11 +110,13 @@ class NodeTable:
         columns.last_report_at[row] = update.last_report_at
         columns.beacon_seconds[row] = update.beacon_seconds
         if update.is_new_run:
-            columns.used[row] = columns.capacity[row] = np.nan
+            columns.used[row] = columns.capacity[row] = columns.reported_watts[row] = np.nan
             self._put_curve(entry, None)
         if update.state is not None:
             columns.used[row] = amounts(update.state.used)
             columns.capacity[row] = amounts(update.state.capacity)
+            power = update.state.power
+            columns.reported_watts[row] = np.nan if power is None else power.watts
         if update.state is not None or update.is_new_run:
             window_seconds = 0.0 if update.state is None else update.state.window_seconds
             ratios = self._ratios(columns, slice(row, row + 1))
@@ -153,6 +160,19 @@ class NodeTable:
         if entry := self._nodes.get(status.node):
             self._describe(status.node, entry)
 
+    def put_own_node(self, node: str) -> None:
+        """Note which node runs the collector, if its name does not show it."""
+        self._own_node = node
+        if entry := self._nodes.get(node):
+            self._describe(node, entry)
+
+    def _runs_collector(self, node: str) -> bool:
+        """Whether a node has the collector's host name, with or without a domain."""
+        if node == self._own_node:
+            return True
+        mine, theirs = self._own_host.split("."), node.split(".")
+        return mine[0] == theirs[0] and (mine == theirs or 1 in {len(mine), len(theirs)})
+
     def drop(self, node: str) -> int | None:
         """Remove a node; returns the row that it had."""
         entry = self._nodes.pop(node, None)
@@ -187,7 +207,9 @@ class NodeTable:
 
     def _describe(self, node: str, entry: _Node) -> None:
         status = self._statuses.get(node) or NodeStatus(node=node)
-        entry.traits = node_traits(node, self._rules, dict(status.labels or ()))
+        entry.traits = node_traits(
+            node, self._rules, dict(status.labels or ()), runs_collector=self._runs_collector(node)
+        )
         columns = self.table.columns
         columns.generation[entry.row] = entry.traits.generation
         columns.accepts[entry.row] = entry.traits.accepts and status.accepts is not False

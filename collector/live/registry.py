@@ -92,13 +92,14 @@ class AlertEntry:
 class Registry:
     """Nodes, their containers and their alerts."""
 
-    def __init__(self, config: CollectorConfig) -> None:
+    def __init__(self, config: CollectorConfig, own_host: str = "") -> None:
+        """`own_host` is the host name of the collector; empty if it is on none of the nodes."""
         self._limits = config.liveness
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._weights = UsageWeights.of(config.envelopes)
         self._entries: dict[str, _Entry] = {}
         self._changed: set[str] = set()
-        self.tables = LiveTables(config)
+        self.tables = LiveTables(config, own_host)
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
         self.admission = Admission(config.limits, self)

@@ -216,6 +216,7 @@ class SnapshotBuilder:
             names=names.names,
             capacity=columns.capacity,
             used=columns.used,
+            reported_watts=columns.reported_watts,
             liveness=liveness_column(self._liveness, report_age_seconds, columns.beacon_seconds),
             on=columns.on,
             accepts=columns.accepts,

@@ -12,6 +12,7 @@ from collector.common.labels import (
     KIND_LABEL,
     MOVE_LABEL,
     NEVER,
+    POWER_LABEL,
 )
 from collector.config import NodeRule
 from collector.snapshot.tables import Generation, TaskKind
@@ -47,12 +48,19 @@ class NodeTraits:
     accepts: bool
 
 
-def node_traits(name: str, rules: Mapping[str, NodeRule], own_labels: Mapping[str, str]) -> NodeTraits:
-    """The traits of a node. Rules whose pattern matches override its own labels; the last rule wins."""
+def node_traits(
+    name: str, rules: Mapping[str, NodeRule], own_labels: Mapping[str, str], *, runs_collector: bool = False
+) -> NodeTraits:
+    """The traits of a node. Rules whose pattern matches override its own labels; the last rule wins.
+
+    The node that runs the collector is never switched off.
+    """
     matching = [rule for pattern, rule in rules.items() if fnmatchcase(name, pattern)]
     labels = dict(own_labels)
     for rule in matching:
         labels |= rule.labels
+    if runs_collector:
+        labels[POWER_LABEL] = NEVER
     generation = _GENERATIONS.get(labels.get(GENERATION_LABEL, ""), Generation.ANY)
     accepts = labels.get(ACCEPT_LABEL) != NEVER
     for rule in matching:

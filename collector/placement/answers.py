@@ -111,7 +111,10 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     assumed: Assumed
     nodes: tuple[RankedNode, ...]
     fitting: int
-    """Number of nodes where it fits; `nodes` has the best of them."""
+    """Number of ranked nodes where its expected use fits; `nodes` has the best ranked nodes."""
+    short: int
+    """Number of ranked nodes whose expected use would exceed their capacity: they have the reservation free,
+    but not the resources."""
     refused: tuple[RefusedNode, ...]
     """By name; the first few, or all if requested."""
     refused_for: tuple[RefusedFor, ...]
@@ -127,8 +130,12 @@ class PlanHint(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     left: tuple[str, ...]
     """Why other actions are not part of the plan."""
+    timer_policy: str
+    """Policy that the collector itself runs on a timer; empty if none."""
+    alert_policy: str
+    """Policy that the collector itself runs on alerts; empty if none."""
     watts_before: float | None
-    """Estimated power of all nodes; null if a node that is on has no power curve."""
+    """Power of all nodes that are up, as reported; null if that of a node is unknown."""
     watts_after: float | None
 
 

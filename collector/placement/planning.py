@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from collector.config import ControlConfig
 from collector.placement.answers import PlanHint, PolicyInfo, Proposal, Proposals
 from collector.placement.question import Name
 from collector.policies.draps import propose
@@ -20,14 +21,14 @@ class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """A question for a plan. It changes nothing."""
 
     policy: Name | None = None
-    """Default: the configured policy."""
+    """Default: `control.timer_policy`, which the collector itself runs, or else `placement.policy`."""
     settings: dict[str, Any] = {}
     """Settings of the policy. Default: as configured."""
     moves: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     """Maximum number of moves; overrides the setting `moves`."""
 
 
-def plan(snapshot: Snapshot, chosen: PolicyChoice) -> PlanHint:
+def plan(snapshot: Snapshot, chosen: PolicyChoice, control: ControlConfig) -> PlanHint:
     """Return the plan of a policy."""
     made = chosen.rebalance(snapshot)
     return PlanHint(
@@ -36,6 +37,8 @@ def plan(snapshot: Snapshot, chosen: PolicyChoice) -> PlanHint:
         actions=made.actions,
         reasons=made.reasons,
         left=made.left,
+        timer_policy=control.timer_policy,
+        alert_policy=control.policy,
         watts_before=made.watts_before,
         watts_after=made.watts_after,
     )

@@ -71,7 +71,7 @@ def resolve_policy(
 
     Settings that the request leaves out are as configured. Raise `ApiError` if a name or a setting is wrong.
     """
-    name = name or config.placement.policy
+    name = name or (ability == "rebalance" and config.control.timer_policy) or config.placement.policy
     try:
         return resolve(name, {**config.policies.get(name, {}), **settings}, ability)
     except SettingsError as invalid:

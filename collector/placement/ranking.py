@@ -27,6 +27,7 @@ from collector.snapshot.tables import Flags, Snapshot
 
 _SOME = 10
 """Number of refused nodes that are listed by default."""
+_ROUNDING = 1e-9
 _NO_CURVE = "the node has not reported a power curve yet"
 
 
@@ -81,6 +82,7 @@ def hint(  # noqa: PLR0913 - question and result
     counts = np.bincount(ranking.refused[rejected], minlength=1)
     named = rejected if name_all_refused else rejected[:_SOME]
     names = snapshot.nodes.names
+    short = int(_is_short(snapshot, request, ranking.rows).sum())
     return PlacementHint(
         policy=policy,
         score_is=ranking.score_is,
@@ -88,7 +90,8 @@ def hint(  # noqa: PLR0913 - question and result
         turn=snapshot.turn,
         assumed=assumed,
         nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed),
-        fitting=int(ranking.rows.size),
+        fitting=int(ranking.rows.size) - short,
+        short=short,
         refused=tuple(
             RefusedNode(names[row], describe_rejection(int(ranking.refused[row]))) for row in named.tolist()
         ),
@@ -110,13 +113,29 @@ class Prediction:
     confidence: Floats
 
 
+def _load(snapshot: Snapshot, rows: Rows) -> Floats:
+    nodes = snapshot.nodes
+    return np.where(nodes.on[rows][:, None], np.fmax(nodes.used[rows], nodes.mean[rows]), 0.0)
+
+
+def _need(request: Request) -> Floats:
+    """Return the expected use of a request."""
+    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
+    return best_guess(mean, demand, reserve)
+
+
+def _is_short(snapshot: Snapshot, request: Request, rows: Rows) -> Flags:
+    """Return the nodes whose expected use with a request exceeds their capacity."""
+    used_ratio = share(_load(snapshot, rows) + _need(request), snapshot.nodes.capacity[rows])
+    short: Flags = np.any(np.nan_to_num(used_ratio, nan=0.0) > 1.0 + _ROUNDING, axis=1)
+    return short
+
+
 def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
     """Predict use and power of nodes with a request, and the probability that they suffice."""
     nodes = snapshot.nodes
     capacity, on = nodes.capacity[rows], nodes.on[rows]
-    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
-    more = best_guess(mean, demand, reserve)
-    load = np.where(on[:, None], np.fmax(nodes.used[rows], nodes.mean[rows]), 0.0)
+    more, load = _need(request), _load(snapshot, rows)
     after = share(load + more, capacity)
     draws = np.where(on, nodes.power.watts(share(load, capacity), rows), 0.0)
     # The error of a guessed need is taken to be the need itself.
@@ -146,6 +165,7 @@ def _ranked(
     nodes, predicted = snapshot.nodes, predict(snapshot, request, rows)
     sent = (snapshot.pending[0][:, None] == rows).sum(axis=0).tolist()
     in_doubt = doubtful(snapshot)[rows].tolist()
+    short = _is_short(snapshot, request, rows).tolist()
     used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
     found = []
     for place, row in enumerate(rows.tolist()):
@@ -164,7 +184,7 @@ def _ranked(
                 confidence=None if assumed.basis is Basis.NOTHING else float(predicted.confidence[place]),
                 reasons=(
                     *ranking.explain(row),
-                    *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place]),
+                    *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place], short=short[place]),
                 ),
                 needs=ranking.needs(row),
                 gets=ranking.gets(row),
@@ -173,8 +193,10 @@ def _ranked(
     return tuple(found)
 
 
-def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool) -> Iterator[str]:
+def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool, short: bool) -> Iterator[str]:
     """Return what influences a node's rank and figures besides the policy."""
+    if short:
+        yield "its resources will not suffice: the policy goes by reservations"
     if sent:
         yield f"includes {counted(sent, 'pending placement')}"
     if in_doubt and snapshot.nodes.liveness[row] != Liveness.UP:

@@ -232,12 +232,16 @@ class Moves:
 
 
 def estimate_watts(snapshot: Snapshot, actions: Iterable[Action]) -> tuple[float | None, float | None]:
-    """Return the cluster's power before and after some actions; None if a node that is on has no power curve.
+    """Return the cluster's power before and after some actions; None if that of a node is unknown.
 
-    Containers take their mean use with them. Cuts change nothing: a reservation draws no power.
+    Before, it is what nodes report. After, it differs by what their power curves predict: containers take
+    their mean use with them, and cuts change nothing, since a reservation draws no power. Nodes that are down
+    do not count, since their power is unknown.
     """
     nodes, tasks = snapshot.nodes, snapshot.tasks
-    load, on = np.nan_to_num(nodes.used, nan=0.0), nodes.on.copy()
+    counts = nodes.liveness != Liveness.DOWN
+    before = np.nan_to_num(nodes.used, nan=0.0)
+    load, on = before.copy(), nodes.on.copy()
     for action in actions:
         match action:
             case PowerOn() | PowerOff():
@@ -248,9 +252,13 @@ def estimate_watts(snapshot: Snapshot, actions: Iterable[Action]) -> tuple[float
                     load[tasks.node[row]] -= tasks.mean[row]
                 if action.target is not None:
                     load[nodes.index[action.target]] += tasks.mean[row]
-    return _total_watts(snapshot, nodes.used, nodes.on), _total_watts(snapshot, np.maximum(load, 0.0), on)
+    loads = [share(np.maximum(each, 0.0), nodes.capacity) for each in (before, load)]
+    curves = [nodes.power.watts(each) for each in loads]
+    changed = (load != before).any(axis=1)
+    watts = np.where(nodes.on, nodes.watts + np.where(changed, curves[1] - curves[0], 0.0), curves[1])
+    return _sum(nodes.watts[nodes.on & counts]), _sum(watts[on & (counts | ~nodes.on)])
 
 
-def _total_watts(snapshot: Snapshot, load: Floats, on: Flags) -> float | None:
-    total = float(snapshot.nodes.power.watts(share(load, snapshot.nodes.capacity))[on].sum())
+def _sum(watts: Floats) -> float | None:
+    total = float(watts.sum())
     return None if np.isnan(total) else total

@@ -68,6 +68,8 @@ class Nodes:
     capacity: Floats
     used: Floats
     """The mean over the last window that the node reported."""
+    reported_watts: Floats
+    """Its power in that window, measured or estimated by its agent; NaN if it reports none."""
     liveness: Codes
     on: Flags
     """Whether it has power; a node that is off can be switched on."""
@@ -187,8 +189,13 @@ class Nodes:
 
     @cached_property
     def watts(self) -> Floats:
-        """Estimated power at the present use; 0 for a node that is off, NaN without a power curve."""
-        return np.where(self.on, self.power.watts(self.used_ratio), 0.0)
+        """The power that it reports, or else that of its power curve at the present use.
+
+        0 for a node that is off, NaN if it has neither.
+        """
+        estimate = self.power.watts(self.used_ratio)
+        watts = np.where(np.isnan(self.reported_watts), estimate, self.reported_watts)
+        return np.where(self.on, watts, 0.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -89,13 +90,59 @@ async def test_plan_prints_actions_and_reasons(collector: Client, capsys: pytest
     hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
     await collector.send(alarmed("hot", (hungry,)), sample("cool", 1.0))
     out = await printed(collector, capsys, "plan", "--policy", "draps")
-    assert out.startswith("Policy draps: 1 action, from ")
+    assert out.startswith("Policy draps (the collector runs it on alerts): 1 action, from 100.0 W to ")
     assert "  1. move hungry from hot to cool" in out
     assert "hot is short of cpu" in out
     out = await printed(collector, capsys, "plan", "--policy", "draps", "--moves", "0")
     assert "Not done:\n  hot stays short of cpu: a plan has at most 0 moves" in out
     plan = json.loads(await printed(collector, capsys, "plan", "--policy", "draps", "--json"))
     assert plan["actions"][0]["target"] == "cool"
+
+
+@pytest.mark.parametrize("policy", ["least-watts", "consolidate", "genpack"])
+async def test_plan_and_status_of_one_node_agree_and_leave_it_on(
+    collector: Client, capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    await collector.send(sample("only", 0.0))
+    out = await printed(collector, capsys, "plan", "--policy", policy)
+    assert out.splitlines()[0] == (
+        f"Policy {policy} (on request only; the collector itself runs draps on alerts): no actions,"
+        " from 50.0 W to 50.0 W."
+    )
+    status = await printed(collector, capsys, "status")
+    assert "power       50.0 W ±" in status
+    assert "policies    draps on alerts, none on a timer; driver none: plans are recorded" in status
+
+
+async def test_plan_leaves_the_node_of_the_collector_on_and_one_with_other_work(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = f"{socket.gethostname()}.example.org"
+    await collector.send(sample(own, 0.0), sample("database", 4.0), sample("idle", 0.0))
+    out = await printed(collector, capsys, "plan")
+    assert "  1. switch idle off (saves 50.0 W)" in out
+    assert "1 action, from 150.0 W to 100.0 W" in out
+
+
+async def test_hint_does_not_say_that_a_container_fits_where_resources_do_not_suffice(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await collector.send(sample("busy", 7.9), sample("calm", 1.0))
+    asked = ("hint", "--cpu", "1", "--memory", "1GB", "--policy", "spread")
+    lines = (await printed(collector, capsys, *asked)).splitlines()
+    assert "The container fits on 1 node." in lines[-2]
+    assert lines[-1] == "1 ranked node will not suffice: see the reasons above."
+    busy = next(number for number, line in enumerate(lines) if line.startswith("busy"))
+    remarks = lines[busy + 1 : busy + 4]
+    assert "    its resources will not suffice: the policy goes by reservations" in remarks
+
+
+async def test_hint_has_one_cpu_share_per_node(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    await collector.send(sample("calm", 1.0))
+    lines = (await printed(collector, capsys, "hint", "--cpu", "1", "--memory", "1GB")).splitlines()
+    calm = next(number for number, line in enumerate(lines) if line.startswith("calm"))
+    assert "cpu" not in lines[calm + 1]
+    assert "for variation: short at most 1.0% of the time" in lines[calm + 2]
 
 
 async def test_invalid_hint_is_a_user_error(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,6 +150,8 @@ def format_hint(hint: PlacementHint) -> Iterator[str]:
                 yield f"    limited to {_amounts(node.gets)} there"
         yield ""
         yield f"The score is {hint.score_is}. The container fits on {count_text(hint.fitting, 'node')}."
+        if hint.short:
+            yield f"{count_text(hint.short, 'ranked node')} will not suffice: see the reasons above."
     else:
         yield "The container fits on no node."
     for group in hint.refused_for:

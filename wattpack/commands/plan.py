@@ -34,7 +34,7 @@ def format_plan(plan: PlanHint) -> Iterator[str]:
     watts = "power unknown for some nodes"
     if plan.watts_before is not None and plan.watts_after is not None:
         watts = f"from {plan.watts_before:.1f} W to {plan.watts_after:.1f} W"
-    yield f"Policy {plan.policy}: {count_text(len(plan.actions), 'action')}, {watts}."
+    yield f"Policy {plan.policy} ({_runs(plan)}): {count_text(len(plan.actions), 'action')}, {watts}."
     for reason in plan.reasons:
         yield f"  {reason}"
     for number, action in enumerate(plan.actions, start=1):
@@ -45,6 +45,20 @@ def format_plan(plan: PlanHint) -> Iterator[str]:
         yield "Not done:"
         for reason in plan.left:
             yield f"  {reason}"
+
+
+def _runs(plan: PlanHint) -> str:
+    """When the collector itself runs the policy."""
+    if plan.policy == plan.timer_policy:
+        return "the collector runs it on a timer"
+    if plan.policy == plan.alert_policy:
+        return "the collector runs it on alerts"
+    own = [
+        f"{name} on {when}"
+        for name, when in ((plan.timer_policy, "a timer"), (plan.alert_policy, "alerts"))
+        if name
+    ]
+    return f"on request only; the collector itself runs {' and '.join(own) or 'no policy'}"
 
 
 def _effect(action: Action) -> str:

@@ -24,25 +24,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    cluster, alerts, silent = query_collector(arguments, _ask)
+    cluster, control, alerts, silent = query_collector(arguments, _ask)
     if arguments.json:
-        print(json_text({"cluster": cluster, "alerts": alerts, "silent": silent}))
+        print(json_text({"cluster": cluster, "control": control, "alerts": alerts, "silent": silent}))
     else:
-        print("\n".join(format_status(cluster, alerts, silent)))
+        print("\n".join(format_status(cluster, control, alerts, silent)))
     return 0
 
 
-async def _ask(collector: Collector) -> tuple[Json, list[Json], list[Json]]:
-    cluster, alerts, suspect, down = await asyncio.gather(
+async def _ask(collector: Collector) -> tuple[Json, Json, list[Json], list[Json]]:
+    cluster, control, alerts, suspect, down = await asyncio.gather(
         collector.get("/v1/cluster"),
+        collector.get("/v1/control"),
         collector.get_all("/v1/alerts", state="open"),
         collector.get_all("/v1/nodes", state="suspect"),
         collector.get_all("/v1/nodes", state="down"),
     )
-    return cluster, alerts, [*suspect, *down]
+    return cluster, control, alerts, [*suspect, *down]
 
 
-def format_status(cluster: Json, alerts: list[Json], silent: list[Json]) -> Iterator[str]:
+def format_status(cluster: Json, control: Json, alerts: list[Json], silent: list[Json]) -> Iterator[str]:
     """One screen of lines."""
     nodes, power = cluster["nodes"], cluster["power"]
     states = ", ".join(f"{count} {state}" for state, count in nodes.items() if count) or "none yet"
@@ -63,6 +64,7 @@ def format_status(cluster: Json, alerts: list[Json], silent: list[Json]) -> Iter
         f"memory      {bytes_text(cluster['memory_bytes_used'])} of {bytes_text(cluster['memory_bytes'])}"
         f" ({_share(cluster, 'memory_bytes')})"
     )
+    yield f"policies    {control['policy'] or 'none'} on alerts, {_timer(control)}; {_acts(control)}"
     yield f"alerts      {len(alerts) or 'none'}{' open' if alerts else ''}"
     yield from _first(f"            {each['subject']}: {each['evidence']}" for each in alerts)
     if silent:
@@ -76,6 +78,16 @@ def format_status(cluster: Json, alerts: list[Json], silent: list[Json]) -> Iter
         yield f"problem     {problem}"
     yield ""
     yield f"next        {_next(cluster, alerts, silent)}"
+
+
+def _timer(control: Json) -> str:
+    return f"{control['timer_policy']} on a timer" if control["timer_policy"] else "none on a timer"
+
+
+def _acts(control: Json) -> str:
+    if control["dry_run"]:
+        return f"driver {control['driver']}: plans are recorded, not carried out"
+    return f"driver {control['driver']}: {'active' if control['active'] else 'not active'}"
 
 
 def _coverage(reporting: int, nodes: Json) -> str:

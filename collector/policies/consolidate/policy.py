@@ -22,7 +22,15 @@ from collector.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
 from collector.policies.overbooking import reject_overbooked
 from collector.policies.scoring import share
-from collector.policies.stability import Moves, keep_one_on, keeps_awake, may_sleep, may_wake, move_joules
+from collector.policies.stability import (
+    Moves,
+    estimate_watts,
+    keep_one_on,
+    keeps_awake,
+    may_sleep,
+    may_wake,
+    move_joules,
+)
 from collector.snapshot.columns import best_guess, four, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
@@ -273,7 +281,7 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
             )
         )
         at[leg.task] = leg.node
-    watts = np.nan_to_num(nodes.power.watts(cluster.load / cluster.capacity))
+    drawn = np.nan_to_num(nodes.watts, nan=0.0)
     wake = [
         PowerOn(node=nodes.names[row], reasons=("takes containers of overloaded nodes",))
         for row in np.flatnonzero(has & ~nodes.on)
@@ -283,15 +291,13 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
         PowerOff(
             node=nodes.names[row],
             reasons=("the plan empties it" if had[row] else "no container runs on it",),
-            gain_watts=float(np.nan_to_num(cluster.watts[row])),
+            gain_watts=float(drawn[row]),
         )
         for row in keep_one_on(snapshot, cluster.settings, idle)
     ]
-    return Plan(
-        actions=(*wake, *moves, *sleep),
-        watts_before=float(np.nan_to_num(cluster.watts)[nodes.on].sum()),
-        watts_after=float(watts[has].sum()),
-    )
+    actions: tuple[Action, ...] = (*wake, *moves, *sleep)
+    before, after = estimate_watts(snapshot, actions)
+    return Plan(actions=actions, watts_before=before, watts_after=after)
 
 
 def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -> Ranking:

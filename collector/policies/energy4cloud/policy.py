@@ -32,7 +32,7 @@ from collector.policies.overbooking import (
     quantities,
     reservation_of,
 )
-from collector.policies.stability import opted_out
+from collector.policies.stability import estimate_watts, opted_out
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
@@ -115,7 +115,8 @@ def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
         else:
             actions.append(started)
     actions += _restored(snapshot, settings, books)
-    return Plan(actions=tuple(actions), left=tuple(left))
+    before, after = estimate_watts(snapshot, actions)
+    return Plan(actions=tuple(actions), left=tuple(left), watts_before=before, watts_after=after)
 
 
 def _start(snapshot: Snapshot, task: int, books: ReservationBook, *, borrowed_counts: bool) -> Start | None:

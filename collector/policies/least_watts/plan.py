@@ -14,7 +14,7 @@ from collector.policies.interface import Plan
 from collector.policies.least_watts.cluster import Choice, PlannedCluster
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.outlook import CPU
-from collector.policies.stability import keep_one_on, may_sleep, move_joules
+from collector.policies.stability import estimate_watts, keep_one_on, may_sleep, move_joules
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
 
@@ -32,11 +32,10 @@ _STRAINED_FACTOR = 3.0
 def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     """Relieve nodes, then empty nodes while that pays."""
     cluster = PlannedCluster(snapshot, settings)
-    before = cluster.watts()
     spent = _spent_ratio(cluster)
     _relieve(cluster, spent)
     emptied = _empty(cluster, spent)
-    after, names = cluster.watts(), snapshot.nodes.names
+    names, watts = snapshot.nodes.names, np.nan_to_num(snapshot.nodes.watts, nan=0.0)
     idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive & may_sleep(snapshot))
     wake = [
         PowerOn(node=names[row], reasons=("no node that is on has room for a container that must move",))
@@ -52,16 +51,18 @@ def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
         PowerOff(
             node=names[row],
             reasons=("it is emptied" if row in emptied else "nothing runs there",),
-            gain_watts=float(before[row]),
+            gain_watts=float(watts[row]),
         )
         for row in keep_one_on(snapshot, settings, idle[settings.spare_nodes :])
     ]
+    actions = (*wake, *cluster.moves.actions, *sleep)
+    watts_before, watts_after = estimate_watts(snapshot, actions)
     return Plan(
-        actions=(*wake, *cluster.moves.actions, *sleep),
+        actions=actions,
         reasons=(cluster.margins.reason(settings.short_ratio),),
         left=tuple(cluster.moves.left),
-        watts_before=float(before.sum()),
-        watts_after=float(after.sum()),
+        watts_before=watts_before,
+        watts_after=watts_after,
     )
 
 

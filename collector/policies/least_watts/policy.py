@@ -29,6 +29,9 @@ from wire.resources import RESOURCES
 _CROWD_WATTS = 10 * UNKNOWN_WATTS
 """What another instance of the same service in a failure domain counts, when it should be kept apart."""
 
+_NONE = 0.005
+"""A smaller margin is not worth a mention."""
+
 
 def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) -> Ranking:
     """The nodes where the request fits, by the watts that it costs there."""
@@ -66,7 +69,8 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     def explain(row: int) -> tuple[str, ...]:
         at = int(np.searchsorted(rows, row))
         reasons = [_watts(float(added[at]), rows.size, off=not nodes.on[row])]
-        reasons.extend(_fills(after[at], nodes.capacity[row], settings.short_ratio))
+        margin = share(after[at] - expected[row] - more, nodes.capacity[row])
+        reasons.append(_keeps_free(margin, settings.short_ratio))
         if crowd[at]:
             reasons.append(f"{crowd[at]} more of its service would fail together with it")
         return tuple(reasons)
@@ -138,14 +142,11 @@ def _watts(added: float, of: int, *, off: bool) -> str:
     return f"adds {added:.1f} W there{how}; {room}"
 
 
-def _fills(after: Floats, capacity: Floats, short_ratio: float) -> list[str]:
-    taken = share(after, capacity)
-    cores = f" of {capacity[0]:g} cores, short at most {short_ratio:.1%} of the time"
-    return [
-        f"{resource} would be at {taken[place]:.0%}{cores if not place else ''}"
-        for place, resource in enumerate(RESOURCES)
-        if capacity[place] > 0
-    ]
+def _keeps_free(margin: Floats, short_ratio: float) -> str:
+    """Describe the margin for variation; the expected use itself is part of the hint."""
+    free = [f"{margin[place]:.0%} of {each}" for place, each in enumerate(RESOURCES) if margin[place] > _NONE]
+    kept = f"keeps {', '.join(free)} free for variation" if free else "needs no margin for variation"
+    return f"{kept}: short at most {short_ratio:.1%} of the time"
 
 
 LEAST_WATTS = Policy(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import fields
+from math import nan
 
 import numpy as np
 
@@ -38,6 +39,9 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
                 name=name,
                 capacity=Quantities() if run.state is None else run.state.value.capacity,
                 used=Quantities() if run.state is None else run.state.value.used,
+                reported_watts=nan
+                if run.state is None or run.state.value.power is None
+                else run.state.value.power.watts,
                 liveness=registry._liveness(entry, now),
                 accepts=traits.accepts,
                 report_age_seconds=now - entry.last_report_at,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class NodeFacts:
     name: str
     capacity: Quantities
     used: Quantities = _UNKNOWN
+    reported_watts: float = nan
     liveness: Liveness = Liveness.UP
     on: bool = True
     accepts: bool = True
@@ -154,6 +155,7 @@ def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]
         names=tuple(each.name for each in nodes),
         capacity=four_columns([four(each.capacity) for each in nodes]),
         used=four_columns([four(each.used) for each in nodes]),
+        reported_watts=np.array([each.reported_watts for each in nodes], dtype=np.float64),
         liveness=np.array([each.liveness for each in nodes], dtype=np.int8),
         on=np.array([each.on for each in nodes], dtype=np.bool_),
         accepts=np.array([each.accepts for each in nodes], dtype=np.bool_),

@@ -191,8 +191,8 @@ async def test_load_has_the_format_of_load_watcher(asker: Asker) -> None:
     assert values["CPU", "STD"] == 0.0
     assert values["Memory", "Latest"] == 25.0
     assert values["Storage", "Latest"] == values["Bandwidth", "Latest"] == 0.0
-    # Idle watts, half of the CPU and a quarter of the memory, by its curve.
-    assert values["Energy", "Latest"] == pytest.approx(20.0 + 30.0 + 2.0)
+    # As its agent reports it.
+    assert values["Energy", "Latest"] == pytest.approx(50.0)
     _, everything = await asker.ask("/watcher")
     assert everything["data"]["NodeMetricsMap"].keys() == {"a", "b"}
     assert (await asker.ask("/watcher?host=unknown"))[0] == 404

@@ -160,5 +160,5 @@ def test_reasons_state_watts_room_and_accepted_share() -> None:
     snapshot = assemble([make_node("a")], [make_task("one", "a", 2, deviation=0.0)])
     reasons = place(snapshot, _request(1), DEFAULTS).explain(0)
     assert reasons[0] == "adds 6.0 W there; 1 node with room"
-    assert reasons[1].startswith("cpu would be at ")
-    assert reasons[1].endswith(" of 10 cores, short at most 1.0% of the time")
+    assert reasons[1].startswith("keeps ")
+    assert reasons[1].endswith("% of cpu free for variation: short at most 1.0% of the time")
