@@ -15,6 +15,8 @@ class Dependency(StrEnum):
 
     STORE = "store"
     """The Prometheus-compatible store of the history."""
+    HISTORY = "history"
+    """The history on disk, which cannot be written."""
     PULL = "pull"
     """The Prometheus that nodes are pulled from."""
     DRIVER = "driver"

@@ -56,10 +56,19 @@ class HistoryConfig(Section, frozen=True):
         Meta(
             ge=16 << 20,
             le=1 << 50,
-            description="Maximum size of the file and its write-ahead log. Near it, the oldest samples are"
-            " deleted before their retention ends.",
+            description="Maximum size of the file and its write-ahead log. Near it, samples are deleted"
+            " before their retention ends: the oldest of the nodes that take the most space.",
         ),
     ] = 4 << 30
+    min_free_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1 << 50,
+            description="Free space on the disk below which the history is read-only: reports are refused and"
+            " wait in the agents' spools, queries are answered.",
+        ),
+    ] = 128 << 20
 
 
 class StoreConfig(EndpointConfig, frozen=True):

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
@@ -12,6 +13,7 @@ log = logging.getLogger(__name__)
 
 _RETENTION_SECONDS = 60.0
 _COMPACTION_SECONDS = 0.25
+_CHECK_SECONDS = 5.0
 _COMPACT_AT_ONCE = 8
 """Nodes whose usage is compacted in one commit: few enough that reports hardly wait for it."""
 
@@ -36,7 +38,18 @@ async def retention(core: Core) -> AsyncIterator[None]:
                 core.registry.requeue_usage(keys)
                 raise
 
+    async def check_history() -> None:
+        """Report whether reports can be stored."""
+        try:
+            await core.history.check()
+        except HistoryUnavailable as error:
+            core.outages.begin(Dependency.HISTORY, f"the history is unavailable: {error}")
+        else:
+            core.outages.end(Dependency.HISTORY, "the history is available again")
+
+    core.outages.watch(Dependency.HISTORY)
     async with in_background(
+        repeat(check_history, _CHECK_SECONDS, "checking the history"),
         repeat(drop_old, _RETENTION_SECONDS, "dropping old samples", expected=HistoryUnavailable),
         repeat(compact_usage, _COMPACTION_SECONDS, "compacting usage", expected=HistoryUnavailable),
     ):

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,6 +19,7 @@ from collector.history.interface import (
     EventPosition,
     GroupBy,
     HistoryStats,
+    HistoryUnavailable,
     Mean,
     Series,
     SlotUsage,
@@ -52,6 +55,8 @@ _COMMIT_BATCH = 100
 _COMMIT_SECONDS = 0.01
 """Minimum time between the starts of two commits. When it is quiet, a report is stored at once; when it is
 busy, several share a commit, which costs the same for one as for ten."""
+_ROOM_RATIOS = (0.9, 0.8, 0.6)
+"""Used part of the file to which it is emptied for a commit that did not fit, one after another."""
 _ROLLUP_BATCH = 4
 """Nodes whose rollups share a commit: few, as reports wait for it."""
 _ROLLUP_PAUSE = 2.0
@@ -62,8 +67,12 @@ seconds."""
 class _Writing:
     """The connection that writes, and its users."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection, retention: Retention) -> None:
-        self._log = Path(path + "-wal")
+    def __init__(
+        self, settings: config.HistoryConfig, connection: sqlite3.Connection, retention: Retention
+    ) -> None:
+        self._log = Path(settings.path + "-wal")
+        self._folder = None if settings.path == IN_MEMORY else Path(settings.path).resolve().parent
+        self._min_free_bytes = settings.min_free_bytes
         self._log_bytes = retention.log_bytes
         self.writer = SqliteWriter(connection, retention.raw_seconds)
         self.rollups = RollupWriter(connection, self.writer)
@@ -72,11 +81,40 @@ class _Writing:
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
         """Store reports, and stay below the maximum size."""
-        answers = self.writer.add(submissions)
+        self.require_space()
+        answers = self._add(submissions)
         self.retention.make_room()
         if self._log.exists() and self._log.stat().st_size > self._log_bytes:
             self.retention.truncate_log()
         return answers
+
+    def _add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
+        # One commit can be larger than what is kept free.
+        for ratio in _ROOM_RATIOS:
+            try:
+                return self.writer.add(submissions)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                    raise
+                self.retention.make_room(ratio)
+        return self.writer.add(submissions)
+
+    def require_space(self) -> None:
+        """Raise `HistoryUnavailable` if so little space is free that nothing is to be written any more."""
+        if self._folder is None:
+            return
+        found = os.statvfs(self._folder)
+        free_bytes = found.f_bavail * found.f_frsize
+        if free_bytes < self._min_free_bytes:
+            raise HistoryUnavailable(
+                f"it is read-only, because only {free_bytes >> 20} MiB are free on its disk"
+                f" (history.min_free_bytes = {self._min_free_bytes}): free some space"
+            )
+
+    def check(self) -> None:
+        """Fail exactly when a report could not be stored."""
+        self.require_space()
+        self.writer.check()
 
 
 class _Reading:
@@ -107,6 +145,7 @@ class SqliteHistory:
         self._rollup_thread, self._rollup_reader = rollups
         self._reports = reports + writing[1].retention.deleted_reports
         self._logged_dropped = 0
+        self._logged_by_node: Counter[int] = Counter()
         self._waiting: list[tuple[Submission, asyncio.Future[list[bool | None]]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._next_commit = 0.0
@@ -191,7 +230,7 @@ class SqliteHistory:
         while await self._write_thread.run(partial(retention.expire_rollups, horizon)):
             pass
         await self._write_thread.run(partial(retention.expire_rest, horizon))
-        self._log_dropped()
+        await self._write_thread.run(self._log_dropped)
 
     async def _roll_up(self) -> None:
         """Update the rollups, a few nodes at a time, so that reports wait for no more than these."""
@@ -208,18 +247,24 @@ class SqliteHistory:
             await asyncio.sleep(_ROLLUP_PAUSE * (loop.time() - began))
 
     def _log_dropped(self) -> None:
-        dropped = self._writing.retention.dropped_for_size
+        retention = self._writing.retention
+        dropped = retention.dropped_for_size
         if dropped > self._logged_dropped:
+            by_node = retention.dropped_by_node - self._logged_by_node
+            nodes = ", ".join(
+                f"{count} of {retention.node_name(node_id)}" for node_id, count in by_node.most_common(5)
+            )
             log.warning(
                 "the history has reached its maximum size (history.max_size_bytes = %d): "
-                "deleted %d reports and rollups before their retention was over",
+                "deleted %d reports, rollups and containers before their retention was over%s",
                 self._max_size_bytes,
                 dropped - self._logged_dropped,
+                f", {nodes}" if nodes else "",
             )
-            self._logged_dropped = dropped
+            self._logged_dropped, self._logged_by_node = dropped, retention.dropped_by_node.copy()
 
     async def check(self) -> None:
-        await self._write_thread.run(self._writing.writer.check)
+        await self._write_thread.run(self._writing.check)
 
     def stats(self) -> HistoryStats:
         files = (Path(self._path + suffix) for suffix in ("", "-wal")) if self._path != IN_MEMORY else ()
@@ -258,7 +303,7 @@ async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHis
         read_thread, to_read = await open_reader("history-read")
         # Rolling up one node can take long: queries do not wait for it.
         rollup_thread, to_roll_up = await open_reader("history-rollup")
-        writing = await write_thread.run(partial(_Writing, path, connection, Retention.of(settings)))
+        writing = await write_thread.run(partial(_Writing, settings, connection, Retention.of(settings)))
         reading = await read_thread.run(partial(_Reading, to_read))
         reports = await write_thread.run(writing.writer.count)
         history = SqliteHistory(

@@ -1,14 +1,16 @@
 """Delete old data: each kind when its retention is over, or earlier if the file gets too large.
 
 Rows are deleted in order of age, in small batches, so that no report waits for long. Samples that are not in
-the rollups yet stay. When the file comes near its maximum size, the oldest rows go of the kind that has used
-up most of its retention, so that all kinds are cut by the same share. Then even samples that are not rolled
-up can go: the maximum size always holds.
+the rollups yet stay. When the file comes near its maximum size, rows go of the kind that has used up most of
+its retention, so that all kinds are cut by the same share; of raw reports, those of the node that takes the
+most space (see `space`). Then even samples that are not rolled up can go: the maximum size always holds.
 """
 
 import json
 import logging
 import sqlite3
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,6 +18,7 @@ from collector import config
 from collector.analysis.usage import SLOTS, slot_at
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.schema import DETAIL_FROM, SET_DETAIL_FROM
+from collector.history.sqlite.space import StoredReport, crowded_node, forget_containers
 from collector.history.sqlite.writer import SqliteWriter
 
 log = logging.getLogger(__name__)
@@ -24,6 +27,8 @@ _DAY_SECONDS = 86_400.0
 _MAX_LOG_BYTES = 64 << 20
 _NEARLY_FULL_RATIO = 0.9
 """Of the maximum size: from here on, each commit deletes some of the oldest rows."""
+_MIN_SHARES = 4
+"""Even of a single node, containers take no more than this part of the file."""
 _FULL_RATIO = 0.97
 """Of the maximum size: from here on, rows are deleted until the file is below it."""
 _REPORT_BATCH, _ROLLUP_BATCH = 200, 2000
@@ -73,13 +78,16 @@ class RetentionJob:
         self._connection = connection
         self._writer = writer
         self._retention = retention
+        self._space = writer.space
         # The writer marks rows as used only this often: an older mark may still be in use.
         self._refresh_seconds = retention.raw_seconds / 10
         (self._page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         self._horizon: float | None = None
         self._advanced_at = 0.0
         self.dropped_for_size = 0
-        """Reports and rollups that were deleted before their retention was over."""
+        """Reports, rollups and containers that were deleted before their retention was over."""
+        self.dropped_by_node: Counter[int] = Counter()
+        """Of these, reports and containers by node."""
         self.deleted_reports = 0
         """Reports that were deleted for any reason."""
 
@@ -118,7 +126,9 @@ class RetentionJob:
     def expire_reports(self, now: float, limit: int = _REPORT_BATCH) -> int:
         """Delete a batch of reports that are past the retention, with their samples; returns how many."""
         with self._writer.transaction():
-            return self._drop_reports(_OLD_REPORTS, (now - self._retention.raw_seconds, limit))
+            before = now - self._retention.raw_seconds
+            found = self._connection.execute(_OLD_REPORTS, (before, limit)).fetchall()
+            return self._drop_reports([StoredReport(*row) for row in found])
 
     def expire_rollups(self, now: float) -> int:
         """Delete a batch of rollups that are past the retention; returns how many."""
@@ -164,11 +174,27 @@ class RetentionJob:
         self._connection.execute(f"PRAGMA max_page_count = {max_pages}").fetchone()
         self._connection.execute(f"PRAGMA journal_size_limit = {self._retention.log_bytes}").fetchone()
 
-    def make_room(self) -> None:
+    def make_room(self, below_ratio: float = _FULL_RATIO) -> None:
         """Delete a batch of old rows if the file is nearly full, and as many as needed if it is full."""
-        if self._used_ratio() > _NEARLY_FULL_RATIO:
-            while self._drop_batch() and self._used_ratio() > _FULL_RATIO:
+        if self._used_ratio() > min(below_ratio, _NEARLY_FULL_RATIO):
+            while self._drop_batch() and self._used_ratio() > below_ratio:
                 pass
+
+    def _forget_containers(self) -> int:
+        """Forget containers of a node that takes more than its share with them."""
+        (nodes,) = self._connection.execute("SELECT count(*) FROM nodes").fetchone()
+        share_bytes = self._retention.file_bytes / max(nodes, _MIN_SHARES)
+        node_id = crowded_node(self._connection, share_bytes)
+        if node_id is None:
+            return 0
+        deleted = forget_containers(self._connection, node_id)
+        self._writer.expire_ids(float("inf"))
+        self.dropped_by_node[node_id] += deleted
+        return deleted
+
+    def node_name(self, node_id: int) -> str:
+        found = self._connection.execute("SELECT name FROM nodes WHERE id = ?", (node_id,)).fetchone()
+        return "a node that is gone" if found is None else str(found[0])
 
     def truncate_log(self) -> None:
         """Move everything from SQLite's log to the database file, and empty the log."""
@@ -182,9 +208,14 @@ class RetentionJob:
             kept_seconds = {_RAW: self._retention.raw_seconds} | self._retention.rollup_seconds
             if not began_at:
                 return 0
+            if deleted := self._forget_containers():
+                self.dropped_for_size += deleted
+                return deleted
             step = max(began_at, key=lambda each: ((newest_at or 0.0) - began_at[each]) / kept_seconds[each])
             if step == _RAW:
-                deleted = self._drop_reports(_FIRST_REPORTS, (_REPORT_BATCH,))
+                reports = self._space.first_to_go(_REPORT_BATCH)
+                deleted = self._drop_reports(reports)
+                self.dropped_by_node.update(each.node_id for each in reports)
             else:
                 deleted = self._drop_rollups(step, int(began_at[step] // step) + 1)
         self.dropped_for_size += deleted
@@ -192,12 +223,13 @@ class RetentionJob:
 
     # --- Both -------------------------------------------------------------------------------
 
-    def _drop_reports(self, which: str, parameters: tuple[float, ...]) -> int:
-        old = self._connection.execute(which, parameters).fetchall()
-        deleted = json.dumps([number for (number,) in old])
+    def _drop_reports(self, old: Sequence[StoredReport]) -> int:
+        deleted = json.dumps([each.id for each in old])
         self._writer.set_expired(self._connection.execute(_LAST_SEQUENCES, (deleted,)).fetchall())
         for delete in _DELETE_REPORT:
-            self._connection.executemany(delete, old)
+            self._connection.executemany(delete, [(each.id,) for each in old])
+        for each in old:
+            self._space.remove(each.node_id, each.received_at, each.size)
         self.deleted_reports += len(old)
         return len(old)
 
@@ -250,10 +282,10 @@ _REPORTS_BETWEEN = """
 SELECT (SELECT received_at FROM reports ORDER BY id LIMIT 1), (SELECT max(received_at) FROM reports)
 """
 _VALUE = "SELECT value FROM key_values WHERE kind = ? AND key = ?"
-_FIRST_REPORTS = "SELECT id FROM reports ORDER BY id LIMIT ?"
 # Those that are in the rollups, or never will be.
 _OLD_REPORTS = """
-SELECT r.id FROM reports r LEFT JOIN boots b ON b.id = r.boot_id
+SELECT r.id, coalesce(b.node_id, 0), r.received_at, r.size
+FROM reports r LEFT JOIN boots b ON b.id = r.boot_id
 LEFT JOIN rollup_progress d ON d.node_id = b.node_id
 WHERE r.received_at < ? AND (d.boot_id IS NULL OR r.boot_id <> d.boot_id OR r.sequence < d.sequence)
 ORDER BY r.received_at LIMIT ?

@@ -20,10 +20,13 @@ from wire.messages import (
     PowerScope,
     PowerSource,
     Pressure,
+    Report,
 )
 from wire.resources import Quantities, Resource
 
 Row = tuple[Any, ...]
+
+_REPORT_BYTES, _SAMPLE_BYTES = 100, 200
 
 
 class StoredNodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,7 +78,7 @@ _CONTAINER_OTHER = (
     *("window_seconds", "cpu_seconds_total", "cpu_throttled_seconds_total", "oom_kills_total"),
 )
 
-REPORT_COLUMNS = ("boot_id", "sequence", "received_at", "at", "heartbeat")
+REPORT_COLUMNS = ("boot_id", "sequence", "received_at", "at", "heartbeat", "size")
 NODE_VALUES = (*_USAGE, *_NODE_POWER, *_NODE_OTHER)
 NODE_COLUMNS = ("report_id", "facts_id", *NODE_VALUES)
 CONTAINER_VALUES = (*_USAGE, *_CONTAINER_POWER, *_CONTAINER_OTHER)
@@ -94,6 +97,19 @@ def encode_heartbeat(heartbeat: Heartbeat | None) -> str | None:
     if heartbeat is None:
         return None
     return _encoder.encode(msgspec.structs.replace(heartbeat, usage=())).decode()
+
+
+def report_bytes(report: Report, heartbeat: str | None) -> int:
+    """About how much space a report takes, with its samples and their index entries."""
+    return (
+        _REPORT_BYTES
+        + len(heartbeat or "")
+        + (_SAMPLE_BYTES if report.state is not None else 0)
+        + _SAMPLE_BYTES * len(report.containers)
+        + _REPORT_BYTES * len(report.gone)
+        + sum(_SAMPLE_BYTES + len(event.name or "") for event in report.events)
+        + _SAMPLE_BYTES * len(report.alerts)
+    )
 
 
 def decode_heartbeat(text: str | None) -> Heartbeat | None:

@@ -6,7 +6,8 @@ contiguous range, however many nodes there are. What rarely changes (names, imag
 once and referenced by a small number.
 
 - `reports`: one row per report, beacons included; `heartbeat` is null if it was none. The unique index on
-  `(boot_id, sequence)` detects repeated deliveries.
+  `(boot_id, sequence)` detects repeated deliveries. `size` is about how many bytes the report and its samples
+  take.
 - `container_samples`: a null `facts_id` means that the container no longer exists.
 - `alerts`: the last state of each alert.
 - `usage`: the merged usage histograms of a node's containers, per slot of time. The registry merges them;
@@ -24,7 +25,7 @@ once and referenced by a small number.
 Ids of boots and containers are never reused, as alerts and usage may outlive the rows that they refer to.
 """
 
-VERSION = 7
+VERSION = 8
 
 ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
 ROLLUP_MAXIMA = (
@@ -72,6 +73,7 @@ CREATE TABLE reports (
     received_at REAL NOT NULL,
     at REAL NOT NULL,
     heartbeat TEXT,
+    size INTEGER NOT NULL,
     UNIQUE (boot_id, sequence)
 );
 CREATE INDEX reports_received_at ON reports (received_at);

@@ -24,8 +24,10 @@ from collector.history.sqlite.rows import (
     encode_usage,
     gone_row,
     node_row,
+    report_bytes,
 )
 from collector.history.sqlite.schema import VERSION
+from collector.history.sqlite.space import SpaceAccounts
 from wire.messages import Report
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,9 @@ class SqliteWriter:
         """The last deleted sequence of boots in use."""
         self._node_samples = _RowBatch(connection, "node_samples", NODE_COLUMNS)
         self._container_samples = _RowBatch(connection, "container_samples", CONTAINER_COLUMNS)
+        self.space = SpaceAccounts(connection)
+        self._added: list[tuple[int, float, int]] = []
+        """Node, time of receipt and size of the reports in this transaction."""
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
         """Store all that is new, in one commit for all waiting requests.
@@ -62,6 +67,7 @@ class SqliteWriter:
         """
         try:
             with self.transaction():
+                self._added.clear()
                 new: list[list[bool | None]] = [
                     [self._add(report, each.received_at) for report in each.reports] for each in submissions
                 ]
@@ -71,11 +77,19 @@ class SqliteWriter:
         except Exception:
             log.exception("a report cannot be stored: storing the reports one by one")
         else:
+            self._count_added()
             return new
         with self.transaction():
-            return [
+            self._added.clear()
+            new = [
                 [self._add_alone(report, each.received_at) for report in each.reports] for each in submissions
             ]
+        self._count_added()
+        return new
+
+    def _count_added(self) -> None:
+        for each in self._added:
+            self.space.add(*each)
 
     def _add_alone(self, report: Report, received_at: float) -> bool | None:
         """Store a report, or nothing of it."""
@@ -110,12 +124,15 @@ class SqliteWriter:
         boot_id = self._ids.boots.get((node_id, report.boot), received_at)
         if report.sequence <= self._expired_until(boot_id) and not is_pulled(report):
             return False
-        row = (boot_id, report.sequence, received_at, report.at, encode_heartbeat(report.heartbeat))
+        heartbeat = encode_heartbeat(report.heartbeat)
+        size = report_bytes(report, heartbeat)
+        row = (boot_id, report.sequence, received_at, report.at, heartbeat, size)
         added = self._connection.execute(_ADD_REPORT, row)
         if not added.rowcount:
             return False
         report_id = added.lastrowid
         assert report_id is not None
+        self._added.append((node_id, received_at, size))
         if report.state is not None:
             facts_id = self._ids.facts.get((encode_node_facts(report.state),), received_at)
             self._node_samples.batch.append(node_row(report.state, report_id, facts_id))

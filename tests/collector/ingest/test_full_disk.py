@@ -5,8 +5,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from collector.config import CollectorConfig
 from collector.main import running
 from tests.collector.builders import collecting, container, report, settings
 from tests.lab.reaper import Reaper
@@ -26,6 +28,12 @@ def small_disk() -> Iterator[Path]:
         yield disk
 
 
+def to_the_last_byte(disk: Path) -> CollectorConfig:
+    """Settings without a floor of free space."""
+    config = settings(disk / "history.db")
+    return msgspec.structs.replace(config, history=msgspec.structs.replace(config.history, min_free_bytes=0))
+
+
 def fill(disk: Path) -> Path:
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
@@ -39,13 +47,13 @@ def fill(disk: Path) -> Path:
 async def test_a_full_disk_is_reported_at_the_start(small_disk: Path) -> None:
     fill(small_disk)
     with pytest.raises(UserError, match="no space left on device"):
-        async with running(settings(small_disk / "history.db")):
+        async with running(to_the_last_byte(small_disk)):
             pass
 
 
 async def test_a_disk_that_fills_up_refuses_reports_until_there_is_room_again(small_disk: Path) -> None:
     many = [container(f"c{number}") for number in range(100)]
-    async with collecting(settings(small_disk / "history.db")) as collector:
+    async with collecting(to_the_last_byte(small_disk)) as collector:
         assert (await collector.send(report(sequence=1))).accepted == 1
         ballast = fill(small_disk)
         status, said = await collector.post(encode([report(sequence=2, containers=many)]))
