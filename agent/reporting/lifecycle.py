@@ -198,13 +198,13 @@ class ContainerTracker:
                 self._report_oom(container_id, run.name, self._now.unix_seconds)
             run.oom_kills_total = rates.oom_kills_total
         if not run.has_start_time:
-            self._set_start_time(run, container.info.started_at)
+            self._set_start_time(run, container.started_at)
         return is_begun
 
     def _begin(self, container: ContainerSample) -> _Run:
         container_id, info = container.id, container.info
         run = self._new_run(info.name, self._now)
-        self._set_start_time(run, info.started_at)
+        self._set_start_time(run, container.started_at)
         if self._tick == 1:
             run.oom_kills_total = container.rates.oom_kills_total
             return run

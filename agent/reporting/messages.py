@@ -59,7 +59,7 @@ def container_state(container: ContainerSample, mean: Values, window_seconds: fl
         image=info.image and info.image[:MAX_TEXT_LENGTH],
         service=info.service and info.service[:MAX_TEXT_LENGTH],
         labels={key[:MAX_TEXT_LENGTH]: value[:MAX_TEXT_LENGTH] for key, value in info.labels.items()},
-        started_at=info.started_at,
+        started_at=container.started_at,
     )
 
 

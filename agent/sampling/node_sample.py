@@ -27,6 +27,11 @@ class ContainerSample:
     def id(self) -> str:
         return self.rates.id
 
+    @property
+    def started_at(self) -> float | None:
+        """Unix time of its start: from the runtime, or else from the kernel."""
+        return self.rates.started_at if self.info.started_at is None else self.info.started_at
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSample:

@@ -37,6 +37,8 @@ class ContainerRates:
     oom_kills_total: int | None = None
     disk_operations_per_second: float | None = None
     pids: int | None = None
+    started_at: float | None = None
+    """Unix time of its start, by the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ def _container(before: ContainerReading | None, now: ContainerReading, cores: fl
         oom_kills_total=new.memory.oom_kills,
         disk_operations_per_second=_rate(old.disk.operations, new.disk.operations, seconds),
         pids=new.pids,
+        started_at=now.started_at,
     )
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agent.sources.cgroup_host import CgroupHost
@@ -14,6 +14,7 @@ from agent.sources.gaps import GapRecorder
 from agent.sources.host import HostPass, HostReader, host_gaps
 from agent.sources.netns import NetworkPass, NetworkReader
 from agent.sources.open_files import default_budget
+from agent.sources.processes import StartReader
 from agent.sources.readings import NO_PRESSURE, ContainerReading, HostReading, Reading
 from wire.messages import Gap
 
@@ -40,6 +41,7 @@ class Reader:
         self._unix = unix
         self._host = HostReader(proc, sys)
         self._network = NetworkReader(proc)
+        self._starts = StartReader(proc)
         self._budget = default_budget()
         self._layout = detect_layout(proc, sys)
         self._usage = UsageReader(self._layout, self._budget)
@@ -57,8 +59,11 @@ class Reader:
         limits = LimitsReader(self._layout, machine.reading.cores)
         walk = attempts.read("containers", self._find, CgroupWalk())
         network = attempts.read("container network", lambda: self._read_network(walk), NetworkPass())
+        starts = attempts.read(
+            "container starts", lambda: self._starts.read(self._directories(walk), unix_seconds), {}
+        )
         containers = attempts.read(
-            "containers", lambda: tuple(self._read_containers(walk, machine, limits, network)), ()
+            "containers", lambda: tuple(self._read_containers(walk, machine, limits, network, starts)), ()
         )
         host, host_gaps = attempts.read(
             "host",
@@ -100,12 +105,20 @@ class Reader:
         root = self._layout.walk_root
         return CgroupWalk() if root is None else find_containers(root, self._subtree_path)
 
-    def _read_network(self, walk: CgroupWalk) -> NetworkPass:
+    def _directories(self, walk: CgroupWalk) -> Iterator[tuple[str, str]]:
         root = self._layout.walk_root
-        return self._network.read((found.container.id, f"{root}/{found.path}") for found in walk.found)
+        return ((found.container.id, f"{root}/{found.path}") for found in walk.found)
+
+    def _read_network(self, walk: CgroupWalk) -> NetworkPass:
+        return self._network.read(self._directories(walk))
 
     def _read_containers(
-        self, walk: CgroupWalk, machine: HostPass, limits: LimitsReader, network: NetworkPass
+        self,
+        walk: CgroupWalk,
+        machine: HostPass,
+        limits: LimitsReader,
+        network: NetworkPass,
+        starts: Mapping[str, float],
     ) -> Iterator[ContainerReading]:
         self._usage.keep_only([*(found.path for found in walk.found), self._subtree_path])
         for found in walk.found:
@@ -119,6 +132,7 @@ class Reader:
                     monotonic_seconds=monotonic_seconds,
                     cgroup=cgroup,
                     network_bytes=network.bytes_by_id.get(found.container.id),
+                    started_at=starts.get(found.container.id),
                 )
 
     def _read_host(

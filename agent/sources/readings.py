@@ -126,6 +126,8 @@ class ContainerReading:
     network_bytes: int | None = None
     pod: str | None = None
     """UID of its pod."""
+    started_at: float | None = None
+    """Unix time of its start, by the kernel."""
 
 
 # --- The host -----------------------------------------------------------------------------------

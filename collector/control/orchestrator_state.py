@@ -19,6 +19,8 @@ class CompletedActions:
 
     came_from: Mapping[str, str]
     """The previous node of containers that were moved."""
+    first_started_at: Mapping[str, float]
+    """When the first container started, of containers that replace it on another node."""
     cuts: Mapping[str, tuple[str, Quantities, Quantities]]
     """Node, requested and current limits of containers that were cut."""
     off: frozenset[str]
@@ -28,9 +30,12 @@ class CompletedActions:
     def of(cls, steps: Iterable[Step]) -> "CompletedActions":
         """Collect them from the steps in effect, in the order of completion."""
         came_from: dict[str, str] = {}
+        first_started_at: dict[str, float] = {}
         cuts: dict[str, tuple[str, Quantities, Quantities]] = {}
         off: set[str] = set()
         for step in steps:
+            if step.first_started_at is not None:
+                first_started_at |= dict.fromkeys(step.containers, step.first_started_at)
             match step.action:
                 case Move(node=source):
                     came_from |= dict.fromkeys(step.containers, source)
@@ -42,7 +47,7 @@ class CompletedActions:
                     off.discard(node)
                 case Kill() | Start():
                     pass
-        return cls(came_from, cuts, frozenset(off))
+        return cls(came_from, first_started_at, cuts, frozenset(off))
 
 
 def allocations(
@@ -66,6 +71,7 @@ def allocations(
             requested=requested,
             allocated=allocated,
             came_from=completed.came_from.get(task.container),
+            first_started_at=completed.first_started_at.get(task.container),
             stays=service.stays is not None or _has_opted_out(service, opt_in=opt_in),
             everywhere=service.mode is Mode.GLOBAL,
             labels=service.labels,

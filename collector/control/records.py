@@ -59,6 +59,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Memory envelope of the container, which it fills again on its new node."""
     requested: Quantities = _NOTHING
     """Limits of the container before any cut."""
+    first_started_at: float | None = None
+    """When the container started, or the first one if moves brought it here; null if unknown."""
     there_before: tuple[str, ...] = ()
     """Containers of the service on the target before the step."""
     guard: str | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from math import isfinite
 
 import numpy as np
 
@@ -26,6 +27,9 @@ def planned_step(action: Action, snapshot: Snapshot) -> Step:
         service=None if service == NOWHERE else snapshot.services.names[service],
         memory_bytes=int(tasks.envelope[row, _MEMORY]),
         requested=quantities(requested),
+        first_started_at=snapshot.at - float(tasks.age_seconds[row])
+        if isfinite(tasks.age_seconds[row])
+        else None,
     )
 
 

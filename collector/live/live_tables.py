@@ -170,6 +170,8 @@ class LiveTables:
                 columns.requested[row], columns.allocated[row] = each.requested, each.allocated
                 self._tasks.confirm(row, each.container)
                 self._tasks.constrain(row, stays=each.stays, everywhere=each.everywhere, labels=each.labels)
+                if each.first_started_at is not None:
+                    columns.first_started_at[row] = each.first_started_at
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
                 columns.came_from[row] = NOWHERE if came_from is None else came_from
 

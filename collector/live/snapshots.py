@@ -172,8 +172,8 @@ class SnapshotBuilder:
     def _tasks(self, copy: _Copy, table: _ServiceTable, now: float) -> Tasks:
         columns = copy.tasks
         reported_seconds = np.maximum(0.0, now - columns.first_report_at)
-        # The age of a container whose start is unknown counts from its first report.
-        age_seconds = np.where(
+        # A container whose start is unknown counts from its first report.
+        run_seconds = np.where(
             np.isnan(columns.started_at), reported_seconds, np.maximum(0.0, now - columns.started_at)
         )
         services, service = table.services, _row(columns.service, table.places)
@@ -201,8 +201,8 @@ class SnapshotBuilder:
             task_class=columns.task_class,
             kind=columns.kind,
             group=columns.group,
-            age_seconds=age_seconds,
-            settled_seconds=np.maximum(age_seconds, reported_seconds),
+            age_seconds=np.fmax(run_seconds, now - columns.first_started_at),
+            settled_seconds=np.maximum(run_seconds, reported_seconds),
             came_from=_row(columns.came_from, copy.node_places),
             movable=columns.movable,
             windows=copy.task_windows,

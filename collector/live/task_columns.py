@@ -82,6 +82,8 @@ class TaskColumns:
     group: Codes
     started_at: Floats
     """NaN if its node does not report it."""
+    first_started_at: Floats
+    """The start of the first container that it replaces on another node; NaN if it replaces none."""
     first_report_at: Floats
     """By the collector's clock."""
     movable: Flags
@@ -106,6 +108,7 @@ def _blank() -> TaskColumns:
         kind=np.full(1, TaskKind.SERVICE, dtype=np.int8),
         group=np.full(1, NOWHERE, dtype=np.int8),
         started_at=np.full(1, np.nan),
+        first_started_at=np.full(1, np.nan),
         first_report_at=np.full(1, np.nan),
         movable=np.ones(1, dtype=np.bool_),
         name=np.full(1, "", dtype=np.object_),

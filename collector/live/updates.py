@@ -68,6 +68,8 @@ class Allocation:
     """Promised now, after cuts."""
     came_from: str | None = None
     """The node it was moved from."""
+    first_started_at: float | None = None
+    """When the first container started that it replaces; None if it replaces none."""
     stays: bool = False
     """Whether the orchestrator pins it to its node; otherwise its labels decide whether it may be moved."""
     everywhere: bool = False

@@ -224,6 +224,7 @@ class Tasks:
     group: Codes
     """The number of its k-means group; `NOWHERE` without one."""
     age_seconds: Floats
+    """Time since its start; of a container that was moved, since the start of the first one."""
     settled_seconds: Floats
     """Time on its present node."""
     came_from: Rows

@@ -269,6 +269,7 @@ class _Run:
                 requested=_four(requested[row]),
                 allocated=_four(allocated[row]),
                 came_from=self._driver.came_from(row),
+                first_started_at=unix(float(self._workload.arrival_seconds[row])),
             )
             for row in sorted(rows)
             if cluster.node[row] != NOWHERE

@@ -1,8 +1,12 @@
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 
 import pytest
 
+from agent.config import AgentConfig, DockerConfig, HostConfig
+from agent.main import sample_once
 from tests.lab.docker import Engine, EngineError, docker_engine
 from tests.lab.image import BURN
 from tests.lab.traces import traces
@@ -37,6 +41,31 @@ def test_a_burner_burns_what_its_quota_leaves_it_by_the_engine_s_own_count(engin
         assert used / elapsed_seconds < 0.35
     finally:
         engine.remove("burner")
+
+
+def test_an_agent_that_starts_later_reports_when_a_container_started(engine: Engine) -> None:
+    container = engine.run("older", "sleep", "1000")
+    config = AgentConfig(
+        host=HostConfig(cgroup=f"/{engine.cgroup_parent}"), docker=DockerConfig(socket=str(engine.socket))
+    )
+
+    def reported() -> float | None:
+        [state] = [each for each in asyncio.run(sample_once(config)).containers if each.id == container]
+        return state.started_at
+
+    def started() -> float:
+        return datetime.fromisoformat(
+            engine.inspect("older")["State"]["StartedAt"][:26] + "+00:00"
+        ).timestamp()
+
+    try:
+        assert reported() == pytest.approx(started(), abs=0.5)
+        first = started()
+        engine.docker("restart", "--time=0", "older")
+        assert started() > first
+        assert reported() == pytest.approx(started(), abs=0.5)
+    finally:
+        engine.remove("older")
 
 
 def test_a_refusal_carries_what_the_engine_said(engine: Engine) -> None:

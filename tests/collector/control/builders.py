@@ -114,7 +114,13 @@ class Stage:
         self._short: dict[str, Alert] = {}
 
     def speak(
-        self, node: str, *names: str, cpu_cores: float | None = None, copy: int = 0, busy: float = 1.0
+        self,
+        node: str,
+        *names: str,
+        cpu_cores: float | None = None,
+        copy: int = 0,
+        busy: float = 1.0,
+        started_at: float = START - 10_000,
     ) -> float:
         """A whole heartbeat of a node, with these containers, more or less busy; gives the cores in use."""
         there = tuple(
@@ -124,7 +130,7 @@ class Stage:
                 service=name,
                 limit=Quantities(),
                 used=Quantities(busy * _CORES[name], 50_000_000),
-                started_at=START - 10_000,
+                started_at=started_at,
             )
             for name in names
         )
@@ -157,10 +163,10 @@ class Stage:
         self.speak("gamma", cpu_cores=0.1)
         self.alert("alpha")
 
-    def show(self, move: Move) -> None:
+    def show(self, move: Move, started_at: float = START - 10_000) -> None:
         """What agents say once the hog runs elsewhere."""
         self.speak("alpha", STEADY)
-        self.speak(move.target, HOG, copy=1)
+        self.speak(move.target, HOG, copy=1, started_at=started_at)
 
 
 class Breathing:

@@ -70,6 +70,22 @@ async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -
     assert followed.after.alerts == ()
 
 
+async def test_a_container_that_was_moved_is_as_old_as_the_first_one(stage: Stage) -> None:
+    def show(move: Move) -> None:
+        stage.show(move, started_at=stage.clock.now)
+
+    actor = await actor_of(stage, FakeDriver(view_now=view(), show=show))
+    decision = await heal(actor)
+    assert decision.outcome is DecisionOutcome.DONE
+    stage.clock.now += 30
+    tasks = (await actor.situation.snapshot()).tasks
+    row = tasks.index[hog_id(1)]
+    assert tasks.age_seconds[row] >= 10_000
+    assert tasks.settled_seconds[row] < 60, "it has been on its node for a moment only"
+    other = tasks.index[f"id-of-{STEADY}"]
+    assert tasks.age_seconds[other] == tasks.settled_seconds[other]
+
+
 async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
