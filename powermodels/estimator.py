@@ -38,11 +38,17 @@ from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.fitted import FittedModel, fingerprint
 from powermodels.models.lifted import LiftedModel, lift, lifted_error_ratio
 from powermodels.models.regression import CurveModel
+from powermodels.models.slice import Slice, SliceModel
 from powermodels.models.stored import Stored
 from powermodels.models.stored import load as load_model
 from wire.errors import UserError
 from wire.messages import Gap, PowerSource
 from wire.resources import Quantities
+
+_SLICE_GAP = Gap(
+    "power meter",
+    "a meter measures the whole machine, and host.cgroup is a part of it; its power is estimated",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,8 @@ class Options:
     model_path: Path | None = None
     """File of the host's own model, calibrated or learned; None stores no model."""
     refit: Refit = field(default_factory=Refit)
+    is_slice: bool = False
+    """Whether the host is a cgroup on a machine that it shares with others."""
 
 
 class Estimator:
@@ -67,11 +75,13 @@ class Estimator:
         options: Options | None = None,
     ) -> None:
         self.facts = facts
-        self._model = model
-        self._prior = model if model.source is PowerSource.PRIOR else choose_model(facts)
+        self._options = options or Options()
+        self._slice = Slice(facts) if self._options.is_slice else None
+        self._model = model if self._slice is None else SliceModel(model, self._slice)
+        prior = model if model.source is PowerSource.PRIOR else choose_model(facts)
+        self._prior = prior if self._slice is None else SliceModel(prior, self._slice)
         self._meters = tuple(meters)
         self._gaps = tuple(gaps)
-        self._options = options or Options()
         self._learner: Learner | None = None
         self._last_seconds: float | None = None
         self._readings: tuple[float | None, ...] = (None,) * len(self._meters)
@@ -85,13 +95,15 @@ class Estimator:
         *,
         model_path: Path | None = None,
         idle_policy: IdlePolicy = IdlePolicy.NONE,
+        is_slice: bool = False,
     ) -> Self:
         """Create the estimator of the host below these roots.
 
-        `model_path` is the file of this host's model; what is learned is saved there.
+        `model_path` is the file of this host's model; what is learned is saved there. A slice of a machine
+        has no meter of its own.
         """
         facts = read_host_facts(proc, sys)
-        meters, gaps = find_meters(sys, facts.hypervisor)
+        meters, gaps = ((), [_SLICE_GAP]) if is_slice else find_meters(sys, facts.hypervisor)
         # With any meter, the reasons why others are missing do not matter.
         missing = [] if meters else gaps[:1]
         model: Model = choose_model(facts)
@@ -100,7 +112,7 @@ class Estimator:
                 model = _of_this_host(load_model(model_path), facts, model_path)
             except UserError as error:
                 missing.append(Gap("power model", str(error)))
-        return cls(facts, model, meters, missing, Options(idle_policy, model_path))
+        return cls(facts, model, meters, missing, Options(idle_policy, model_path, is_slice=is_slice))
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -199,6 +211,8 @@ class Estimator:
         )
         model = self.model
         capacity = capacity or Quantities()
+        if self._slice is not None:
+            self._slice.resize(capacity)
         terms = model.terms(rescaled(load, capacity, self._scaling_of(model)))
         source, error_ratio, scope = model.source, model.error_ratio, model.scope
         if self._used is not None and metered_watts is not None:
@@ -235,7 +249,8 @@ class Estimator:
         """The capacities that the loads of a model are ratios of; empty if any."""
         if self._learner is not None and model is self._learner.tracker:
             return self._learner.scaling
-        return model.origin.scaling if isinstance(model, FittedModel) else Quantities()
+        whole = model.whole if isinstance(model, SliceModel) else model
+        return whole.origin.scaling if isinstance(whole, FittedModel) else Quantities()
 
     def close(self) -> None:
         """Save the learned model, and end child processes."""

@@ -20,7 +20,8 @@ class HostConfig(Section, frozen=True):
         str,
         Meta(
             description="Cgroup to treat as the host, such as /node1 or /lxc/web: its limits are the"
-            " capacity, its usage is the usage. Empty is the whole machine."
+            " capacity, its usage is the usage, and it is charged the share of the machine's power that its"
+            " CPU limit is of the machine's cores. Empty is the whole machine."
         ),
     ] = ""
     disk_bytes_per_second: Annotated[

@@ -40,12 +40,15 @@ def load_of(used: Quantities, capacity: Quantities) -> Load:
 class PowerSampler:
     """Estimates each sample and integrates it over time."""
 
-    def __init__(self, settings: config.PowerConfig, proc: Path, sys: Path) -> None:
+    def __init__(
+        self, settings: config.PowerConfig, proc: Path, sys: Path, *, is_slice: bool = False
+    ) -> None:
         self._estimator = Estimator.for_host(
             proc,
             sys,
             model_path=Path(settings.model_file) if settings.model_file else None,
             idle_policy=IdlePolicy(settings.idle_policy),
+            is_slice=is_slice,
         )
         self._max_hertz = _max_hertz(sys)
         self._accounts = (

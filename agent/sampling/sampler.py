@@ -37,7 +37,7 @@ class Sampler:
         self._reader = Reader(proc, sys, time.monotonic, time.time, subtree=config.host.cgroup)
         self._capacities = Capacities(config.host.disk_bytes_per_second, config.host.network_bytes_per_second)
         power = config.power if persistent else msgspec.structs.replace(config.power, energy_file="")
-        self._power = PowerSampler(power, proc, sys)
+        self._power = PowerSampler(power, proc, sys, is_slice=bool(config.host.cgroup))
         self._last: Reading | None = None
 
     def take_sample(self) -> NodeSample | None:

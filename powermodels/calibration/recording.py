@@ -1,7 +1,7 @@
 """Recordings of a calibration as files: JSON lines, a header and then one line per sample.
 
 A recording in CSV, the format of published measurements (`powermodels.fit.recording`), can be fitted as well.
-It does not identify its machine, so it counts as one of this host.
+It does not identify its machine.
 """
 
 from datetime import datetime
@@ -16,6 +16,8 @@ from powermodels.models.samples import FitRequest, Kind, Sample
 from wire.errors import UserError
 from wire.resources import Quantities
 
+UNKNOWN_HOST = "unknown"
+"""Instead of the fingerprint of a machine."""
 _CSV = (".csv", ".csv.gz")
 
 
@@ -40,6 +42,10 @@ class CalibrationRecording(msgspec.Struct, frozen=True):
     head: RecordingHeader
     samples: tuple[Sample, ...]
 
+    def of_host(self, host: str) -> "CalibrationRecording":
+        """The same recording, of this machine."""
+        return msgspec.structs.replace(self, head=msgspec.structs.replace(self.head, host=host))
+
     def request(self, kind: Kind) -> FitRequest:
         """Create the request for a fit."""
         return FitRequest(
@@ -60,11 +66,13 @@ def write_recording(path: Path, recording: CalibrationRecording) -> None:
         raise UserError(f"cannot write {path} ({error.strerror}): choose another path") from error
 
 
-def read_recording(path: Path, host: str, now: datetime) -> CalibrationRecording:
-    """Read a recording in either format; `host` is the machine of a recording that names none."""
+def read_recording(path: Path, now: datetime) -> CalibrationRecording:
+    """Read a recording in either format; a CSV file has `UNKNOWN_HOST`."""
     if path.name.endswith(_CSV):
         csv = read_csv(path)
-        head = RecordingHeader(host=host, meter=path.name, metered="NODE", scaling=csv.scaling, made=now)
+        head = RecordingHeader(
+            host=UNKNOWN_HOST, meter=path.name, metered="NODE", scaling=csv.scaling, made=now
+        )
         return CalibrationRecording(head, csv.samples)
     try:
         first, *rest = path.read_bytes().splitlines()

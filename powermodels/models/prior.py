@@ -47,7 +47,7 @@ _ERROR_SAME_GENERATION = 0.4
 _ERROR_TYPICAL = 0.6
 # On a half used host, a guest's share of the idle power is twice as large, and idle power is about 40 % of a
 # guest's power at moderate load.
-_ERROR_OF_SHARE = 0.4
+ERROR_OF_SHARE = 0.4
 
 _GB = 1e9
 
@@ -126,7 +126,7 @@ def _guest_share(facts: HostFacts, match: Match) -> tuple[float, float]:
 
 def _error_ratio(facts: HostFacts, match: Match) -> float:
     error_ratio = _ERROR_SAME_GENERATION if match.is_same_generation else _ERROR_TYPICAL
-    return hypot(error_ratio, _ERROR_OF_SHARE) if facts.hypervisor is not None else error_ratio
+    return hypot(error_ratio, ERROR_OF_SHARE) if facts.hypervisor is not None else error_ratio
 
 
 def _describe(facts: HostFacts, match: Match) -> str:

@@ -7,10 +7,12 @@ from statistics import fmean
 import psutil
 import pytest
 
+from powermodels.estimator import Estimator
 from powermodels.models.stored import load
 from tests.lab.powercap import PowercapTree, constant, intel
 from tests.processes import wattpack
 from wattpack.cli import main
+from wire.messages import PowerSource
 
 RECORDING = "workload,timestamp,watts,cpu_idle\n" + "".join(
     f"{'web' if number % 2 else 'batch'},{10 * number},{100 + number},{100 - number}\n"
@@ -35,12 +37,28 @@ def test_calibrate_fits_a_recording(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "run.csv").write_text(RECORDING)
     out = tmp_path / "model.json"
     arguments = ["calibrate", "--from", str(tmp_path / "run.csv"), "--out", str(out), "--kind", "linear"]
-    assert main(arguments) == 0
+    assert main([*arguments, "--recorded-here"]) == 0
     shown = capsys.readouterr().out
+    assert "restart the agent to use it" in shown
     assert "█ model" in shown
     assert "error " in shown
     assert load(out).origin.training.samples == 80
     assert (tmp_path / "model.svg").read_text().startswith("<svg")
+
+
+def test_foreign_recording_is_no_model_of_this_host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.csv").write_text(RECORDING)
+    foreign = ["calibrate", "--from", str(tmp_path / "run.csv"), "--kind", "linear"]
+    assert main(foreign) == 2
+    assert "add --recorded-here if it is" in capsys.readouterr().err
+    out = tmp_path / "model.json"
+    assert main([*foreign, "--out", str(out)]) == 0
+    assert "the agent does not use it" in capsys.readouterr().out
+    estimator = Estimator.for_host(Path("/proc"), Path("/sys"), model_path=out)
+    assert estimator.model.source is PowerSource.PRIOR
+    assert any("is the model of another machine" in gap.why for gap in estimator.gaps)
 
 
 def test_calibrate_checks_the_output_file_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

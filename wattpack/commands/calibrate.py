@@ -60,11 +60,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fit this recording instead of running a load ramp",
     )
     parser.add_argument(
+        "--recorded-here",
+        action="store_true",
+        help="the recording is of this host, although it does not name its host, or names another",
+    )
+    parser.add_argument(
         "--out",
         type=Path,
-        default=MODEL_PATH,
         metavar="FILE",
-        help="file to write the model to (default: %(default)s)",
+        help=f"file to write the model to (default: {MODEL_PATH})",
     )
     parser.add_argument(
         "--kind",
@@ -78,12 +82,19 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_config(AgentConfig, "agent", arguments)
     proc, sys_root = Path(config.roots.proc), Path(config.roots.sys)
     host = fingerprint(read_host_facts(proc, sys_root))
-    out: Path = arguments.out
+    out: Path = arguments.out or MODEL_PATH
     if arguments.recording is not None:
-        recorded = read_recording(arguments.recording, host, datetime.now(UTC))
+        recorded = read_recording(arguments.recording, datetime.now(UTC))
+        if arguments.recorded_here:
+            recorded = recorded.of_host(host)
+        if recorded.head.host != host and arguments.out is None:
+            raise UserError(
+                f"{arguments.recording} is not known to be a recording of this host: add --recorded-here if"
+                " it is, or --out FILE to write a model that the agent here does not use"
+            )
         _check_writable(out)
     else:
-        recorded = _record(arguments, proc, sys_root, host)
+        recorded = _record(arguments.minutes, out, proc, sys_root, host)
         recording = out.with_suffix(".recording.jsonl")
         write_recording(recording, recorded)
         print(f"recorded   {count_text(len(recorded.samples), 'sample')}, saved to {recording}")
@@ -91,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     save(model, out)
     plot = out.with_suffix(".svg")
     plot.write_text(svg_plot(recorded.samples, model, model.describe()))
-    print("\n".join(_result(recorded, model, out, plot)))
+    print("\n".join(_result(recorded, model, out, plot, is_own=recorded.head.host == host)))
     return 0
 
 
@@ -106,18 +117,18 @@ def _check_writable(out: Path) -> None:
         raise UserError(f"cannot write {out} ({error.strerror}): choose another file with --out") from error
 
 
-def _record(arguments: argparse.Namespace, proc: Path, sys_root: Path, host: str) -> CalibrationRecording:
+def _record(minutes: float, out: Path, proc: Path, sys_root: Path, host: str) -> CalibrationRecording:
     facts = read_host_facts(proc, sys_root)
     meter = _working_meter(find_meters(sys_root, facts.hypervisor)[0])
-    _check_writable(arguments.out)
+    _check_writable(out)
     reader = Reader(proc, sys_root)
     scaling = completed(Quantities(cpu_cores=reader.read().host.cores, memory_bytes=facts.memory_bytes))
     limits = LoadLimits(
         cores=facts.threads,
         memory_bytes=int(psutil.virtual_memory().available * _MEMORY_SHARE),
-        folder=arguments.out.parent,
+        folder=out.parent,
     )
-    plan = ramp(arguments.minutes, meter.period_seconds)
+    plan = ramp(minutes, meter.period_seconds)
     print(f"meter      {meter.describe()}")
     print(f"ramp       {len(plan.phases)} phases in {plan.seconds / 60:.1f} minutes; press Ctrl-C to abort")
     drive = Drive(meter, _load_reader(reader, scaling), limits, time.sleep)
@@ -181,7 +192,9 @@ def _progress_printer(*, in_place: bool) -> Callable[[Progress], None]:
     return show
 
 
-def _result(recorded: CalibrationRecording, model: Stored, out: Path, plot: Path) -> Iterator[str]:
+def _result(
+    recorded: CalibrationRecording, model: Stored, out: Path, plot: Path, *, is_own: bool
+) -> Iterator[str]:
     groups = {each.group for each in recorded.samples}
     idle_watts, full_watts = (model.terms(Load(cpu_ratio)).watts for cpu_ratio in (0.0, 1.0))
     yield ""
@@ -190,4 +203,5 @@ def _result(recorded: CalibrationRecording, model: Stored, out: Path, plot: Path
     yield f"model      {model.describe()}"
     yield f"idle       {idle_watts:.1f} W, all cores {full_watts:.1f} W: {model.scope.value}"
     yield f"error      {model.error_ratio:.1%} on average, cross-validated over {len(groups)} loads"
-    yield f"saved      {out} (plot: {plot}); restart the agent to use it"
+    use = "restart the agent to use it" if is_own else "the agent does not use it: it is of another machine"
+    yield f"saved      {out} (plot: {plot}); {use}"

@@ -69,6 +69,12 @@ def test_idle_power_is_shared_out_by_the_policy_beside_what_containers_add(
     assert idle_watts <= taken.node.idle_watts * 1.000001
 
 
+def test_a_slice_has_no_meter_and_says_so(tmp_path: Path) -> None:
+    meter = PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE, is_slice=True)
+    (gap,) = meter.gaps
+    assert gap.why.startswith("a meter measures the whole machine, and host.cgroup is a part of it")
+
+
 def test_power_curve_of_a_sample(tmp_path: Path) -> None:
     taken = measured(PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE), Clock(), {}, 1)[0]
     assert taken.curve.cpu_watts[0] == 0

@@ -182,17 +182,18 @@ def test_burners_end_when_their_parent_is_killed() -> None:
 def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "deep/run.jsonl"
     write_recording(path, CalibrationRecording(HEAD, samples()))
-    read = read_recording(path, "elsewhere", NOW)
+    read = read_recording(path, NOW)
     assert read == CalibrationRecording(HEAD, samples())
     request = read.request("linear")
     assert (request.host, request.metered, request.kind) == ("here", "CPU", "linear")
 
 
-def test_a_csv_recording_is_taken_to_be_of_this_machine(tmp_path: Path) -> None:
+def test_csv_recording_is_of_an_unknown_machine(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text("workload,timestamp,watts,cpu_idle\nweb,10,150,40\n")
-    read = read_recording(path, "this one", NOW)
-    assert read.head.host == "this one"
+    read = read_recording(path, NOW)
+    assert read.head.host == "unknown"
+    assert read.of_host("this one").request("linear").host == "this one"
     assert read.samples[0].load.cpu_ratio == pytest.approx(0.6)
 
 
@@ -201,9 +202,9 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text(text)
     with pytest.raises(UserError, match=r"run\.jsonl is not a recording"):
-        read_recording(path, "", NOW)
+        read_recording(path, NOW)
     with pytest.raises(UserError, match="cannot read"):
-        read_recording(tmp_path / "none.jsonl", "", NOW)
+        read_recording(tmp_path / "none.jsonl", NOW)
 
 
 def test_a_recording_that_cannot_be_kept_is_a_complaint(tmp_path: Path) -> None:
