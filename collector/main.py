@@ -26,12 +26,14 @@ from collector.live.registry import Registry
 from collector.live.windows import SLOT_SECONDS, SLOTS
 from collector.web.auth import authentication
 from collector.web.backpressure import BACKPRESSURE, Backpressure
-from collector.web.bodies import HTTP_LIMITS
+from collector.web.bodies import COUNT_BYTES, HTTP_LIMITS
 from collector.web.listener import open_listener
 from collector.web.middleware import host_check, problem_documents
 from collector.web.routes import Route
+from collector.web.scopes import CALLER
 from collector.web.token_file import TokenFile
 from wire.address import Address, parse_address
+from wire.http.connections import ConnectionLimits
 from wire.http.serving import Handler, serving
 
 _CLOCK_SECONDS = 5.0
@@ -58,13 +60,17 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
     async with open_history(config, outages, clock) as history:
         core = Core(config, Registry(config, socket.gethostname()), history, clock, outages=outages)
         await _restore(core)
-        listen = parse_address(config.http.listen)
+        listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
         async with (
             analysing(core) as analysis,
             acting(core) as control,
             publishing_changes(core),
             serving(
-                make_app(Api.of(core, control), listener.tokens), listen, "http.listen", tls=listener.tls
+                make_app(Api.of(core, control), listener.tokens, limits),
+                listen,
+                "http.listen",
+                tls=listener.tls,
+                limits=limits,
             ) as address,
             pulling(core),
             retention(core),
@@ -108,14 +114,16 @@ async def _restore(core: Core) -> None:
     core.registry.restored_at = now
 
 
-def make_app(api: Api, tokens: TokenFile | None = None) -> web.Application:
+def make_app(
+    api: Api, tokens: TokenFile | None = None, limits: ConnectionLimits | None = None
+) -> web.Application:
     """The web application: routes and middleware."""
     scopes = {(route.method, route.path): route.scope for route in ROUTES}
     app = web.Application(
         middlewares=[
             problem_documents(route.path for route in ROUTES),
             host_check(api.config.http),
-            authentication(scopes, tokens, api.clock),
+            authentication(scopes, tokens, api.clock, limits),
         ]
     )
     app[REGISTRY] = registry_of(api)
@@ -137,6 +145,10 @@ def make_app(api: Api, tokens: TokenFile | None = None) -> web.Application:
 
 def _handler(api: Api, route: Route) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
-        return await route.serve(api, request)
+        if route.method == "GET":
+            return await route.serve(api, request)
+        # The body counts until its request is answered, whichever route it is for.
+        with request.app[BACKPRESSURE].request(request[CALLER]) as request[COUNT_BYTES]:
+            return await route.serve(api, request)
 
     return handler

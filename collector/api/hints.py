@@ -50,10 +50,10 @@ async def place(core: Core, request: web.Request) -> web.Response:
     """Rank nodes for a container, and reserve the best one if requested."""
     parse_query(request, NoQuery)
     question = parse_body(await read_body(request), _question.decode)
-    if question.reserve_seconds and not request[CALLER].may(Scope.ADMIN):
+    if question.reserve_seconds and not request[CALLER].may(Scope.PLACE):
         raise ApiError(
             HTTPStatus.FORBIDDEN,
-            "a read token cannot reserve a node: omit reserve_seconds, or send an admin token",
+            "a read token cannot reserve a node: omit reserve_seconds, or send a token of kind place",
             "$.reserve_seconds",
         )
     answer = answer_placement(core, await core.snapshot(), question)
@@ -145,7 +145,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         path="/v1/hints/placement",
         summary="Rank nodes for a container, with reasons. With `reserve_seconds`, reserve the best node,"
-        " which needs an admin token.",
+        " which needs a token of kind place.",
         serve=place,
         body=PlacementQuestion,
         needs=Scope.READ,

@@ -39,12 +39,10 @@ async def receive_reports(core: Core, request: web.Request) -> web.Response:
 
 async def _receive(core: Core, request: web.Request) -> Receipt:
     caller, backpressure = request[CALLER], request.app[BACKPRESSURE]
-    with backpressure.request(caller) as on_bytes:
-        body = await read_body(request, on_bytes=on_bytes)
-        reports = parse_reports(body)
-        check_sender(reports, caller)
-        with backpressure.storing(reports):
-            return await store_reports(core, reports)
+    reports = parse_reports(await read_body(request))
+    check_sender(reports, caller)
+    with backpressure.storing(reports):
+        return await store_reports(core, reports)
 
 
 def _outcome(error: ApiError) -> ReportOutcome:

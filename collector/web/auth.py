@@ -12,6 +12,7 @@ from collector.common.errors import ApiError
 from collector.web.scopes import CALLER, TRUSTED, Caller, Scope
 from collector.web.token_file import TokenFile
 from wire.http.authorization import parse_token
+from wire.http.connections import ConnectionLimits
 
 Scopes = Mapping[tuple[str, str], Scope]
 """Scope that each route requires, by method and path."""
@@ -25,7 +26,16 @@ _CHALLENGES = CIMultiDict(
 )
 
 
-def authentication(scopes: Scopes, tokens: TokenFile | None, clock: Callable[[], float]) -> Middleware:
+_MAX_NODE_CONNECTIONS, _MAX_CONNECTIONS = 16, 1000
+"""Per caller: an agent has one connection, a proxy in front of dashboards may have hundreds."""
+
+
+def authentication(
+    scopes: Scopes,
+    tokens: TokenFile | None,
+    clock: Callable[[], float],
+    limits: ConnectionLimits | None = None,
+) -> Middleware:
     """Check tokens and certificates; without `tokens`, all requests pass.
 
     A route that is not in `scopes` requires a read token.
@@ -51,6 +61,9 @@ def authentication(scopes: Scopes, tokens: TokenFile | None, clock: Callable[[],
                     "Authorization",
                 )
             request[CALLER] = caller
+            if limits is not None and tokens is not None:
+                most = _MAX_CONNECTIONS if caller.nodes is None else _MAX_NODE_CONNECTIONS
+                limits.authenticate(request.transport, caller, most)
         return await handler(request)
 
     return middleware

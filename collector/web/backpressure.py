@@ -1,4 +1,4 @@
-"""Limits on reports that are received and not yet stored: in total and per node.
+"""Limits on request bodies, and on reports that are not stored yet: in total, per node and per token.
 
 An overloaded collector answers 429 instead of growing until it is killed, and a node that sends too much
 exhausts its own share only.
@@ -16,13 +16,15 @@ from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError
 from collector.config import IngestConfig
-from collector.web.scopes import Caller
+from collector.web.scopes import TRUSTED, Caller
 from wire.messages import Report
 
 Key = TypeVar("Key", bound=Hashable)
 
 _REQUESTS_PER_CALLER = 4
 """An agent has one request in flight, or two just after a restart."""
+_SHARES = 4
+"""One token may use a quarter of the bytes of all bodies."""
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 10.0
 
 
@@ -34,6 +36,7 @@ class Backpressure:
         self._random = rng
         self._requests: Counter[frozenset[str]] = Counter()
         self._reports_of_node: Counter[str] = Counter()
+        self._bytes_of: Counter[Caller] = Counter()
         self.reports = 0
         self.size_bytes = 0
 
@@ -50,12 +53,17 @@ class Backpressure:
 
         def add_bytes(size_bytes: int) -> None:
             nonlocal body_bytes
-            others_bytes = self.size_bytes - body_bytes
             # A single request is limited by the maximum body size alone.
+            others_bytes = self.size_bytes - body_bytes
             if others_bytes and self.size_bytes + size_bytes > self._settings.max_waiting_bytes:
                 raise self._retry_later("the collector is reading too many request bodies")
+            own_bytes = self._bytes_of[caller]
+            share_bytes = self._settings.max_waiting_bytes // _SHARES
+            if caller != TRUSTED and own_bytes > body_bytes and own_bytes + size_bytes > share_bytes:
+                raise self._retry_later("the collector is reading too many request bodies of this token")
             body_bytes += size_bytes
             self.size_bytes += size_bytes
+            self._bytes_of[caller] += size_bytes
 
         if node is not None:
             self._requests[node] += 1
@@ -63,6 +71,7 @@ class Backpressure:
             yield add_bytes
         finally:
             self.size_bytes -= body_bytes
+            _subtract(self._bytes_of, {caller: body_bytes})
             if node is not None:
                 _subtract(self._requests, {node: 1})
 

@@ -21,15 +21,13 @@ HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
 """Maximum size of a body, and the time limit to receive it."""
 
 
-async def read_body(
-    request: web.Request,
-    *,
-    on_bytes: Callable[[int], None] = lambda _: None,
-) -> bytes:
-    """Read and decompress a body; raises `ApiError` if its type is wrong, or it is too large or too slow.
+COUNT_BYTES: web.RequestKey[Callable[[int], None]] = web.RequestKey("COUNT_BYTES")
+"""Called with the number of bytes that the body of a request adds in memory; may raise to stop reading."""
 
-    `on_bytes` is called with the number of bytes that the body adds in memory, and may raise to stop reading.
-    """
+
+async def read_body(request: web.Request) -> bytes:
+    """Read and decompress a body; raises `ApiError` if its type is wrong, or it is too large or too slow."""
+    on_bytes = request[COUNT_BYTES]
     # No media type of HTML forms: a foreign page can send these only after a CORS preflight.
     if request.content_type != JSON_TYPE:
         raise ApiError(

@@ -15,6 +15,8 @@ class Scope(StrEnum):
     """Send reports for a node; the route checks the name of the node."""
     READ = "read"
     """Read everything, and make requests that change nothing."""
+    PLACE = "place"
+    """Read everything, and reserve nodes for containers, as kube-scheduler does."""
     ADMIN = "admin"
     """Change things."""
 
@@ -22,6 +24,7 @@ class Scope(StrEnum):
 _MAY: dict[Scope, frozenset[Scope]] = {
     Scope.NODE: frozenset({Scope.OPEN, Scope.NODE}),
     Scope.READ: frozenset({Scope.OPEN, Scope.READ}),
+    Scope.PLACE: frozenset({Scope.OPEN, Scope.READ, Scope.PLACE}),
     Scope.ADMIN: frozenset(Scope),
 }
 
@@ -33,6 +36,8 @@ class Caller:
     scope: Scope
     nodes: frozenset[str] | None = None
     """The nodes that it may report for; None means all."""
+    token: str = ""
+    """Id of its token; empty for a certificate, and if there are no tokens."""
 
     def may(self, scope: Scope) -> bool:
         return scope in _MAY[self.scope]

@@ -101,12 +101,22 @@ def _replace(path: Path, text: bytes) -> None:
     new.replace(path)
 
 
+def _open_reserve() -> int | None:
+    """A descriptor that can be given up; None if there is none left."""
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
 class TokenFile:
     """The current tokens of a file; changes take effect within a second."""
 
     def __init__(self, path: Path, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._monotonic = monotonic
+        self._reserve = _open_reserve()
+        self._problem = ""
         self._stamp = self._read_stamp()
         found = read_tokens(path)
         self.exists = found is not None
@@ -118,20 +128,29 @@ class TokenFile:
         """The tokens in the file; the previous ones if it is unreadable."""
         if (now := self._monotonic()) - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
-            if (stamp := self._read_stamp()) != self._stamp:
+            if (stamp := self._read_stamp()) != self._stamp and self._reload():
                 self._stamp = stamp
-                self._reload()
         return self._tokens
 
-    def _reload(self) -> None:
+    def _reload(self) -> bool:
+        """Read the file; returns whether that worked: otherwise it is read again in a second."""
+        if self._reserve is not None:
+            # If all descriptors are in use, this one lets a revocation take effect.
+            os.close(self._reserve)
         try:
             # If the file is deleted, no token is valid; only a restart turns authentication off.
             found: Sequence[Token] = read_tokens(self._path) or ()
         except UserError as error:
-            log.warning("keeping the previous tokens: %s", error)
-            return
+            if str(error) != self._problem:
+                log.warning("keeping the previous tokens until the file can be read: %s", error)
+            self._problem = str(error)
+            return False
+        finally:
+            self._reserve = _open_reserve()
+        self._problem = ""
         self._tokens = Tokens(found)
         log.info("reloaded %s, tokens in use: %d", self._path, len(self._tokens))
+        return True
 
     def _read_stamp(self) -> tuple[int, int, int] | None:
         try:

@@ -20,7 +20,7 @@ from wire.messages import Name
 _SECRET_BYTES = 32
 _ID_BYTES = 4
 
-KINDS = (Scope.NODE, Scope.READ, Scope.ADMIN)
+KINDS = (Scope.NODE, Scope.READ, Scope.PLACE, Scope.ADMIN)
 """Scopes that a token can have."""
 
 
@@ -81,7 +81,8 @@ class Tokens:
             return None
         if not token.is_valid(now):
             return None
-        return Caller(token.kind, frozenset({token.name}) if token.kind is Scope.NODE else None)
+        nodes = frozenset({token.name}) if token.kind is Scope.NODE else None
+        return Caller(token.kind, nodes, token.id)
 
     def _keyed_hash(self, digest: bytes) -> bytes:
         return hashlib.blake2b(digest, key=self._key).digest()

@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument(
         "kind",
         choices=[kind.value for kind in KINDS],
-        help="node: send reports of one node; read: read everything; admin: read and change everything",
+        help="node: send reports of one node; read: read everything; place: also reserve nodes, as"
+        " kube-scheduler does; admin: read and change everything",
     )
     add.add_argument("name", help="name of the node; for other kinds, a label")
     add.add_argument("--days", type=float, metavar="N", help="expire after N days (default: never)")

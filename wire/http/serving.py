@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 
 from wire.address import Address
 from wire.errors import UserError
+from wire.http.connections import BACKLOG, ConnectionLimits, listen
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,13 +33,20 @@ def metrics_handler(registry: CollectorRegistry) -> Handler:
 
 
 @asynccontextmanager
-async def serving(
-    app: web.Application, address: Address, key: str, web_config: str = "", tls: SSLContext | None = None
+async def serving(  # noqa: PLR0913 - most are left at their defaults
+    app: web.Application,
+    address: Address,
+    key: str,
+    web_config: str = "",
+    tls: SSLContext | None = None,
+    *,
+    limits: ConnectionLimits | None = None,
 ) -> AsyncIterator[Address]:
     """Serve `app` while the block runs; yields the bound address (port 0 chooses a free port).
 
     `key` is the setting of the address, for error messages. `web_config` is the path of a Prometheus web
     configuration file, which can enable TLS. Without it and without `tls`, the server uses plain HTTP.
+    `limits` are those of the process by default.
     """
     if web_config:
         from wire.http.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
@@ -56,13 +64,13 @@ async def serving(
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
         try:
-            await site.start()
+            sockets = await listen(address, limits or ConnectionLimits.of_process())
         except OSError as error:
             raise UserError(_listen_error(error, address, key)) from error
-        server = site._server  # noqa: SLF001 - aiohttp has no public API for the bound port
-        port = server.sockets[0].getsockname()[1] if server is not None else address.port  # type: ignore[attr-defined]
+        port = sockets[0].getsockname()[1]
+        for each in sockets:
+            await web.SockSite(runner, each, ssl_context=tls, backlog=BACKLOG).start()
         yield Address(address.host, port, tls=tls is not None)
     finally:
         await runner.cleanup()

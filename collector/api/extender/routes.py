@@ -175,7 +175,7 @@ def _verb(
         serve=serve,
         query=ExtenderQuery,
         body=body,
-        needs=Scope.READ,
+        needs=Scope.PLACE,
         answers={
             HTTPStatus.OK: Answer("A response of the extender protocol.", answer),
             **refused(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),

@@ -1,26 +1,29 @@
 """Who gets in, over real connections."""
 
+import asyncio
 import base64
 import logging
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 import pytest
 
 from collector.api.table import ROUTES
-from collector.config import CollectorConfig, TlsConfig
+from collector.config import CollectorConfig, IngestConfig, TlsConfig
 from collector.web.auth import certificate_names
 from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
 from tests.certificates import Authority, trusting
 from tests.collector.builders import JSON, START, Client, Clock, collecting, report, settings
+from wire.http.connections import ConnectionLimits
 from wire.messages import encode
 
 
@@ -104,6 +107,95 @@ async def test_read_token_reads_and_changes_nothing(guarded: Guarded) -> None:
     question = {"data": b'{"envelope": {"cpu_cores": 1}}', "headers": dict(JSON)}
     assert await guarded.ask("/v1/what-if", guarded.read, "POST", **question) == 200
     assert await guarded.report(guarded.read, "alpha") == 403
+
+
+async def test_a_reservation_needs_a_token_of_its_own_kind(guarded: Guarded) -> None:
+    pod = b'{"Pod": {"metadata": {"name": "web", "namespace": "shop", "uid": "1"}}, "NodeNames": []}'
+    for verb in ("filter", "prioritize", "preempt"):
+        path, options = f"/v1/kubernetes/{verb}", {"data": pod, "headers": dict(JSON)}
+        assert (verb, await guarded.ask(path, guarded.read, "POST", **options)) == (verb, 403)
+    options = {"data": b'{"reserve_seconds": 60}', "headers": dict(JSON)}
+    assert await guarded.ask("/v1/hints/placement", guarded.read, "POST", **options) == 403
+
+
+async def test_a_token_to_place_reserves_and_changes_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.jsonl"
+    secret = add(path, Scope.PLACE, "kube-scheduler")
+    async with guarding(tmp_path, settings(tokens=path)) as guarded:
+        pod = b'{"Pod": {"metadata": {"name": "web", "namespace": "shop", "uid": "1"}}, "NodeNames": []}'
+        for verb in ("filter", "prioritize"):
+            options = {"data": pod, "headers": dict(JSON)}
+            assert await guarded.ask(f"/v1/kubernetes/{verb}", secret, "POST", **options) == 200
+        assert await guarded.ask("/v1/nodes", secret) == 200
+        assert await guarded.ask("/v1/pause", secret, "POST", data=b"{}", headers=dict(JSON)) in (403, 404)
+        assert await guarded.report(secret, "alpha") == 403
+
+
+async def test_a_flood_of_connections_leaves_room_for_callers_with_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ConnectionLimits(max_unauthenticated=8, max_total=12)
+    monkeypatch.setattr(ConnectionLimits, "of_process", lambda: limits)
+    async with guarding(tmp_path) as guarded, AsyncExitStack() as stack:
+        address = urlsplit(guarded.client.url)
+        assert await guarded.report(guarded.node, "alpha") == 200
+        flood = []
+        for _ in range(40):
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            stack.callback(writer.close)
+            flood.append(reader)
+        async with asyncio.timeout(10):
+            assert await flood[0].read() == b"", "the oldest is closed"
+            assert await guarded.report(guarded.node, "alpha") == 200
+            async with aiohttp.ClientSession() as other:
+                headers = {"Authorization": f"Bearer {guarded.read}"}
+                async with other.get(guarded.client.url + "/v1/nodes", headers=headers) as answer:
+                    assert answer.status == 200
+        assert limits.open <= 12
+
+
+async def test_connections_of_one_token_are_limited(tmp_path: Path) -> None:
+    async with guarding(tmp_path) as guarded, AsyncExitStack() as stack:
+        headers = {"Authorization": f"Bearer {guarded.node}"} | JSON
+        body = encode([report("alpha")])
+        address = urlsplit(guarded.client.url)
+        opened = []
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            stack.callback(writer.close)
+            head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            writer.write(f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\n{head}".encode())
+            writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            async with asyncio.timeout(10):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            opened.append(reader)
+        async with asyncio.timeout(10):
+            for reader in opened[:4]:
+                await reader.read()
+                assert reader.at_eof()
+        assert not opened[-1].at_eof()
+
+
+async def test_every_body_counts_against_the_waiting_bytes(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(
+        settings(tokens=tmp_path / "tokens.jsonl"), ingest=IngestConfig(max_waiting_bytes=1 << 20)
+    )
+    async with guarding(tmp_path, config) as guarded:
+        address = urlsplit(guarded.client.url)
+        _, writer = await asyncio.open_connection(address.hostname, address.port)
+        head = (
+            f"Host: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {guarded.read}\r\n"
+        )
+        writer.write(f"POST /v1/hints/placement HTTP/1.1\r\n{head}Content-Length: 2000000\r\n\r\n".encode())
+        writer.write(b" " * 900_000)
+        await writer.drain()
+        options = {"data": b'{"envelope": {"cpu_cores": 1}}' + b" " * 200_000, "headers": dict(JSON)}
+        async with asyncio.timeout(10):
+            while await guarded.ask("/v1/hints/placement", guarded.read, "POST", **options) != 429:
+                await writer.drain()
+            # The share of one token does not hold up the others.
+            assert await guarded.report(guarded.node, "alpha") == 200
+        writer.close()
 
 
 async def test_token_as_basic_password(guarded: Guarded) -> None:

@@ -1,11 +1,14 @@
 import os
+import resource
 import stat
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.web import token_file
 from collector.web.scopes import Caller, Scope
 from collector.web.token_file import TokenFile, edit_tokens, parse_tokens, read_tokens
 from collector.web.tokens import KINDS, Token, Tokens, make_token
@@ -37,13 +40,14 @@ def test_secret_identifies_its_token_only(kind: Scope, name: str) -> None:
 def test_stored_token_does_not_contain_the_secret() -> None:
     token, secret = make_token(Scope.READ, "grafana", START)
     assert secret.startswith("wattpack-read-")
-    assert secret.rpartition("-")[2] not in repr(token)
+    assert secret.removeprefix("wattpack-read-") not in repr(token)
 
 
 def test_scopes_of_each_kind() -> None:
     assert {kind: {scope for scope in Scope if Caller(kind).may(scope)} for kind in KINDS} == {
         Scope.NODE: {Scope.OPEN, Scope.NODE},
         Scope.READ: {Scope.OPEN, Scope.READ},
+        Scope.PLACE: {Scope.OPEN, Scope.READ, Scope.PLACE},
         Scope.ADMIN: set(Scope),
     }
 
@@ -111,6 +115,48 @@ def test_duplicate_token_is_an_error(tmp_path: Path) -> None:
     add(path, Scope.NODE, "alpha")
     with pytest.raises(UserError, match=r"line 2: duplicate token"):
         parse_tokens(path.read_bytes() * 2, "t")
+
+
+def test_a_file_that_could_not_be_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, clock = tmp_path / "tokens.jsonl", Clock(0.0)
+    _, secret = add(path, Scope.READ, "first")
+    file = TokenFile(path, monotonic=clock)
+    path.write_bytes(b"")
+
+    def fail(_path: Path) -> None:
+        raise UserError("too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(token_file, "read_tokens", fail)
+        for _ in range(5):
+            clock.now += 1
+            assert file.tokens.caller(secret.encode(), START) is not None
+    assert caplog.text.count("too many open files") == 1
+    clock.now += 1
+    assert file.tokens.caller(secret.encode(), START) is None
+
+
+def test_a_token_is_revoked_while_all_descriptors_are_in_use(tmp_path: Path) -> None:
+    path, clock = tmp_path / "tokens.jsonl", Clock(0.0)
+    _, secret = add(path, Scope.READ, "first")
+    file = TokenFile(path, monotonic=clock)
+    new = tmp_path / "new"
+    new.touch(mode=0o600)
+    clock.now += 1
+    with ExitStack() as held:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = max(int(each.name) for each in Path("/proc/self/fd").iterdir())
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 10, hard))
+        with suppress(OSError):
+            while True:
+                held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(path, os.O_RDONLY)
+        new.replace(path)
+        assert file.tokens.caller(secret.encode(), START) is None
 
 
 def test_changed_file_is_reloaded_unless_invalid(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
