@@ -80,7 +80,9 @@ class Search:
     def cut(self) -> Rows:
         """Return nodes where it fits after cuts of running tasks, or of itself on stricter nodes."""
         same_or_laxer = self._same_or_laxer()
-        fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable)
+        # Tasks that were cut earlier tolerate less overbooking than their class.
+        limit = np.minimum(self._books.limit, self._limit)
+        fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable, limit)
         itself_cut = self._fits_itself_cut(np.zeros(RESERVED))
         with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
         return self._open(same_or_laxer & fits, ~same_or_laxer & itself_cut, ~same_or_laxer & with_peers)
@@ -113,7 +115,7 @@ class Search:
         """Return the first node where killed tasks make room, and fit elsewhere or may wait."""
         classes = _KILL_ORDER[self._request.task_class]
         order = self._order((Region.EED, Region.DEE), np.ones_like(self._candidates), classes)
-        possible = self._fits_with(self._killable)[order]
+        possible = self._fits_with(self._killable, self._limit)[order]
         for row in order[possible][:_KILL_TRIES]:
             if (actions := self._kills(int(row), may_wait=may_wait)) is not None:
                 return Candidate(int(row), lambda: actions)
@@ -206,11 +208,11 @@ class Search:
         columns = [np.bincount(on, weights=amounts[:, place], minlength=count) for place in range(RESERVED)]
         return np.array(columns, dtype=np.float64).T
 
-    def _fits_with(self, freed: Floats) -> Flags:
+    def _fits_with(self, freed: Floats, limit: float | Floats) -> Flags:
         books = self._books
         enough = (self._more <= books.capacity).all(axis=1)
         factor = ((books.reserved - freed + self._more) / books.capacity).max(axis=1)
-        fits: Flags = enough & (factor <= self._limit + ROUNDING) & freed.any(axis=1)
+        fits: Flags = enough & (factor <= limit + ROUNDING) & freed.any(axis=1)
         return fits
 
     def _victims_first(self, rows: Rows) -> Rows:
@@ -226,6 +228,7 @@ class Search:
     def _cuts(self, row: int, among: Rows, wanted: Floats, limit: float) -> tuple[Action, ...]:
         """Cut one task of a node after the other until the request fits."""
         tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
+        limit = min(limit, float(self._books.limit[row]))
         rows = among[tasks.node[among] == row]
         gives = self._gives(rows)
         freed = np.zeros(RESERVED)
