@@ -18,6 +18,7 @@ from collector.config import (
     HistoryConfig,
     HttpConfig,
 )
+from collector.live.updates import Succession
 from collector.main import RunningCollector, running
 from collector.policies.resolve import resolve
 from collector.snapshot.columns import sum_by_node
@@ -96,7 +97,10 @@ async def compare_ways(  # noqa: PLR0913 - the size of what is compared
         course = Course(cluster, load, agents)
         for tick in range(1, int(hours * 3600 / sample_seconds) + 1):
             seconds = tick * sample_seconds
-            await deliver(agents.sample(unix(seconds), course.load(seconds)), unix(seconds))
+            there = course.load(seconds)
+            for registry in (live.core.registry, replayed.registry):
+                registry.add_successions(course.moves)
+            await deliver(agents.sample(unix(seconds), there), unix(seconds))
             if seconds % _ANALYSIS_SECONDS == 0:
                 await live.analysis.analyse()
                 replayed.analyse(unix(seconds))
@@ -201,6 +205,8 @@ class Course:
         self._hosts, self._workload, self._agents = hosts, containers, agents
         self._node = np.arange(containers.size) % hosts.size
         self._seen = np.zeros(containers.size, dtype=np.bool_)
+        self.moves: list[Succession] = []
+        """The moves so far."""
 
     def load(self, seconds: float) -> HostLoad:
         workload, size = self._workload, self._hosts.size
@@ -210,9 +216,7 @@ class Course:
             self._agents.start(row, unix(seconds))
         self._seen[running] = True
         if seconds % 3600 == 0:
-            moves = int(running[int(seconds // 3600) % running.size])
-            self._node[moves] = (self._node[moves] + 1) % size
-            self._agents.start(moves, unix(seconds))
+            self._move(int(running[int(seconds // 3600) % running.size]), seconds)
         node = self._node[running]
         used = workload.use.at(seconds, running, workload.arrival_seconds[running])
         wanted = sum_by_node(node, used, size)
@@ -220,3 +224,13 @@ class Course:
         share = np.minimum(1.0, capacity[:, _CPU] / np.maximum(wanted[:, _CPU], 1e-9))
         used[:, _CPU] *= share[node]
         return HostLoad(running=running, node=node, used=used, by_node=np.fmin(wanted, capacity))
+
+    def _move(self, container: int, seconds: float) -> None:
+        names, source = self._hosts.names, int(self._node[container])
+        target = (source + 1) % self._hosts.size
+        before = self._agents.id_of(container)
+        after = self._agents.start(container, unix(seconds))
+        self._node[container] = target
+        self.moves.append(
+            Succession(node=names[target], container=after, from_node=names[source], predecessor=before)
+        )

@@ -16,7 +16,9 @@ from collector.common.clocks import Clock, SteadyClock, report_jump
 from collector.common.outages import Dependency, Outages
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
+from collector.control.journal import open_journal
 from collector.control.loop import acting
+from collector.control.orchestrator_state import CompletedActions
 from collector.core.parts import Core
 from collector.history.factory import open_history
 from collector.ingest.pull import pulling
@@ -99,6 +101,8 @@ async def _restore(core: Core) -> None:
     """Restore the registry from the history, as it was when the collector stopped or was killed."""
     now = core.clock()
     stored = await core.history.load_state(core.config.limits)
+    journal = await open_journal(core.history, core.config.control)
+    core.registry.add_successions(CompletedActions.of(journal.carried_out()).successions)
     for received in stored.reports:
         # A time in the future (the clock was set back meanwhile) would make a dead node look alive.
         received_at = min(received.received_at, now)

@@ -87,7 +87,7 @@ class RunningServices:
             )
             if len(containers) > 1:
                 several.append(name)
-            elif containers[0].slots:
+            elif containers[0].parts:
                 # Its statistics were computed when its samples came.
                 [one] = containers
                 seconds = one.samples * one.sample_seconds * _plausible(one)
@@ -123,7 +123,7 @@ class RunningServices:
         self._pool([name], at)
 
     def _is_valid(self, container: ObservedContainer) -> bool:
-        parts = [ContainerSlot(0, packed, 1.0, 1.0) for packed in container.slots.values()]
+        parts = [ContainerSlot(0, packed, 1.0, 1.0) for _, packed in container.parts]
         try:
             list(pool(parts, 1, self._weights.need))
         except Exception:  # noqa: BLE001 - whatever it is, only this container is affected
@@ -135,7 +135,7 @@ class RunningServices:
         for row, name in enumerate(services):
             for each in self._containers(name):
                 seconds = each.sample_seconds * _plausible(each)
-                for slot, packed in each.slots.items():
+                for slot, packed in each.parts:
                     yield ContainerSlot(row, packed, seconds, weight(max(0, newest - slot)))
 
     def _containers(self, name: str) -> Iterator[ObservedContainer]:
@@ -157,6 +157,6 @@ def _plausible(container: ObservedContainer) -> float:
 def _same(before: Sequence[ObservedContainer], now: Sequence[ObservedContainer]) -> bool:
     """Whether the pooled usage is the same: a histogram without new samples is the same object."""
     return len(before) == len(now) and all(
-        one.slots == other.slots and one.image == other.image and one.sample_seconds == other.sample_seconds
+        one.parts == other.parts and one.image == other.image and one.sample_seconds == other.sample_seconds
         for one, other in zip(before, now, strict=True)
     )

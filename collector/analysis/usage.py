@@ -6,7 +6,7 @@ by half per half-life. Several containers are processed at once, as a heartbeat 
 the cost is per array operation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -97,10 +97,17 @@ class UsageRing:
     statistics: Floats = field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
     samples: int = 0
+    inherited: dict[int, Packed] = field(default_factory=dict)
+    """The slots of the container that it replaced in a move: apart, as these are stored with that one."""
 
     @property
     def newest(self) -> int:
-        return max(self.slots)
+        return max((*self.slots, *self.inherited))
+
+    @property
+    def parts(self) -> tuple[tuple[int, Packed], ...]:
+        """All slots with their samples; a slot may occur twice."""
+        return (*self.slots.items(), *self.inherited.items())
 
     @property
     def p90(self) -> Quantities:
@@ -119,7 +126,8 @@ class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
     image: str
     sample_seconds: float
     """Duration of one sample."""
-    slots: Mapping[int, Packed]
+    parts: tuple[tuple[int, Packed], ...]
+    """The samples of each slot; a slot may occur twice."""
     statistics: Floats
     """Of this container alone, per resource and `Statistic`."""
     samples: int
@@ -147,7 +155,7 @@ def count(
     """Add the samples of a heartbeat, and update the statistics; returns the ids of the containers."""
     names, keys, counts = add(rings, slot, usages)
     touched = [rings[name] for name in names]
-    if all(len(ring.slots) == 1 for ring in touched):
+    if all(len(ring.parts) == 1 for ring in touched):
         numbers = totals(keys, counts, len(touched))
         _set_statistics(touched, keys, counts.astype(np.float64), numbers, weights)
     else:
@@ -167,8 +175,11 @@ def _settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     slot_weights: list[float] = []
     for row, ring in enumerate(rings):
         newest = ring.newest
-        ring.slots = {slot: packed for slot, packed in ring.slots.items() if slot > newest - weights.slots}
-        for slot, packed in ring.slots.items():
+        ring.slots, ring.inherited = (
+            {slot: packed for slot, packed in slots.items() if slot > newest - weights.slots}
+            for slots in (ring.slots, ring.inherited)
+        )
+        for slot, packed in ring.parts:
             parts.append(packed)
             rows.append(row)
             slot_weights.append(weights.weight(newest - slot))

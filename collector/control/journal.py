@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from collector.config import ControlConfig
 from collector.control.records import CARRIED_OUT, IN_MOTION, Decision, Pause, Step, outcome_of
 from collector.history.interface import History
 
@@ -152,6 +153,13 @@ class Journal:
             _SWITCH, {_PAUSE: None if pause is None else msgspec.msgpack.encode(pause)}
         )
         self.pause = pause
+
+
+async def open_journal(history: History, settings: ControlConfig) -> Journal:
+    """The journal of a history. Raise `HistoryUnavailable`."""
+    journal = Journal(history, keep=settings.keep_decisions, keep_input_bytes=settings.keep_input_bytes)
+    await journal.load()
+    return journal
 
 
 def _is_under_way(decision: Decision) -> bool:

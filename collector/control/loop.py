@@ -14,7 +14,7 @@ from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.control.actor import Actor
-from collector.control.journal import Journal
+from collector.control.journal import open_journal
 from collector.control.lease import Lease, lease_path
 from collector.control.make_room import plan_room, reserve_room, room_policy, room_seconds
 from collector.control.records import Decision, DecisionOutcome, Trigger
@@ -177,10 +177,7 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
     async with AsyncExitStack() as stack:
         if driver is None:
             driver = await stack.enter_async_context(open_driver(core.config.driver))
-        journal = Journal(
-            core.history, keep=settings.keep_decisions, keep_input_bytes=settings.keep_input_bytes
-        )
-        await journal.load()
+        journal = await open_journal(core.history, settings)
         lease = None
         if not driver.dry:
             holder = f"{socket.gethostname()} ({journal.identity})"

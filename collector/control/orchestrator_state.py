@@ -1,13 +1,13 @@
 """The orchestrator's state for the live tables: reservations, immovable containers, closed and off nodes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
-from collector.live.updates import Allocation, NodeStatus
+from collector.live.updates import Allocation, NodeStatus, Succession
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.columns import Four, four
 from wire.resources import Quantities
@@ -25,6 +25,8 @@ class CompletedActions:
     """Node, requested and current limits of containers that were cut."""
     off: frozenset[str]
     """Nodes that were switched off."""
+    successions: tuple[Succession, ...] = ()
+    """Containers that replaced others in moves."""
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> "CompletedActions":
@@ -33,12 +35,14 @@ class CompletedActions:
         first_started_at: dict[str, float] = {}
         cuts: dict[str, tuple[str, Quantities, Quantities]] = {}
         off: set[str] = set()
+        successions: list[Succession] = []
         for step in steps:
             if step.first_started_at is not None:
                 first_started_at |= dict.fromkeys(step.containers, step.first_started_at)
             match step.action:
-                case Move(node=source):
+                case Move(node=source) as move:
                     came_from |= dict.fromkeys(step.containers, source)
+                    successions += _succession(move, step.containers)
                 case Cut() as cut:
                     cuts[cut.task] = cut.node, step.requested, cut.allocated
                 case PowerOff(node=node):
@@ -47,7 +51,15 @@ class CompletedActions:
                     off.discard(node)
                 case Kill() | Start():
                     pass
-        return cls(came_from, first_started_at, cuts, frozenset(off))
+        return cls(came_from, first_started_at, cuts, frozenset(off), tuple(successions))
+
+
+def _succession(move: Move, containers: Sequence[str]) -> Iterator[Succession]:
+    """The container that replaced a moved one; none if several started, and it is unclear which."""
+    if len(containers) == 1 and containers[0] != move.task:
+        yield Succession(
+            node=move.target, container=containers[0], from_node=move.node, predecessor=move.task
+        )
 
 
 def allocations(

@@ -135,8 +135,9 @@ class Situation:
             log.warning("cannot clean up after an interrupted action: %s", error)
 
     def publish_view(self) -> None:
-        """Write the orchestrator's last state and the actions since to the live tables."""
+        """Write the orchestrator's last state and the actions since to the registry and its tables."""
         tables, completed = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
+        self.core.registry.add_successions(completed.successions)
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
         for host in hosts(self.view, completed):
             tables.put_status(host)

@@ -12,7 +12,7 @@ from collector.history.interface import SlotUsage
 from collector.live.node_columns import NodeTable
 from collector.live.snapshots import SnapshotBuilder
 from collector.live.task_columns import TaskTable, quantities
-from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate
+from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
 from collector.snapshot.columns import ServiceFacts, strictest_by_node
 from collector.snapshot.power_curves import Floats
@@ -50,7 +50,7 @@ class LiveTables:
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             self._advance(update.last_report_at)
             row = self._nodes.apply(update)
-            self._tasks.drop(update.node, update.gone)
+            self._tasks.drop(update.node, update.gone, update.last_report_at)
             if not update.containers:
                 return []
             capacity = self._nodes.table.columns.capacity[row].tolist()
@@ -174,6 +174,21 @@ class LiveTables:
                     columns.first_started_at[row] = each.first_started_at
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
                 columns.came_from[row] = NOWHERE if came_from is None else came_from
+
+    def put_successor(self, succession: Succession) -> None:
+        """Note which container replaces which: a history that is read later has the windows of both."""
+        with self._lock:
+            self._tasks.put_successor(succession)
+
+    def drop_successor(self, succession: Succession) -> None:
+        """Forget it."""
+        with self._lock:
+            self._tasks.drop_successor(succession)
+
+    def inherit_windows(self, succession: Succession) -> None:
+        """Let a running container continue the windows of the one that it replaced."""
+        with self._lock:
+            self._tasks.inherit(succession)
 
     def put_status(self, status: NodeStatus) -> None:
         """Replace what an orchestrator, or the control loop, reports of a node."""

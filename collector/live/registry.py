@@ -13,6 +13,9 @@ is down and a new one reports most of its containers, the old name is removed an
 one. A machine without containers counts as new, and its old name is removed after
 `liveness.forget_after_hours`.
 
+A container that was moved has a new id on its new node. Its usage does not change by that, so it continues
+the windows and the samples of its predecessor: see `add_successions`.
+
 Every change goes to the live tables at once, for the policies.
 """
 
@@ -30,7 +33,8 @@ from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd
 from collector.live.admission import Admission
 from collector.live.live_tables import LiveTables
-from collector.live.updates import NodeUpdate
+from collector.live.successions import Successions
+from collector.live.updates import NodeUpdate, Succession
 from collector.live.usage_tracker import UsageTracker, update
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
@@ -99,6 +103,7 @@ class Registry:
         self._weights = UsageWeights.of(config.envelopes)
         self._entries: dict[str, _Entry] = {}
         self._changed: set[str] = set()
+        self._successions = Successions()
         self.tables = LiveTables(config, own_host)
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
@@ -162,6 +167,42 @@ class Registry:
         if new or update.gone:
             self._changed.add(update.node)
         self._put_envelopes(update.node, [name for name in new if name in entry.usage.rings])
+        for name in new:
+            self._continue(update.node, name)
+
+    def add_successions(self, successions: Iterable[Succession]) -> None:
+        """Let containers continue the usage of those that they replaced in moves, as soon as they run."""
+        for each in successions:
+            if self._successions.add(each):
+                self.tables.put_successor(each)
+                if self._is_running(each):
+                    self._continue(each.node, each.container)
+
+    def _is_running(self, succession: Succession) -> bool:
+        entry = self._entries.get(succession.node)
+        return entry is not None and succession.container in entry.run.containers
+
+    def _continue(self, node: str, container: str) -> None:
+        if (succession := self._successions.start(node, container)) is not None:
+            self.tables.inherit_windows(succession)
+            self._inherit_usage(succession)
+
+    def _inherit_usage(self, succession: Succession) -> None:
+        """Set what a container inherits, and those that replaced it in turn."""
+        following: Succession | None = succession
+        while following is not None:
+            before, after = self._entries.get(following.from_node), self._entries.get(following.node)
+            slots = {} if before is None else before.usage.slots_of(following.predecessor)
+            if not slots or after is None or not after.usage.replace_inherited(following.container, slots):
+                return
+            self._note_update(following.node, [following.container])
+            following = self._successions.after(following.container)
+
+    def _pass_on(self, usage: Iterable[ContainerUsage]) -> None:
+        """Let the last samples of containers that were replaced count for their successors."""
+        for each in usage:
+            if (succession := self._successions.after(each.id)) is not None:
+                self._inherit_usage(succession)
 
     def add_usage(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
         """Add the usage of a heartbeat, and pause after every few containers.
@@ -171,6 +212,7 @@ class Registry:
         for names in self._entries[key.node].usage.add_heartbeat(key, usage):
             self._note_update(key.node, names)
             yield
+        self._pass_on(usage)
 
     def add_usages(self, heartbeats: Sequence[tuple[UsageKey, Sequence[ContainerUsage]]]) -> None:
         """Add the usage of the heartbeats of many nodes at once. They are not kept for the history."""
@@ -181,6 +223,8 @@ class Registry:
         update([(tracker, names) for _, tracker, names in due])
         for node, _, names in due:
             self._note_update(node, names)
+        for _, usage in heartbeats:
+            self._pass_on(usage)
 
     def _note_update(self, node: str, containers: Sequence[str]) -> None:
         if containers:
@@ -239,6 +283,8 @@ class Registry:
                 log.exception("the stored usage of node %r is not valid: it starts without", node)
                 entry.usage = UsageTracker(self._weights)
             self._put_envelopes(node, list(entry.usage.rings))
+        for succession in self._successions:
+            self._inherit_usage(succession)
 
     def _restore_alerts(self, alerts: Iterable[ReportedAlert]) -> None:
         nodes = set()
@@ -305,7 +351,7 @@ class Registry:
                         state.service,
                         state.image or "",
                         sample_seconds,
-                        dict(ring.slots),
+                        ring.parts,
                         ring.statistics,
                         ring.samples,
                     )
@@ -341,7 +387,16 @@ class Registry:
         slot = slot_at(now)
         for entry in self._entries.values():
             entry.usage.drop_ended(entry.run.containers.keys(), slot)
+        self._drop_successions()
         return renamed
+
+    def _drop_successions(self) -> None:
+        """Forget the successions whose containers are both gone."""
+        for each in self._successions:
+            before = self._entries.get(each.from_node)
+            if not self._is_running(each) and (before is None or not before.usage.has(each.predecessor)):
+                self._successions.drop(each)
+                self.tables.drop_successor(each)
 
     def _remove(self, name: str) -> None:
         del self._entries[name]
@@ -395,8 +450,9 @@ class Registry:
         return {liveness: found.count(liveness) for liveness in Liveness}
 
     def container_ids(self) -> set[str]:
-        """The ids of all containers."""
-        return {name for entry in self._entries.values() for name in entry.run.containers}
+        """The ids of all containers, and of those that they replaced."""
+        running = {name for entry in self._entries.values() for name in entry.run.containers}
+        return running | {each.predecessor for each in self._successions}
 
     def container_count(self) -> int:
         return sum(len(entry.run.containers) for entry in self._entries.values())

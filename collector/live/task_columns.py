@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from collector.live.table import Table
 from collector.live.traits import TaskTraits, task_traits
-from collector.live.windows import KeptRow, UsageWindows
+from collector.live.updates import Succession
+from collector.live.windows import SLOTS, KeptRow, UsageWindows
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, TaskKind
 from wire.messages import ContainerState
@@ -22,7 +23,7 @@ Amounts = tuple[float | None, int | None, float | None, float | None]
 _MOST_BYTES = 2**63 - 1
 """Reported limits may be absurd: a sum is capped at the largest number of a message."""
 _KEPT_ENDED = 4096
-"""Containers that ended and whose windows are kept: a busy cluster ends fewer within a slot or two."""
+"""Containers that ended and whose windows are kept, for those that replace them: five megabytes."""
 
 
 def amounts(quantities: Quantities) -> Amounts:
@@ -173,7 +174,9 @@ class TaskTable:
         """Ids that several nodes report, which is unusual: these rows are named node/id."""
         self._services = _ServiceRows()
         self._ended: dict[str, KeptRow] = {}
-        """Windows of containers that ended lately, by id: one may have been moved to another node."""
+        """Windows of containers that ended lately, by id, the oldest first: others may have replaced them."""
+        self._successors: dict[str, str] = {}
+        """The containers that replaced others in moves, by the ids of those."""
         self.table = Table(_blank())
         self.windows = UsageWindows()
 
@@ -186,9 +189,34 @@ class TaskTable:
         return self._rows.get(node, {}).get(container)
 
     def last_row(self, node: str, container: str) -> int | None:
-        """The row of a container, on a node or where it was moved to from there."""
+        """The row of a container, or of the one that replaced it."""
         row = self.row(node, container)
-        return self._unique.get(container) if row is None else row
+        if row is not None:
+            return row
+        names = {container}
+        while (row := self._unique.get(container)) is None and container in self._successors:
+            container = self._successors[container]
+            if container in names:
+                return None
+            names.add(container)
+        return row
+
+    def put_successor(self, succession: Succession) -> None:
+        """Note which container replaces which."""
+        self._successors[succession.predecessor] = succession.container
+
+    def drop_successor(self, succession: Succession) -> None:
+        """Forget it, when neither of the two is there any more."""
+        self._successors.pop(succession.predecessor, None)
+
+    def inherit(self, succession: Succession) -> None:
+        """Let a running container continue the windows of its predecessor."""
+        row = self.row(succession.node, succession.container)
+        assert row is not None
+        before = self.row(succession.from_node, succession.predecessor)
+        kept = self._ended.get(succession.predecessor) if before is None else self.windows.keep(before)
+        if kept is not None:
+            self.windows.inherit(row, kept)
 
     def find(
         self, services: Collection[str] | None, name: str | None, group: int | None
@@ -235,18 +263,16 @@ class TaskTable:
     def advance(self, now: float, valid_until: Floats) -> None:
         """Close the slots that ended; the states of the tasks of each node hold until `valid_until`."""
         self.windows.advance(now, valid_until[self.table.columns.node])
-        if len(self._ended) > _KEPT_ENDED:
-            self._ended.clear()
-        oldest = self.windows.closed - 1
-        self._ended = {name: kept for name, kept in self._ended.items() if kept.closed >= oldest}
+        oldest = self.windows.closed - SLOTS
+        self._ended = {name: kept for name, kept in self._ended.items() if kept.closed > oldest}
 
-    def drop(self, node: str, containers: Iterable[str]) -> None:
-        """Remove containers of a node."""
+    def drop(self, node: str, containers: Iterable[str], at: float = -math.inf) -> None:
+        """Remove containers of a node, which ended `at` this time."""
         of_node = self._rows.get(node, {})
         for container in containers:
             row = of_node.pop(container, None)
             if row is not None:
-                self._remove(row, container)
+                self._remove(row, container, at)
 
     def drop_node(self, node: str) -> None:
         """Remove all containers of a node."""
@@ -322,7 +348,7 @@ class TaskTable:
             self.windows.put_back(row, kept)
         return row
 
-    def _remove(self, row: int, container: str) -> None:
+    def _remove(self, row: int, container: str, at: float) -> None:
         sharing = self._shared.get(container)
         if sharing is None:
             del self._unique[container]
@@ -333,7 +359,10 @@ class TaskTable:
                 (self._unique[container],) = sharing
                 self.table.rename(self._unique[container], container)
         self._services.release(self._reported.pop(row).state.service)
-        self._ended[container] = self.windows.keep(row)
+        self._ended.pop(container, None)
+        self._ended[container] = self.windows.keep(row, until=at)
+        if len(self._ended) > _KEPT_ENDED:
+            del self._ended[next(iter(self._ended))]
         self.windows.clear(row)
         self.table.remove(row)
 

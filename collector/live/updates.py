@@ -79,6 +79,16 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """A container that replaced another one in a move: its usage is that of its predecessor."""
+
+    node: str
+    container: str
+    from_node: str
+    predecessor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """What an orchestrator, or the control loop, reports of a node. None means unknown."""
 

@@ -92,6 +92,10 @@ class UsageTracker:
         self._partial -= 1
         self._uncompacted.append(key)
 
+    def has(self, container: str) -> bool:
+        """Whether there are samples of a container."""
+        return container in self.rings or container in self._new
+
     def current(self) -> Mapping[str, UsageRing]:
         """The rings with all samples, by container id; those that have new ones are copies."""
         if not self._new:
@@ -141,6 +145,26 @@ class UsageTracker:
     def settle(self) -> None:
         """Compute the statistics of all containers."""
         settle(list(self.rings.values()), self.weights)
+
+    def slots_of(self, container: str) -> dict[int, Packed]:
+        """All samples of a container and of those that it replaced, by slot."""
+        update([(self, [container])])
+        ring = self.rings.get(container)
+        if ring is None:
+            return {}
+        slots = list(ring.slots.keys() | ring.inherited.keys())
+        merged = added([ring.slots.get(slot) for slot in slots], [ring.inherited.get(slot) for slot in slots])
+        return dict(zip(slots, merged, strict=True))
+
+    def replace_inherited(self, container: str, slots: Mapping[int, Packed]) -> bool:
+        """Set the samples of the container that this one replaced; returns whether they are new."""
+        update([(self, [container])])
+        ring = self.rings.get(container) or self.rings.setdefault(container, UsageRing())
+        if ring.inherited == slots:
+            return False
+        ring.inherited = dict(slots)
+        settle([ring], self.weights)
+        return True
 
     def inherit(self, other: "UsageTracker") -> list[str]:
         """Take over containers that are only in `other`; returns their ids."""

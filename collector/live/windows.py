@@ -180,29 +180,55 @@ class UsageWindows:
         for name, column in self._columns.items():
             column[row] = blank[name][0]
 
-    def keep(self, row: int) -> KeptRow:
-        """A copy of a row, to be put elsewhere."""
+    def keep(self, row: int, until: float = -np.inf) -> KeptRow:
+        """A copy of a row, to be put elsewhere; what it reported last holds `until` a time."""
         self._flush()
         self._make_room(row)
-        return KeptRow(self.closed, {name: column[row].copy() for name, column in self._columns.items()})
+        values = {name: column[row].copy() for name, column in self._columns.items()}
+        since = max(float(values["at"]), self._slot * SLOT_SECONDS)
+        if self._slot != _NOT_YET and since < until:
+            weighed, seconds = _sums(values["value"][None], np.array([until - since]))
+            values["weighed"] += weighed[0]
+            values["seconds"] += seconds[0]
+            values["at"] = np.float64(until)
+        return KeptRow(self.closed, values)
 
     def put_back(self, row: int, kept: KeptRow) -> None:
         """Let a row go on from what was kept of another."""
         self._flush()
         self._make_room(row)
-        values = dict(kept.values)
-        missed = self.closed - kept.closed
-        if missed:
-            ring = values["ring"].copy()
-            places = np.arange(kept.closed, kept.closed + min(missed, SLOTS)) % SLOTS
-            ring[places] = np.nan
-            if missed < SLOTS:
-                ring[kept.closed % SLOTS] = _means(values["weighed"], values["seconds"])
-            blank = _blank(1)
-            values = {**{name: column[0] for name, column in blank.items()}, "ring": ring}
+        values = self._present(kept)
         for name, column in self._columns.items():
             column[row] = values[name]
         self._version += 1
+
+    def inherit(self, row: int, kept: KeptRow) -> None:
+        """Let a row continue its predecessor: in slots that closed while that one ran, its mean counts."""
+        self._flush()
+        self._make_room(row)
+        columns, earlier = self._columns, self._present(kept)
+        ring, ended_in = columns["ring"][row], np.arange(kept.closed, self.closed)[-SLOTS:] % SLOTS
+        is_own = np.zeros(ring.shape, dtype=np.bool_)
+        is_own[ended_in] = True
+        is_own = np.where(is_own, ~np.isnan(ring), np.isnan(earlier["ring"]))
+        columns["ring"][row] = np.where(is_own, ring, earlier["ring"])
+        for name in ("weighed", "seconds", "last_weighed", "last_seconds"):
+            columns[name][row] += earlier[name]
+        self._version += 1
+
+    def _present(self, kept: KeptRow) -> dict[str, NDArray[Any]]:
+        """The columns of a kept row as of now: slots that have closed since are unknown."""
+        missed = self.closed - kept.closed
+        if not missed:
+            return kept.values
+        values = {name: column[0] for name, column in _blank(1).items()}
+        values["ring"] = kept.values["ring"].copy()
+        values["ring"][np.arange(kept.closed, kept.closed + min(missed, SLOTS)) % SLOTS] = np.nan
+        if missed < SLOTS:
+            values["ring"][kept.closed % SLOTS] = _means(kept.values["weighed"], kept.values["seconds"])
+        if missed == 1:
+            values["last_weighed"], values["last_seconds"] = kept.values["weighed"], kept.values["seconds"]
+        return values
 
     def restore(self, rows: Rows, slot: int, weighed: Floats, seconds: Floats) -> None:
         """Fill in a slot of some rows from stored sums, up to their last reports; no seconds are unknown."""

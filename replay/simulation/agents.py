@@ -33,6 +33,8 @@ _KINDS = ("service", "job", "daemon")
 _NO_PRESSURE = Pressure()
 _UNKNOWN = Quantities()
 _KILLED = 137
+_AGAIN = "~"
+"""Before how often a container had started before, in its id; no trace has it in an id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,8 @@ class SimulatedAgents:
         self._cpu_seconds = np.zeros(workload.size)
         self._counted_at = np.zeros(workload.size)
         self._info: dict[int, ContainerInfo] = {}
+        self._starts = [0] * workload.size
+        self._ids = list(workload.ids)
         self._killed: defaultdict[int, list[RuntimeEvent]] = defaultdict(list)
         known = len(RESOURCES) if all_resources else workload.use.resources
         self._known = [place < known for place in range(len(RESOURCES))]
@@ -145,10 +149,17 @@ class SimulatedAgents:
         """The hosts whose agent runs."""
         return self._agents.keys()
 
-    def start(self, container: int, now: float) -> None:
-        """A container starts on a host."""
+    def id_of(self, container: int) -> str:
+        """The id that a container of the workload has now."""
+        return self._ids[container]
+
+    def start(self, container: int, now: float) -> str:
+        """A container starts on a host; returns its id, which is a new one each time, as engines do."""
         workload = self._workload
-        name = workload.ids[container]
+        name, again = workload.ids[container], self._starts[container]
+        self._starts[container] += 1
+        self._ids[container] = f"{name}{_AGAIN}{again}" if again else name
+        self._cpu_seconds[container] = 0.0
         self._info[container] = ContainerInfo(
             name=name,
             service=workload.services[container],
@@ -159,6 +170,7 @@ class SimulatedAgents:
             },
         )
         self._counted_at[container] = now
+        return self._ids[container]
 
     def limit(self, container: int, allocated: Floats) -> None:
         """A container may use this much from now on."""
@@ -166,10 +178,10 @@ class SimulatedAgents:
 
     def kill(self, container: int, host: int, now: float) -> None:
         """The kernel ends a container for want of memory."""
-        name = self._workload.ids[container]
+        name, container_id = self._workload.ids[container], self._ids[container]
         self._killed[host] += [
-            RuntimeEvent("oom", name, name, now),
-            RuntimeEvent("die", name, name, now, exit_code=_KILLED),
+            RuntimeEvent("oom", container_id, name, now),
+            RuntimeEvent("die", container_id, name, now, exit_code=_KILLED),
         ]
 
     # --- Samples ------------------------------------------------------------------------------------
@@ -212,7 +224,7 @@ class SimulatedAgents:
     def _container(self, container: int, cpu_seconds_total: float, used: Quantities) -> ContainerSample:
         info = self._info[container]
         limit = self._limit[container]
-        rates = ContainerRates(info.name, _RUNTIME, cpu_seconds_total, used, limit, _NO_PRESSURE)
+        rates = ContainerRates(self._ids[container], _RUNTIME, cpu_seconds_total, used, limit, _NO_PRESSURE)
         return ContainerSample(rates, info)
 
     def _sample(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import msgspec
@@ -15,13 +16,15 @@ from collector.control.verification import containers_of, find_effect, target_of
 from collector.drivers.interface import Mode, OrchestratorState, ServiceView
 from collector.policies.actions import Action, Cut, Kill, Move
 from collector.snapshot.tables import Snapshot
-from replay.simulation.clock import unix
+from replay.simulation.clock import seconds_of, unix
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.driver import SimulatedDriver
 from wire.resources import Quantities
 
 _DAY_SECONDS = 86_400.0
 """As far back as guards look."""
+_MILLISECOND = 0.001
+"""Times this close are the same: Unix times are rounded."""
 
 
 @dataclass(slots=True)
@@ -79,23 +82,43 @@ class SimulatedControl:
         decision = self._decision
         if decision is None:
             return
-        self._verify(decision, unix(seconds))
+        self._verify(decision, seconds)
         if not decision.running:
             self._next_batch(seconds)
 
-    def _verify(self, decision: _Decision, now: float) -> None:
-        """End the steps that are done and that the agents show."""
+    def _verify(self, decision: _Decision, seconds: float) -> None:
+        """End the steps that the agents show, and undo those that they do not show in time."""
+        now = unix(seconds)
         for position in list(decision.running):
+            if decision.steps[position].state is StepState.STARTED:
+                self._see_whether_done(decision, position, now)
             step = decision.steps[position]
-            if not self._driver.is_done(step.action):
+            if step.done_at is None:
                 continue
-            snapshot = self._collector.snapshot(now)
-            found = find_effect(step, snapshot, self._limit(step, now))
-            if found is not None:
+            if find_effect(step, self._collector.snapshot(now), self._limit(step, now)) is not None:
                 self._end(decision, position, StepState.VERIFIED, now)
                 self._bar_the_way_back(step, now)
-            elif isinstance(step.action, Move | Kill | Cut) and not self._driver.is_there(step.action.task):
-                self._end(decision, position, StepState.FAILED, now)
+            elif now >= step.done_at + self._settings.verify_seconds - _MILLISECOND:
+                self._driver.undo(step.action, seconds)
+                self._end(decision, position, StepState.UNDONE, now)
+
+    def _see_whether_done(self, decision: _Decision, position: int, now: float) -> None:
+        action = decision.steps[position].action
+        if not self._driver.is_done(action):
+            return
+        successors = self._driver.successors(action)
+        if isinstance(action, Move) and not successors:
+            self._end(decision, position, StepState.FAILED, now)  # it ended on its way
+        else:
+            self._set(decision, position, state=StepState.DONE, done_at=now, containers=successors)
+
+    def next_end(self) -> float:
+        """When the time is up in which the agents have to show a step."""
+        steps = (
+            [] if self._decision is None else [self._decision.steps[each] for each in self._decision.running]
+        )
+        done = [step.done_at for step in steps if step.done_at is not None]
+        return seconds_of(min(done, default=inf)) + self._settings.verify_seconds
 
     def _next_batch(self, seconds: float) -> None:
         decision, now = self._decision, unix(seconds)
@@ -112,7 +135,7 @@ class SimulatedControl:
                 return
             for position in positions:
                 self._start(decision, position, seconds)
-            self._verify(decision, now)
+            self._verify(decision, seconds)
 
     def _start(self, decision: _Decision, position: int, seconds: float) -> None:
         now, step = unix(seconds), decision.steps[position]

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.live.updates import Succession
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.columns import four
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE
 from replay.simulation.accounting import Account
-from replay.simulation.agents import SimulatedAgents
+from replay.simulation.agents import SimulatedAgents, quantities
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Phase
 from wire.messages import Report
@@ -30,6 +31,9 @@ class SimulatedDriver:
         self._bytes_per_second = migration_mb_per_second * MEBIBYTE
         self._node_row = {name: row for row, name in enumerate(cluster.hosts.names)}
         self._row = {name: row for row, name in enumerate(cluster.workload.ids)}
+        """By all ids that a container ever had."""
+        self._before_cut: dict[str, Quantities] = {}
+        """What containers were promised before they were last cut."""
         self._moving: list[tuple[float, int]] = []
         self._booting: list[tuple[float, int]] = []
         self._after_boot: dict[int, list[int]] = {}
@@ -43,6 +47,8 @@ class SimulatedDriver:
         """Of agents that started or stopped, likewise."""
         self.switched: set[int] = set()
         """Hosts that were switched on or off, likewise."""
+        self.successions: list[Succession] = []
+        """Moves that ended, likewise."""
 
     def next_end(self) -> float:
         """When the next move or boot is over."""
@@ -61,7 +67,9 @@ class SimulatedDriver:
             match action:
                 case Move():
                     row, target = self._row[action.task], self._node_row[action.target]
-                    if self._heads_for(row, self._node_row[action.node]):
+                    if not self.is_there(action.task):
+                        pass  # it was moved meanwhile, and has another id
+                    elif self._heads_for(row, self._node_row[action.node]):
                         self._send_on(row, target)
                     else:
                         self._move(row, target, now)
@@ -72,7 +80,9 @@ class SimulatedDriver:
                     if self._cluster.phase[row] == Phase.WAITING:
                         self.put_later(row, self._node_row[action.target], now)
                 case Cut():
-                    self.promise(self._row[action.task], action.allocated)
+                    row = self._row[action.task]
+                    self._before_cut[action.task] = quantities(self._cluster.allocated[row])
+                    self.promise(row, action.allocated)
                 case Kill():
                     self._kill(self._row[action.task], action.target, now)
 
@@ -90,7 +100,7 @@ class SimulatedDriver:
         cluster = self._cluster
         cluster.since[row] = now
         cluster.phase[row] = Phase.RUNNING
-        self._agents.start(row, unix(now))
+        self._row[self._agents.start(row, unix(now))] = row
         self.promised.add(row)
         self.changed.add(int(cluster.node[row]))
 
@@ -166,8 +176,14 @@ class SimulatedDriver:
         if target == NOWHERE:
             return  # it ended on its way
         cluster.came_from[row], cluster.node[row], cluster.target[row] = source, target, NOWHERE
-        # What runs on the target is another process: its agent sees it start.
-        self._agents.start(row, unix(now))
+        # What runs on the target is another container, with another id: its agent sees it start.
+        before = self._agents.id_of(row)
+        after = self._agents.start(row, unix(now))
+        self._row[after] = row
+        names = cluster.hosts.names
+        self.successions.append(
+            Succession(node=names[target], container=after, from_node=names[source], predecessor=before)
+        )
         self.promised.add(row)
         self.changed |= {source, target}
         self._empty(source, now)
@@ -250,7 +266,8 @@ class SimulatedDriver:
         cluster = self._cluster
         match action:
             case Move():
-                return bool(cluster.target[self._row[action.task]] == NOWHERE)
+                is_moving = cluster.target[self._row[action.task]] != NOWHERE
+                return not (is_moving and self.is_there(action.task))
             case PowerOn():
                 return bool(cluster.on[self._node_row[action.node]])
             case PowerOff():
@@ -259,8 +276,27 @@ class SimulatedDriver:
                 return True
 
     def is_there(self, task: str) -> bool:
-        """Whether a container has not ended."""
-        return bool(self._cluster.phase[self._row[task]] != Phase.GONE)
+        """Whether a container has not ended, nor was replaced by another."""
+        row = self._row[task]
+        return bool(self._cluster.phase[row] != Phase.GONE) and self._agents.id_of(row) == task
+
+    def successors(self, action: Action) -> tuple[str, ...]:
+        """The container that replaced a moved or killed one, if it is still there."""
+        if not isinstance(action, Move | Kill) or self.is_there(action.task):
+            return ()
+        after = self._agents.id_of(self._row[action.task])
+        return (after,) if self.is_there(after) else ()
+
+    def undo(self, action: Action, now: float) -> None:
+        """Undo a move or a cut, as a real driver does; all else stays as it is."""
+        match action:
+            case Move():
+                for task in self.successors(action):
+                    self._move(self._row[task], self._node_row[action.node], now)
+            case Cut() if self.is_there(action.task):
+                self.promise(self._row[action.task], self._before_cut[action.task])
+            case _:
+                pass
 
     def came_from(self, row: int) -> str | None:
         """The host that a container was moved away from last."""

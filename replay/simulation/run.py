@@ -174,6 +174,7 @@ class _Run:
                 min(self._looks.values(), default=np.inf),
                 self._next_arrival(),
                 self._driver.next_end(),
+                self._control.next_end(),
                 self._next_leave(now, load),
             )
             before, load = load, self._cluster.load(then)
@@ -249,6 +250,9 @@ class _Run:
         if driver.reports:
             self._collector.take([each for each in driver.reports if each is not None], unix(now))
             driver.reports.clear()
+        if driver.successions:
+            self._collector.registry.add_successions(driver.successions)
+            driver.successions.clear()
         if driver.switched:
             self._tell_hosts(sorted(driver.switched))
             driver.switched.clear()
@@ -280,7 +284,7 @@ class _Run:
         self._collector.put_allocations(
             Allocation(
                 node=cluster.hosts.names[int(cluster.node[row])],
-                container=self._workload.ids[row],
+                container=self._agents.id_of(row),
                 requested=_four(requested[row]),
                 allocated=_four(allocated[row]),
                 came_from=self._driver.came_from(row),

@@ -41,11 +41,11 @@ def test_a_service_of_one_container_has_the_statistics_of_that_container(
         "shop",
         "",
         sample_seconds,
-        slots=dict(ring.slots),
+        parts=ring.parts,
         statistics=ring.statistics,
         samples=ring.samples,
     )
-    silent = ObservedContainer("beta", "shop", "", 1.0, slots={}, statistics=NOT_MEASURED, samples=0)
+    silent = ObservedContainer("beta", "shop", "", 1.0, parts=(), statistics=NOT_MEASURED, samples=0)
     alone, pooled = service(one), service(one, silent)
     assert alone.observed_seconds == pooled.observed_seconds
     assert_allclose(alone.statistics, pooled.statistics, rtol=1e-9, atol=1e-6)

@@ -30,7 +30,7 @@ def watched(
     if bins:
         count(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], WEIGHTS)
     ring = rings.get("c", UsageRing())
-    return ObservedContainer(node, service, image, 5.0, dict(ring.slots), ring.statistics, ring.samples)
+    return ObservedContainer(node, service, image, 5.0, ring.parts, ring.statistics, ring.samples)
 
 
 def same(found: Mapping[str, PooledUsage], expected: Mapping[str, PooledUsage]) -> None:

@@ -1,6 +1,7 @@
 """Energy, time and counts against values calculated by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.config import CollectorConfig, ControlConfig
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Request
-from collector.snapshot.tables import Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 from replay.setup.scenario import Host, Simulation
 from replay.simulation.clock import unix
 from replay.simulation.results import result_of
@@ -73,7 +75,38 @@ def test_container_that_is_sent_on_ends_where_it_was_sent_last_and_counts_twice(
         Move(task="a", node="two", target="one", reasons=()),
     )
     containers = workload((1.0, 625 * MB), seconds=900.0)
-    outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), containers, CALM)
+    cloudsim = msgspec.structs.replace(CALM, exact=True)
+    outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), containers, cloudsim)
+    assert result_of(outcome).migrations == 2
+    assert seen[-1].nodes.names[seen[-1].tasks.node[0]] == "one"
+
+
+def test_moved_container_has_a_new_id_and_continues_the_windows_and_samples_of_the_old_one() -> None:
+    plans, seen = once(1200.0, Move(task="a", node="one", target="two", reasons=()))
+    # The second service has a second container from then on: it inherits nothing.
+    containers = workload((0.5, 625 * MB), (0.25, MB), (0.125, MB), seconds=2400.0, arrivals=[0, 0, 1210])
+    containers = replace(containers, services=("a", "b", "b"))
+    simulate(scripted({"a": "one", "b": "two"}, plans), two_nodes(cpu_cores=4), containers, CALM)
+    before = next(each for each in seen if each.at == unix(1200.0)).tasks
+    after = next(each for each in seen if each.at == unix(1500.0)).tasks
+    assert (before.ids, after.ids) == (("a", "b"), ("a~1", "b", "c"))
+    assert np.count_nonzero(~np.isnan(before.windows[0, :, 0])) == 4
+    np.testing.assert_allclose(after.windows[0, -5:, 0], 0.5)
+    assert np.count_nonzero(~np.isnan(after.windows[2, :, 0])) == 1
+    assert after.observed_seconds[0] > before.observed_seconds[0]
+    assert after.observed_seconds[0] == after.observed_seconds[1]
+    assert after.observed_seconds[2] < 600
+    assert after.mean[0, 0] == pytest.approx(0.5, rel=0.02)
+    # It has been on its new node since the end of the move, of ten seconds.
+    assert after.settled_seconds[:2].tolist() == [290.0, 1500.0]
+    assert after.came_from.tolist() == [0, NOWHERE, NOWHERE]
+
+
+def test_move_that_agents_do_not_show_in_time_is_undone() -> None:
+    plans, seen = once(300.0, Move(task="a", node="one", target="two", reasons=()))
+    hasty = CollectorConfig(control=ControlConfig(verify_seconds=1.0))
+    containers = workload((1.0, 625 * MB), seconds=900.0)
+    outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), containers, CALM, config=hasty)
     assert result_of(outcome).migrations == 2
     assert seen[-1].nodes.names[seen[-1].tasks.node[0]] == "one"
 
