@@ -24,6 +24,7 @@ from collector.history.factory import open_history
 from collector.ingest.pull import pulling
 from collector.jobs.analysis import AnalysisJob, analysing
 from collector.jobs.retention import retention
+from collector.jobs.traits import storing_traits
 from collector.live.registry import Registry
 from collector.live.windows import SLOT_SECONDS, SLOTS
 from collector.web.auth import authentication
@@ -76,6 +77,7 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
             ) as address,
             pulling(core),
             retention(core),
+            storing_traits(core),
             _watching_clock(core),
         ):
             yield RunningCollector(address, core, analysis)

@@ -2,7 +2,9 @@
 
 Reads the SQLite file of a collector, which may continue to write. Nodes report changes, and everything with
 every heartbeat; the usage of a container holds until its next report. Policies place every container again,
-as if they had run from the beginning.
+as if they had run from the beginning, except daemons, which stay on their host. Labels, generations, domains,
+classes and kinds are those that the collector stored last. The load of a host outside containers is the
+median of the difference between its usage and that of its containers.
 
 Samples are stored for some hours (`history.retention_hours`). More days are read from the sums of every five
 minutes, or of every hour: whichever goes back far enough. Within a step, usage is its mean: peaks are lost,
@@ -10,6 +12,7 @@ and a container that ran for a part of it counts as less for all of it, with the
 """
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +20,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from replay.readers.samples import timeline
+from collector.common.labels import MOVE_LABEL, NEVER
+from collector.jobs.traits import NODE_TRAITS, SERVICE_TRAITS, StoredNodeTraits, StoredServiceTraits
+from collector.live.traits import TaskTraits, task_traits
+from collector.policies.interface import STRICTEST_CLASS, Constraint, Operator
+from collector.snapshot.power_curves import Floats
+from collector.snapshot.tables import TaskKind
+from replay.readers.samples import Timeline, timeline
 from replay.setup.hosts import MEBIBYTE, MEGABYTE
 from replay.setup.scenario import Host, Scenario
 from replay.setup.workload import Workload
@@ -58,6 +67,22 @@ JOIN facts f ON f.id = c.facts_id
 WHERE r.step = ? AND r.slot >= ? ORDER BY r.slot
 """
 
+_NODE_SAMPLES = """
+SELECT n.name, r.at, s.cpu_cores, s.memory_bytes FROM node_samples s
+JOIN reports r ON r.id = s.report_id JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
+WHERE s.cpu_cores IS NOT NULL AND s.memory_bytes IS NOT NULL
+ORDER BY r.at
+"""
+_NODE_ROLLUPS = """
+SELECT n.name, r.slot * r.step, r.cpu_core_seconds / r.step, r.memory_byte_seconds / r.step
+FROM node_rollups r JOIN nodes n ON n.id = r.node_id
+WHERE r.step = ? AND r.slot >= ? AND r.cpu_core_seconds IS NOT NULL AND r.memory_byte_seconds IS NOT NULL
+ORDER BY r.slot
+"""
+_VALUES = "SELECT key, value FROM key_values WHERE kind = ?"
+
+_NodeSample = tuple[str, float, float, float]
+"""A node, when, and its CPU and memory in use."""
 _Sample = tuple[str, str, float, float | None, float | None, float | None, float | None]
 """A container, its facts, when, and what it used of the four resources."""
 
@@ -68,6 +93,15 @@ class _Told:
 
     step_seconds: float
     samples: list[_Sample]
+    of_nodes: list[_NodeSample]
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """The load of a host outside containers."""
+
+    cores: float = 0.0
+    memory_bytes: float = 0.0
 
 
 class _NodeFacts(msgspec.Struct):
@@ -88,6 +122,7 @@ class _ContainerFacts(msgspec.Struct):
     name: str = ""
     limit: Quantities = Quantities()
     service: str | None = None
+    labels: dict[str, str] = {}
 
 
 def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workload]:
@@ -96,24 +131,36 @@ def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workl
         raise UserError(f"there is no history at {path}: give the collector's history.path")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            hosts = _hosts(connection)
             told = _told(connection, days)
+            line, facts = _timeline(told) if told.samples else (None, {})
+            system = {} if line is None else _system(line, told)
+            hosts = _hosts(connection, system)
+            traits = {
+                name: msgspec.json.decode(value, type=StoredServiceTraits)
+                for name, value in connection.execute(_VALUES, (SERVICE_TRAITS,))
+            }
     except sqlite3.Error as error:
         raise UserError(f"{path} cannot be read as a collector's history: {error}") from None
-    if not told.samples:
+    if line is None:
         raise UserError(f"{path} has no samples of containers yet: let agents report for a while")
-    return Scenario(title="What happened here", hosts=hosts), _workload(told)
+    return Scenario(title="What happened here", hosts=hosts), _workload(line, facts, traits, told)
 
 
 def _told(connection: sqlite3.Connection, days: float | None) -> _Told:
     samples: list[_Sample] = connection.execute(_SAMPLES).fetchall()
+    of_nodes: list[_NodeSample] = connection.execute(_NODE_SAMPLES).fetchall()
     if days is None or not samples:
-        return _Told(_STEP_SECONDS, samples)
+        return _Told(_STEP_SECONDS, samples, of_nodes)
     since = samples[-1][2] - days * _SECONDS_PER_DAY
     step = _step_for(since, samples[0][2], connection)
     if step is not None:
-        return _Told(step, connection.execute(_ROLLUPS, (step, int(since // step))).fetchall())
-    return _Told(_STEP_SECONDS, [sample for sample in samples if sample[2] >= since])
+        period = step, int(since // step)
+        return _Told(
+            step,
+            connection.execute(_ROLLUPS, period).fetchall(),
+            connection.execute(_NODE_ROLLUPS, period).fetchall(),
+        )
+    return _Told(_STEP_SECONDS, [sample for sample in samples if sample[2] >= since], of_nodes)
 
 
 def _step_for(since: float, known_from: float, connection: sqlite3.Connection) -> int | None:
@@ -129,7 +176,32 @@ def _step_for(since: float, known_from: float, connection: sqlite3.Connection) -
     return found
 
 
-def _hosts(connection: sqlite3.Connection) -> tuple[Host, ...]:
+def _system(line: Timeline, told: _Told) -> dict[str, _System]:
+    """The load of each host outside containers."""
+    first = int(min(at for _, _, at, *_ in told.samples) // told.step_seconds)
+    use = line.use
+    owner = np.repeat(np.arange(len(line.names)), use.steps)
+    step = use.first_step[owner] + np.arange(owner.size) - use.start[owner]
+    of_containers: dict[str, Floats] = {}
+    host_of = [name.partition("/")[0] for name in line.names]
+    for host in set(host_of):
+        mine = np.array([name == host for name in host_of])[owner]
+        of_containers[host] = np.column_stack(
+            [
+                np.bincount(step[mine], weights=use.values[mine, column], minlength=int(step.max()) + 1)
+                for column in (0, 1)
+            ]
+        )
+    rest: dict[str, list[Floats]] = {}
+    for name, at, cores, memory_bytes in told.of_nodes:
+        place = int(at // told.step_seconds) - first
+        if name in of_containers and 0 <= place < len(of_containers[name]):
+            rest.setdefault(name, []).append(np.array([cores, memory_bytes]) - of_containers[name][place])
+    medians = {name: np.maximum(0.0, np.median(each, axis=0)) for name, each in rest.items()}
+    return {name: _System(float(cores), float(memory)) for name, (cores, memory) in medians.items()}
+
+
+def _hosts(connection: sqlite3.Connection, system: Mapping[str, _System]) -> tuple[Host, ...]:
     capacities = {
         name: msgspec.json.decode(body, type=_NodeFacts).capacity for name, body in connection.execute(_NODES)
     }
@@ -142,10 +214,25 @@ def _hosts(connection: sqlite3.Connection) -> tuple[Host, ...]:
         raise UserError(
             f"{', '.join(unknown)} told no power curve yet: it comes with the heartbeats, every few minutes"
         )
-    return tuple(_host(name, capacity, curves[name]) for name, capacity in sorted(capacities.items()))
+    traits = {
+        name: msgspec.json.decode(value, type=StoredNodeTraits)
+        for name, value in connection.execute(_VALUES, (NODE_TRAITS,))
+    }
+    return tuple(
+        _host(
+            name,
+            capacity,
+            curves[name],
+            system.get(name) or _System(),
+            traits.get(name) or StoredNodeTraits(),
+        )
+        for name, capacity in sorted(capacities.items())
+    )
 
 
-def _host(name: str, capacity: Quantities, curve: PowerCurve) -> Host:
+def _host(
+    name: str, capacity: Quantities, curve: PowerCurve, system: _System, traits: StoredNodeTraits
+) -> Host:
     if not capacity.cpu_cores or not capacity.memory_bytes:
         raise UserError(f"{name} did not tell how much CPU and memory it has: it cannot be simulated")
     added = np.interp(np.linspace(0.0, 1.0, _POINTS), curve.cpu_ratios, curve.cpu_watts)
@@ -157,6 +244,11 @@ def _host(name: str, capacity: Quantities, curve: PowerCurve) -> Host:
         memory_mb=capacity.memory_bytes / MEBIBYTE,
         disk_mb_per_second=disk / MEGABYTE if disk else None,
         network_mb_per_second=network / MEGABYTE if network else None,
+        system_cores=min(system.cores, capacity.cpu_cores),
+        system_memory_mb=min(system.memory_bytes, capacity.memory_bytes) / MEBIBYTE,
+        generation=traits.generation,
+        domain=traits.domain,
+        labels=traits.labels,
         watts=watts,
         memory_watts=curve.memory_watts,
         disk_watts=curve.disk_watts,
@@ -166,7 +258,8 @@ def _host(name: str, capacity: Quantities, curve: PowerCurve) -> Host:
     )
 
 
-def _workload(told: _Told) -> Workload:
+def _timeline(told: _Told) -> tuple[Timeline, dict[str, _ContainerFacts]]:
+    """The usage of all containers, and their facts."""
     facts: dict[str, _ContainerFacts] = {}
     place: dict[str, int] = {}
     who, at, used = [], [], []
@@ -178,9 +271,18 @@ def _workload(told: _Told) -> Workload:
         used.append([0.0 if value is None else float(value) for value in values])
     step = (np.array(at) // told.step_seconds).astype(np.intp)
     line = timeline(np.array(who, dtype=np.intp), list(place), step, np.array(used), told.step_seconds)
+    return line, facts
+
+
+def _workload(
+    line: Timeline,
+    facts: Mapping[str, _ContainerFacts],
+    traits: Mapping[str, StoredServiceTraits],
+    told: _Told,
+) -> Workload:
     limits = [[facts[name].limit.of(resource) for resource in RESOURCES] for name in line.names]
     requested = np.array([[np.nan if each is None else each for each in row] for row in limits])
-    count = len(line.names)
+    of_each = [_traits(facts[name], traits) for name in line.names]
     return Workload(
         ids=line.names,
         services=tuple(facts[name].service or facts[name].name or name for name in line.names),
@@ -190,6 +292,22 @@ def _workload(told: _Told) -> Workload:
         step_seconds=told.step_seconds,
         arrival_seconds=line.use.first_seconds,
         lifetime_seconds=line.use.lifetime_seconds,
-        task_class=np.ones(count, dtype=np.int8),
-        kind=np.zeros(count, dtype=np.int8),
+        task_class=np.array([each.task_class for each in of_each], dtype=np.int8),
+        kind=np.array([each.kind for each in of_each], dtype=np.int8),
+        constraints=tuple(
+            (Constraint("node", Operator.IS, name.partition("/")[0]),) if each.kind is TaskKind.DAEMON else ()
+            for name, each in zip(line.names, of_each, strict=True)
+        ),
+        labels=tuple(
+            {**facts[name].labels, **({} if each.movable else {MOVE_LABEL: NEVER})}
+            for name, each in zip(line.names, of_each, strict=True)
+        ),
     )
+
+
+def _traits(facts: _ContainerFacts, of_services: Mapping[str, StoredServiceTraits]) -> TaskTraits:
+    """The traits of a container: those of its service, or else its own labels."""
+    stored = of_services.get(facts.service or "")
+    if stored is None:
+        return task_traits(facts.labels, STRICTEST_CLASS)
+    return TaskTraits(stored.task_class, TaskKind[stored.kind.upper()], stored.movable)

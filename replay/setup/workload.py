@@ -3,7 +3,7 @@
 Every reader and generator makes one of these; the simulation knows nothing else of a trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
@@ -139,6 +139,8 @@ class Workload:
     """Whether a job that gets less CPU than it wants takes longer, or is ended at its time all the same."""
     constraints: tuple[tuple[Constraint, ...], ...] = ()
     """Per container; none at all where this is empty."""
+    labels: tuple[Mapping[str, str], ...] = ()
+    """Per container, besides class and kind; none at all where this is empty."""
 
     def __post_init__(self) -> None:
         if any(first >= second for first, second in zip(self.ids, self.ids[1:], strict=False)):

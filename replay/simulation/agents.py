@@ -165,6 +165,7 @@ class SimulatedAgents:
             service=workload.services[container],
             started_at=now,
             labels={
+                **(workload.labels[container] if workload.labels else {}),
                 "wattpack.class": str(int(workload.task_class[container])),
                 "wattpack.kind": _KINDS[int(workload.kind[container])],
             },

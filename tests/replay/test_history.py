@@ -8,6 +8,8 @@ import pytest
 
 from collector.config import HistoryConfig
 from collector.history.sqlite.history import open_sqlite
+from collector.jobs.traits import NODE_TRAITS, SERVICE_TRAITS, StoredNodeTraits, StoredServiceTraits
+from collector.snapshot.tables import TaskKind
 from replay.readers.history import read_history
 from tests.replay.setups import simulate
 from tests.reports import container, report
@@ -61,6 +63,41 @@ async def test_hosts_and_use_are_those_that_were_told(tmp_path: Path) -> None:
     result = simulate("first-fit", scenario.hosts, workload).account
     assert result.counts["placed"] == 2
     assert result.total.joules > 2 * 50 * 180
+
+
+async def test_a_replay_follows_the_same_rules_as_the_cluster(tmp_path: Path) -> None:
+    lone = msgspec.structs.replace(
+        container("lone", cpu_cores=0.1), service=None, labels={"wattpack.class": "3", "tier": "x"}
+    )
+    reports = [
+        msgspec.structs.replace(
+            report(container("web", cpu_cores=0.5), lone, sequence=minute + 1, node="one"),
+            at=START + 60 * minute,
+            heartbeat=HEARTBEAT,
+        )
+        for minute in range(5)
+    ]
+    path = await recorded(tmp_path / "history.db", reports, minutes("two", 0.2, 0.2, 0.2))
+    async with open_sqlite(HistoryConfig(path=str(path))) as history:
+        young = StoredNodeTraits("young", "rack1", {"wattpack.power": "never"})
+        await history.put_values(NODE_TRAITS, {"one": msgspec.json.encode(young)})
+        shop = StoredServiceTraits(task_class=4, kind="daemon", movable=False)
+        await history.put_values(SERVICE_TRAITS, {"shop": msgspec.json.encode(shop)})
+    scenario, workload = read_history(path)
+    one, two = scenario.hosts
+    assert (one.generation, one.domain, one.labels) == ("young", "rack1", {"wattpack.power": "never"})
+    assert (two.generation, two.domain) == ("any", None)
+    used = reports[0].state
+    assert used is not None
+    assert one.system_cores == pytest.approx((used.used.cpu_cores or 0.0) - 0.6)
+    ids = dict(zip(workload.ids, range(workload.size), strict=True))
+    web, lonely = ids[f"one/{reports[0].containers[0].id}"], ids[f"one/{lone.id}"]
+    assert (workload.task_class[web], workload.kind[web]) == (4, TaskKind.DAEMON)
+    assert workload.labels[web]["wattpack.move"] == "never"
+    assert [(each.label, each.value) for each in workload.constraints[web]] == [("node", "one")]
+    assert (workload.task_class[lonely], workload.kind[lonely]) == (3, TaskKind.SERVICE)
+    assert workload.labels[lonely]["tier"] == "x"
+    assert simulate("genpack", scenario.hosts, workload).account.counts["placed"] == 3
 
 
 async def condensed(path: Path, hours: int, settings: HistoryConfig) -> Path:
