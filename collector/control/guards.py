@@ -27,6 +27,9 @@ from collector.policies.stability import keep_one_on, keeps_awake, reason_to_sta
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 
 _HOUR_SECONDS = 3600.0
+_FAILED = (StepState.FAILED, StepState.UNDONE, StepState.UNCLEAR)
+_MAX_FAILED = 5
+"""Failed moves of a node within an hour: more are not its bad luck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,16 @@ def is_as_planned(step: Step, context: GuardContext) -> Refusal:
     return None
 
 
+def is_listed(step: Step, context: GuardContext) -> Refusal:
+    """Refuse if the orchestrator does not run the container there: a node can report any container."""
+    action = step.action
+    if not context.view.nodes or not isinstance(action, Move | Kill | Cut):
+        return None
+    if any(each.container == action.task and each.node == action.node for each in context.view.tasks):
+        return None
+    return f"the orchestrator does not list {action.title} on {action.node}"
+
+
 def labels_allow(step: Step, context: GuardContext) -> Refusal:
     """Refuse if the service or a node has opted out, or the service has not opted in as required."""
     labels = {each.name: each.labels for each in context.view.nodes}
@@ -192,10 +205,37 @@ def not_too_many_per_hour(step: Step, context: GuardContext) -> Refusal:
         return None
     since = context.now - _HOUR_SECONDS
     moved = sum(
-        isinstance(each.action, Relocation) and (each.started_at or 0.0) > since for each in context.started
+        isinstance(each.action, Relocation)
+        and (each.started_at or 0.0) > since
+        and each.state is not StepState.FAILED
+        for each in context.started
     )
     most = context.settings.hourly_moves(len(context.snapshot.tasks.ids))
     return f"{counted(moved, 'move')} in the last hour, limit {most}" if moved >= most else None
+
+
+def not_too_many_for_one_node(step: Step, context: GuardContext) -> Refusal:
+    """Limit what one node can cause: moves that answer its alerts, and moves from or to it that failed."""
+    action, since = step.action, context.now - _HOUR_SECONDS
+    if not isinstance(action, Relocation):
+        return None
+    recent = [each for each in context.started if (each.started_at or 0.0) > since]
+    for node in sorted(affected_nodes(action)):
+        failed = sum(each.state in _FAILED and node in affected_nodes(each.action) for each in recent)
+        if failed >= _MAX_FAILED:
+            return f"{counted(failed, 'move')} from or to {node} failed in the last hour, limit {_MAX_FAILED}"
+    source = getattr(action, "node", None)
+    moved = sum(
+        each.answers_alert
+        and each.state not in _FAILED
+        and isinstance(each.action, Relocation)
+        and getattr(each.action, "node", None) == source
+        for each in recent
+    )
+    most = max(1, context.settings.hourly_moves(len(context.snapshot.tasks.ids)) // 2)
+    if step.answers_alert and source is not None and moved >= most:
+        return f"{counted(moved, 'move')} answered alerts of {source} in the last hour, limit {most}"
+    return None
 
 
 def _subject(step: Step) -> str | None:
@@ -323,8 +363,10 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("plan", is_as_planned),
     ("labels", labels_allow),
     ("stays", may_move),
+    ("listed", is_listed),
     ("at_once", not_too_many_at_once),
     ("per_hour", not_too_many_per_hour),
+    ("per_node", not_too_many_for_one_node),
     ("cool_down", has_cooled_down),
     ("settle", has_settled),
     ("risk", within_risk_limits),

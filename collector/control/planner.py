@@ -56,7 +56,7 @@ class Planner:
         request: dict[str, Any] | None = None,
     ) -> Decision | None:
         """Record a plan with the snapshot that it was made from."""
-        steps = tuple(planned_step(action, snapshot) for action in plan.actions)
+        steps = tuple(planned_step(action, snapshot, trigger) for action in plan.actions)
         context = self._situation.guard_context(snapshot)
         refusals = [first_refusal(step, context) for step in steps]
         if not self._is_new(trigger, plan, steps, tuple(refusal and refusal[0] for refusal in refusals)):

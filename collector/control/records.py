@@ -55,6 +55,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     state: StepState = StepState.PLANNED
     service: str | None = None
+    answers_alert: bool = False
+    """Whether the decision answers alerts of nodes."""
     memory_bytes: int = 0
     """Memory envelope of the container, which it fills again on its new node."""
     requested: Quantities = _NOTHING

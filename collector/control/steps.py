@@ -7,24 +7,25 @@ from math import isfinite
 import numpy as np
 
 from collector.analysis.usage import quantities
-from collector.control.records import IN_MOTION, Step, StepState
+from collector.control.records import IN_MOTION, Step, StepState, Trigger
 from collector.policies.actions import Action, Move, PowerOff, PowerOn, affected_nodes
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _MEMORY = 1
 
 
-def planned_step(action: Action, snapshot: Snapshot) -> Step:
+def planned_step(action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.TIMER) -> Step:
     """An action of a plan, with what guards have to know of its container."""
     tasks = snapshot.tasks
     row = NOWHERE if isinstance(action, PowerOn | PowerOff) else tasks.index.get(action.task, NOWHERE)
     if row == NOWHERE:
-        return Step(action=action)
+        return Step(action=action, answers_alert=trigger is Trigger.ALERT)
     service = int(tasks.service[row])
     requested = np.where(np.isnan(tasks.requested[row]), tasks.allocated[row], tasks.requested[row])
     return Step(
         action=action,
         service=None if service == NOWHERE else snapshot.services.names[service],
+        answers_alert=trigger is Trigger.ALERT,
         memory_bytes=int(tasks.envelope[row, _MEMORY]),
         requested=quantities(requested),
         first_started_at=snapshot.at - float(tasks.age_seconds[row])

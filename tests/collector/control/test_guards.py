@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collector.common.liveness import Liveness
 from collector.config import ControlConfig
-from collector.control.guards import GUARDS, GuardContext, first_refusal
+from collector.control.guards import GUARDS, GuardContext, first_refusal, not_too_many_for_one_node
 from collector.control.records import Pause, Step, StepState
 from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
@@ -39,6 +39,7 @@ def guard_context(
         view=OrchestratorState(
             nodes=tuple(NodeView(name=name) for name in ("alpha", "beta", "gamma")),
             services=(ServiceView(name="web", replicas=2),),
+            tasks=(TaskView(container="web1", service="web", node="alpha", state="running"),),
         ),
     )
     return replace(context, **changes)
@@ -68,6 +69,56 @@ def said(step: Step, context: GuardContext) -> tuple[str, str]:
     no = first_refusal(step, context)
     assert no is not None
     return no
+
+
+def test_a_container_that_the_orchestrator_does_not_list_is_not_acted_on() -> None:
+    """A node can report any container: as one of another service, or the id of one that runs elsewhere."""
+    view = guard_context().view
+    elsewhere = (TaskView(container="web1", service="web", node="gamma", state="running"),)
+    for tasks in ((), elsewhere):
+        assert said(move(), guard_context(view=replace(view, tasks=tasks))) == (
+            "listed",
+            "the orchestrator does not list web1 on alpha",
+        )
+    assert first_refusal(move(), guard_context(view=OrchestratorState())) is None, "there is no orchestrator"
+
+
+def test_moves_that_failed_do_not_use_up_the_budget_of_the_others() -> None:
+    settings = ControlConfig(max_moves_per_hour=4)
+    failed = [
+        moved(100 + number, state=StepState.FAILED, source=f"node{number}", target="other")
+        for number in range(9)
+    ]
+    assert first_refusal(move(), guard_context(settings=settings, earlier=failed)) is None
+    done = [moved(100 + number, source=f"node{number}", target="other") for number in range(4)]
+    assert said(move(), guard_context(settings=settings, earlier=done))[0] == "per_hour"
+
+
+def test_a_node_whose_moves_fail_again_and_again_is_left_alone() -> None:
+    failed = [moved(100 + number, state=StepState.UNDONE, source="mallory") for number in range(5)]
+    failed = [
+        msgspec.structs.replace(
+            each, action=msgspec.structs.replace(each.action, target=f"node{number}"), service=f"s{number}"
+        )
+        for number, each in enumerate(failed)
+    ]
+    context = guard_context(earlier=failed)
+    assert first_refusal(move(), context) is None
+    refusal = not_too_many_for_one_node(move(source="mallory"), context)
+    assert refusal == "5 moves from or to mallory failed in the last hour, limit 5"
+
+
+def test_the_alerts_of_one_node_do_not_use_up_the_moves_of_the_cluster() -> None:
+    settings = ControlConfig(max_moves_per_hour=8, cool_down_seconds=0, settle_seconds=0)
+    answered = [
+        moved(100 + number, source="mallory", target="other", service=f"s{number}", answers_alert=True)
+        for number in range(4)
+    ]
+    context = guard_context(settings=settings, earlier=answered)
+    refusal = not_too_many_for_one_node(move(source="mallory", answers_alert=True), context)
+    assert refusal == "4 moves answered alerts of mallory in the last hour, limit 4"
+    assert not_too_many_for_one_node(move(source="mallory"), context) is None, "a drain is no alert"
+    assert first_refusal(move(answers_alert=True), context) is None
 
 
 def test_where_all_is_well_nothing_is_refused() -> None:
