@@ -45,6 +45,7 @@ COMMANDS = (
     Command("pause", "pause the control loop, for a time or until resumed"),
     Command("resume", "resume the control loop after a pause"),
     Command("token", "add, list and revoke tokens for access to the collector"),
+    Command("repair", "check the collector's history for damage, and repair it"),
     Command("check-config", "check a configuration file"),
     Command("version", "print the version"),
 )

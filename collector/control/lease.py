@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from collector.common.clocks import seconds_since_boot
 from collector.config import CollectorConfig
-from collector.history.sqlite.connection import IN_MEMORY
+from collector.history.sqlite.files.connection import IN_MEMORY
 from wire.errors import UserError
 
 _NAME = "acting-lease.db"

@@ -76,6 +76,10 @@ class HistoryStats:
     size_bytes: int
     outbox: OutboxStatus | None = None
     """None without a store."""
+    damage: str = ""
+    """Where the file is damaged; empty if no damage was found."""
+    wrong_rows: int = 0
+    """Rows that were set aside since the start, because they did not have their checksum."""
     dropped_for_size: int = 0
     """Rows deleted since the start, before their retention was over, to stay below the maximum size."""
 

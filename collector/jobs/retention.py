@@ -44,6 +44,12 @@ async def retention(core: Core) -> AsyncIterator[None]:
             await core.history.check()
         except HistoryUnavailable as error:
             core.outages.begin(Dependency.HISTORY, f"the history is unavailable: {error}")
+            return
+        if damage := core.history.stats().damage:
+            core.outages.begin(
+                Dependency.HISTORY,
+                f"the history is damaged ({damage}): restart the collector, which repairs it",
+            )
         else:
             core.outages.end(Dependency.HISTORY, "the history is available again")
 

@@ -153,18 +153,18 @@ async def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) 
     assert "newer collector" in await refused(ours)
 
 
-async def test_a_history_of_an_older_format_is_set_aside(
+async def test_a_history_of_a_format_without_accounts_is_set_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = settings(tmp_path / "history.db")
     async with collecting(config) as collector:
         await collector.send(report())
     with closing(sqlite3.connect(tmp_path / "history.db")) as older:
-        older.execute(f"PRAGMA user_version = {VERSION - 1}")
+        older.execute("PRAGMA user_version = 3")
     async with collecting(config) as collector:
         assert await collector.nodes() == []
         assert (await collector.send(report())).accepted == 1
-    aside = tmp_path / f"history.db.format-{VERSION - 1}"
+    aside = tmp_path / "history.db.format-3"
     assert str(aside) in caplog.text
     with closing(sqlite3.connect(aside)) as kept:
         assert kept.execute("SELECT count(*) FROM reports").fetchone() == (1,)

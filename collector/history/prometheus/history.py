@@ -46,7 +46,7 @@ from collector.history.prometheus.outbox import Outbox
 from collector.history.prometheus.series import StoreSeries
 from collector.history.prometheus.shipper import Shipper
 from collector.history.prometheus.writer import SampleWriter
-from collector.history.sqlite.connection import IN_MEMORY, reason
+from collector.history.sqlite.files.connection import IN_MEMORY, reason
 from collector.history.sqlite.history import open_sqlite
 from wire.errors import UserError
 from wire.messages import Report

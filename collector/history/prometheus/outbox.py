@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collector.history.sqlite.connection import IN_MEMORY, reason
+from collector.history.sqlite.files.connection import IN_MEMORY, reason
 from wire.errors import UserError
 
 _TABLE = """

@@ -13,7 +13,7 @@ from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.client import Client, StoreRejected
 from collector.history.prometheus.encoding import compress, decompress
 from collector.history.prometheus.outbox import Entry, Outbox
-from collector.history.sqlite.connection import reason
+from collector.history.sqlite.files.connection import reason
 
 Result = TypeVar("Result")
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from collector import config
@@ -30,7 +31,8 @@ from collector.history.interface import (
     UsageTotal,
     WindowEnd,
 )
-from collector.history.sqlite.connection import (
+from collector.history.sqlite.energy import EnergyReader
+from collector.history.sqlite.files.connection import (
     IN_MEMORY,
     DiskThread,
     disk_thread,
@@ -38,7 +40,7 @@ from collector.history.sqlite.connection import (
     open_for_reading,
     open_for_writing,
 )
-from collector.history.sqlite.energy import EnergyReader
+from collector.history.sqlite.files.damage import FileWatch, set_wrong_rows_aside
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
@@ -59,6 +61,8 @@ _ROOM_RATIOS = (0.9, 0.8, 0.6)
 """Used part of the file to which it is emptied for a commit that did not fit, one after another."""
 _ROLLUP_BATCH = 4
 """Nodes whose rollups share a commit: few, as reports wait for it."""
+_CHECK_SECONDS = 6 * 3600.0
+"""Time between two checks of the file for damage."""
 _ROLLUP_PAUSE = 2.0
 """Pause after each batch of rollups, relative to its duration: without it, they would use half a core for
 seconds."""
@@ -68,8 +72,10 @@ class _Writing:
     """The connection that writes, and its users."""
 
     def __init__(
-        self, settings: config.HistoryConfig, connection: sqlite3.Connection, retention: Retention
+        self, settings: config.HistoryConfig, connection: sqlite3.Connection, watch: FileWatch | None
     ) -> None:
+        retention = Retention.of(settings)
+        self._watch, self._connection = watch, connection
         self._log = Path(settings.path + "-wal")
         self._folder = None if settings.path == IN_MEMORY else Path(settings.path).resolve().parent
         self._min_free_bytes = settings.min_free_bytes
@@ -81,6 +87,7 @@ class _Writing:
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
         """Store reports, and stay below the maximum size."""
+        self.require_file()
         self.require_space()
         answers = self._add(submissions)
         self.retention.make_room()
@@ -99,6 +106,11 @@ class _Writing:
                 self.retention.make_room(ratio)
         return self.writer.add(submissions)
 
+    def require_file(self) -> None:
+        """Raise `HistoryUnavailable` if reports would be stored in a file that is gone."""
+        if self._watch is not None:
+            self._watch.require_file()
+
     def require_space(self) -> None:
         """Raise `HistoryUnavailable` if so little space is free that nothing is to be written any more."""
         if self._folder is None:
@@ -111,8 +123,14 @@ class _Writing:
                 f" (history.min_free_bytes = {self._min_free_bytes}): free some space"
             )
 
+    def set_wrong_rows_aside(self) -> int:
+        """Delete rows that do not have their checksum; returns how many."""
+        with self.writer.transaction():
+            return set_wrong_rows_aside(self._connection)
+
     def check(self) -> None:
         """Fail exactly when a report could not be stored."""
+        self.require_file()
         self.require_space()
         self.writer.check()
 
@@ -144,6 +162,9 @@ class SqliteHistory:
         self._read_thread, self._reading = reading
         self._rollup_thread, self._rollup_reader = rollups
         self._reports = reports + writing[1].retention.deleted_reports
+        self._checked_at = -inf
+        self._damage = ""
+        self._wrong_rows = 0
         self._logged_dropped = 0
         self._logged_by_node: Counter[int] = Counter()
         self._waiting: list[tuple[Submission, asyncio.Future[list[bool | None]]]] = []
@@ -231,6 +252,20 @@ class SqliteHistory:
             pass
         await self._write_thread.run(partial(retention.expire_rest, horizon))
         await self._write_thread.run(self._log_dropped)
+        if now - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            await self._check_for_damage()
+
+    async def _check_for_damage(self) -> None:
+        """Check the file, and set rows aside that do not have their checksum."""
+        damage = await self._rollup_thread.run(self._rollup_reader.find_damage)
+        self._damage = "" if damage is None else damage.where
+        if damage is not None:
+            return
+        wrong = await self._rollup_thread.run(self._rollup_reader.count_wrong_rows)
+        if wrong:
+            log.error("rows in the history do not have their checksum, and are set aside: %s", wrong)
+            self._wrong_rows += await self._write_thread.run(self._writing.set_wrong_rows_aside)
 
     async def _roll_up(self) -> None:
         """Update the rollups, a few nodes at a time, so that reports wait for no more than these."""
@@ -273,6 +308,8 @@ class SqliteHistory:
             reports=self._reports - retention.deleted_reports,
             size_bytes=sum(file.stat().st_size for file in files if file.exists()),
             dropped_for_size=retention.dropped_for_size,
+            damage=self._damage,
+            wrong_rows=self._wrong_rows,
         )
 
     async def finish(self) -> None:
@@ -289,6 +326,9 @@ async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHis
         write_thread = stack.enter_context(disk_thread("history-write"))
         stack.enter_context(lock_file(path))
         connection = await write_thread.run(partial(open_for_writing, path))
+        watch = None if path == IN_MEMORY else FileWatch(path)
+        if watch is not None:
+            stack.callback(watch.close)  # after the connections, which are pushed later
         stack.push_async_callback(write_thread.run, connection.close)
 
         async def open_reader(name: str) -> tuple[DiskThread, sqlite3.Connection]:
@@ -303,7 +343,7 @@ async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHis
         read_thread, to_read = await open_reader("history-read")
         # Rolling up one node can take long: queries do not wait for it.
         rollup_thread, to_roll_up = await open_reader("history-rollup")
-        writing = await write_thread.run(partial(_Writing, settings, connection, Retention.of(settings)))
+        writing = await write_thread.run(partial(_Writing, settings, connection, watch))
         reading = await read_thread.run(partial(_Reading, to_read))
         reports = await write_thread.run(writing.writer.count)
         history = SqliteHistory(

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from collector.history.sqlite.files.damage import Damage, count_wrong_rows, find_damage
 from collector.history.sqlite.rollups import ContainerReading, NodeReading, RollupRows, roll_up
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
@@ -56,6 +57,8 @@ _ENDED = """
 SELECT id, ended_joules_total FROM containers WHERE node_id = ? AND ended_joules_total IS NOT NULL
 """
 _LARGEST = 2**63 - 1
+_CHECK_SECONDS = 120.0
+"""Rollups wait while the file is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,14 @@ class RollupReader:
     def pending_nodes(self) -> list[int]:
         """The nodes with a heartbeat that is not rolled up yet."""
         return [node_id for (node_id,) in self._connection.execute(_PENDING_NODES)]
+
+    def find_damage(self) -> Damage | None:
+        """Check the structure of the file."""
+        return find_damage(self._connection, _CHECK_SECONDS)
+
+    def count_wrong_rows(self) -> dict[str, int]:
+        """The number of rollups that do not have their checksum, by table."""
+        return count_wrong_rows(self._connection)
 
     def read(self, node_id: int) -> RollupUpdate | None:
         """The update for a node, up to its latest heartbeat; None if there is nothing to add."""

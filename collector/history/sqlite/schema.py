@@ -25,7 +25,9 @@ once and referenced by a small number.
 Ids of boots and containers are never reused, as alerts and usage may outlive the rows that they refer to.
 """
 
-VERSION = 8
+from collections.abc import Sequence
+
+VERSION = 9
 
 ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
 ROLLUP_MAXIMA = (
@@ -43,6 +45,27 @@ DETAIL_FROM = "SELECT value FROM key_values WHERE kind = 'rollups' AND key = 'de
 SET_DETAIL_FROM = "REPLACE INTO key_values (kind, key, value) VALUES ('rollups', 'detail_from', ?)"
 
 _ROLLUP_COLUMNS = ", ".join(f"{name} REAL" for name in ROLLUP_VALUES)
+
+
+def _checksum(columns: Sequence[str]) -> str:
+    """An expression for the checksum of a row: SQLite has no function for one."""
+    primes = (3, 7, 31, 127, 8191)
+    terms = (
+        f"CAST(coalesce({name}, -1) * 1000 AS INTEGER) % 1000003 * {primes[place % 5] + place}"
+        for place, name in enumerate(columns)
+    )
+    return " + ".join(terms)
+
+
+CHECKED_TABLES = {
+    "node_rollups": _checksum(["slot", "node_id", *ROLLUP_VALUES, *NODE_JOULES, *COVERED]),
+    "container_rollups": _checksum(["slot", "container_id", *ROLLUP_VALUES, *CONTAINER_JOULES]),
+}
+"""The tables whose rows have a checksum, and its expression. SQLite stores it with every change of a row."""
+_CHECKSUMS = {
+    table: f"checksum INTEGER GENERATED ALWAYS AS ({expression}) STORED"
+    for table, expression in CHECKED_TABLES.items()
+}
 
 TABLES = f"""
 CREATE TABLE nodes (
@@ -142,12 +165,12 @@ CREATE TABLE rollup_progress (
 CREATE TABLE node_rollups (
     step INTEGER NOT NULL, slot INTEGER NOT NULL, node_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
     joules REAL, idle_joules REAL, containers_joules REAL,
-    covered_from REAL, covered_until REAL,
+    covered_from REAL, covered_until REAL, {_CHECKSUMS["node_rollups"]},
     PRIMARY KEY (step, slot, node_id)
 ) WITHOUT ROWID;
 CREATE TABLE container_rollups (
     step INTEGER NOT NULL, slot INTEGER NOT NULL, container_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
-    joules REAL,
+    joules REAL, {_CHECKSUMS["container_rollups"]},
     PRIMARY KEY (step, slot, container_id)
 ) WITHOUT ROWID;
 CREATE TABLE key_values (

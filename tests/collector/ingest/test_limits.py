@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from collector.config import CollectorConfig, LimitsConfig
-from collector.history.sqlite.connection import open_for_writing
+from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.ingest.push import store_reports
 from collector.main import running

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from collector import config
 from collector.history.interface import Account, GroupBy
-from collector.history.sqlite.connection import open_for_writing
 from collector.history.sqlite.energy import EnergyReader, parts
+from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
 from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupWriter

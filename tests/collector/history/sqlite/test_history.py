@@ -17,7 +17,7 @@ from collector.api.nodes import Node, list_nodes
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
 from collector.history.sqlite import history as sqlite
-from collector.history.sqlite.connection import open_for_writing
+from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.retention import Retention, RetentionJob

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.history.interface import Mean, WindowEnd
-from collector.history.sqlite.connection import open_for_writing
+from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, state

@@ -5,13 +5,16 @@ import fcntl
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from collector.history.interface import HistoryUnavailable
+from collector.history.sqlite.files.damage import Damage, find_damage
+from collector.history.sqlite.files.transfer import OLDEST_FORMAT, TableCopy, copy_history
 from collector.history.sqlite.schema import TABLES, VERSION
 from wire.errors import UserError
 
@@ -21,6 +24,8 @@ Result = TypeVar("Result")
 
 IN_MEMORY = ":memory:"
 _APPLICATION_ID = 0x57415454  # "WATT", so that no other program's database is taken for ours
+_CHECK_SECONDS = 5.0
+"""How long a file is checked before it is used. A large one is checked further in the background."""
 _CHOOSE = "choose another with history.path"
 
 _REASONS = {
@@ -112,7 +117,10 @@ def _lock(lock: int, path: str) -> None:
 
 
 def open_for_writing(path: str) -> sqlite3.Connection:
-    """A connection to a database in the current format, which is created if missing."""
+    """A connection to a database in the current format, which is created if missing.
+
+    A history in an older format is converted, a damaged one repaired. The original file stays beside it.
+    """
     try:
         connection = _connect(path)
     except sqlite3.Error as error:
@@ -120,17 +128,90 @@ def open_for_writing(path: str) -> sqlite3.Connection:
     try:
         if older := _older_format(connection):
             connection.close()
-            _rename_old(path, older)
-            connection = _connect(path)
+            connection = _convert(path, older)
         _prepare(connection, path)
-    except sqlite3.Error as error:
+        damage = None if path == IN_MEMORY else find_damage(connection, _CHECK_SECONDS)
+    except sqlite3.DatabaseError as error:
         connection.close()
-        raise UserError(
-            f"cannot use the database {path} ({reason(error)}): repair it, or {_CHOOSE}"
-        ) from error
+        if not _is_damage(error):
+            raise UserError(
+                f"cannot use the database {path} ({reason(error)}): run wattpack repair, or {_CHOOSE}"
+            ) from error
+        damage = Damage(str(error), is_structural=True)
     except UserError:
         connection.close()
         raise
+    if damage is not None:
+        connection.close()
+        log.error("the history %s is damaged: %s", path, damage.where)
+        connection = repair_file(path)
+    return connection
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_CORRUPT
+
+
+def repair_file(path: str) -> sqlite3.Connection:
+    """Set a damaged file aside, and copy all that can be read of it into a new one."""
+    aside = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    connection, copies = _copy_from(path, aside)
+    unreadable = sum(copy.unreadable_pieces for copy in copies)
+    log.warning(
+        "repaired the history: kept %d rows, %d pieces could not be read. The damaged file is %s",
+        sum(copy.rows for copy in copies),
+        unreadable,
+        aside,
+    )
+    return connection
+
+
+def _convert(path: str, version: int) -> sqlite3.Connection:
+    """Convert a history from an older format."""
+    aside = f"{path}.format-{version}"
+    if version < OLDEST_FORMAT:
+        _rename(path, aside)
+        log.warning("the history %s has an older format without accounts: renamed it to %s", path, aside)
+        return _connect(path)
+    connection, copies = _copy_from(path, aside)
+    log.warning(
+        "converted the history %s from format %d to %d: %d rows. The old file is %s; delete it when it is not"
+        " needed any more",
+        path,
+        version,
+        VERSION,
+        sum(copy.rows for copy in copies),
+        aside,
+    )
+    return connection
+
+
+def _copy_from(path: str, aside: str) -> tuple[sqlite3.Connection, list[TableCopy]]:
+    """Rename a file, and copy it into a new one of its name. If that fails, the file has its name again."""
+    _rename(path, aside)
+    target = _connect(path)
+    try:
+        with closing(_connect(aside)) as source:
+            _prepare(target, path)
+            copies = copy_history(source, target)
+    except (sqlite3.Error, UserError) as error:
+        target.close()
+        for suffix in ("-wal", "-shm", ""):
+            Path(path + suffix).unlink(missing_ok=True)
+        _rename(aside, path)
+        why = reason(error) if isinstance(error, sqlite3.Error) else str(error)
+        raise UserError(f"cannot copy the history {path} into a new file ({why}): {_CHOOSE}") from error
+    return target, copies
+
+
+def open_existing(path: str) -> sqlite3.Connection:
+    """A connection to a history in the current format. Raise `UserError` if it is anything else."""
+    connection = _connect(path)
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION_ID or version != VERSION:
+        connection.close()
+        raise UserError(f"{path} is no history in the current format: start the collector with it once")
     return connection
 
 
@@ -153,9 +234,7 @@ def _older_format(connection: sqlite3.Connection) -> int | None:
     return version if application == _APPLICATION_ID and version < VERSION else None
 
 
-def _rename_old(path: str, version: int) -> None:
-    """Rename an older database, so that a new one can be created."""
-    aside = f"{path}.format-{version}"
+def _rename(path: str, aside: str) -> None:
     try:
         # SQLite has removed its log files by now, unless the disk is full; a new database must not find them.
         for suffix in ("-wal", "-shm", ""):
@@ -163,10 +242,7 @@ def _rename_old(path: str, version: int) -> None:
                 Path(path + suffix).rename(aside + suffix)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise UserError(
-            f"cannot rename {path}, which has an older format, to {aside} ({why}): {_CHOOSE}"
-        ) from error
-    log.warning("the history %s has an older format: renamed it to %s and created a new one", path, aside)
+        raise UserError(f"cannot rename {path} to {aside} ({why}): {_CHOOSE}") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:

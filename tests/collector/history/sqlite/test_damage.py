@@ -1,0 +1,169 @@
+"""Damage of the file, a file that is taken away, and files of older formats."""
+
+import logging
+import os
+import shutil
+import sqlite3
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from collector import config
+from collector.history.interface import GroupBy, HistoryUnavailable
+from collector.history.sqlite.files.damage import count_wrong_rows
+from collector.history.sqlite.history import SqliteHistory, open_sqlite
+from collector.history.sqlite.schema import VERSION
+from tests.collector.builders import START, collecting, container, report
+from tests.collector.builders import settings as collector_settings
+from wattpack.cli import main
+from wire.messages import encode
+
+FORMATS = sorted(Path(__file__).parent.joinpath("formats").glob("format-*.sql"))
+HOUR, YEAR = 3600.0, 366 * 86_400.0
+PAGE = 4096
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteHistory]:
+    async with open_sqlite(config.HistoryConfig(path=str(path))) as history:
+        yield history
+
+
+async def fill(path: Path, reports: int = 300) -> None:
+    async with opened(path) as history:
+        for number in range(1, reports + 1):
+            at = START + 60.0 * number
+            containers = [container(f"c{place}", cpu_seconds_total=number) for place in range(10)]
+            await history.add(
+                [report(node, sequence=number, at=at, containers=containers) for node in ("a", "b")], at
+            )
+        await history.apply_retention(START + 60.0 * reports)
+
+
+def create(path: Path, file: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(file.read_text(encoding="utf-8"))
+
+
+def damage(path: Path, place: int, size: int = PAGE) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(os.urandom(size))
+
+
+@pytest.mark.parametrize("file", FORMATS, ids=lambda file: file.stem)
+async def test_accounts_of_a_year_move_to_the_current_format(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    create(path, file)
+    async with opened(path) as history:
+        by_node = await history.energy(START - YEAR, START + HOUR, GroupBy.NODE)
+        assert [(each.key, each.joules, each.idle_joules) for each in by_node] == [
+            ("alpha", 10_800.0, 3000.0)
+        ]
+        by_service = await history.energy(START - YEAR, START + HOUR, GroupBy.SERVICE)
+        assert [(each.key, each.joules) for each in by_service] == [("shop", 1500.0)]
+        (early,) = await history.energy(START - YEAR, START - YEAR / 2, GroupBy.NODE)
+        assert early.joules == 3600.0
+        assert await history.add([report(sequence=1), report(sequence=2)], START + 1) == [False, True]
+        assert history.stats().reports == 2
+    assert (tmp_path / f"history.db.{file.stem}").exists()
+    with closing(sqlite3.connect(path)) as new:
+        assert new.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert not count_wrong_rows(new)
+
+
+def test_there_is_a_file_of_every_format_with_accounts() -> None:
+    assert [file.stem for file in FORMATS] == [f"format-{version}" for version in range(4, VERSION)]
+
+
+async def test_a_damaged_page_costs_its_own_rows_and_the_collector_goes_on(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.db"
+    await fill(whole, 120)
+    kept = []
+    for place in range(6):
+        path = tmp_path / f"history-{place}.db"
+        shutil.copy(whole, path)
+        damage(path, int(path.stat().st_size * (0.1 + 0.15 * place)) // PAGE * PAGE)
+        async with opened(path) as history:
+            assert await history.add([report("a", sequence=5000)], START + 8 * HOUR) == [True]
+            await history.load_state()
+            await history.energy(START, START + 9 * HOUR, GroupBy.NODE)
+        with closing(sqlite3.connect(path)) as after:
+            assert after.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            kept += after.execute("SELECT count(*) FROM container_samples").fetchone()
+    # A page that leads to others can cost more.
+    assert sorted(kept)[1] > 0.95 * 120 * 2 * 10
+
+
+async def test_repair_finds_damage_and_mends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history.db"
+    await fill(path)
+    command = ["repair", "--file", str(path)]
+    assert main(command) == 0
+    assert "has no damage" in capsys.readouterr().out
+    damage(path, 40 * PAGE)
+    assert main([*command, "--check"]) == 1
+    assert "is damaged" in capsys.readouterr().out
+    assert main(command) == 0
+    assert main([*command, "--check"]) == 0
+    assert "The damaged file is" in caplog.text
+    async with opened(path) as history:
+        assert history.stats().reports > 300
+
+
+async def test_an_account_that_changed_on_disk_is_found_by_its_checksum_and_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    path = tmp_path / "history.db"
+    await fill(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE node_rollups SET joules = 1234.56789 WHERE step = 3600")
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    # Another number, and no structure is harmed.
+    before, after = struct.pack(">d", 1234.56789), struct.pack(">d", 9234.56789)
+    assert before in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(before, after))
+    async with opened(path) as history:
+        await history.apply_retention(START + 6 * HOUR)
+        assert history.stats().wrong_rows > 0
+    assert "do not have their checksum" in caplog.text
+    with closing(sqlite3.connect(path)) as connection:
+        assert not count_wrong_rows(connection)
+
+
+@pytest.mark.parametrize("what", ["delete", "replace", "truncate"])
+async def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "history.db"
+    await fill(path, 30)
+    async with collecting(collector_settings(path)) as collector:
+        await collector.send(report("a", sequence=1000))
+        if what == "delete":
+            path.unlink()
+        elif what == "replace":
+            path.rename(tmp_path / "elsewhere.db")
+            path.write_bytes(b"")
+        else:
+            os.truncate(path, PAGE)
+        status, answer = await collector.post(encode([report("a", sequence=1001)]))
+        assert status == 503, answer
+        word = {"delete": "deleted", "replace": "replaced", "truncate": "truncated"}[what]
+        assert f"was {word} while the collector runs" in answer["detail"]
+        assert (await collector.ask("/readyz"))[0] == 503
+
+
+async def test_a_deleted_file_that_is_put_back_is_used_again(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    async with opened(path) as history:
+        await history.add([report(sequence=1)], START)
+        path.rename(tmp_path / "elsewhere.db")
+        with pytest.raises(HistoryUnavailable, match="deleted"):
+            await history.add([report(sequence=2)], START)
+        (tmp_path / "elsewhere.db").rename(path)
+        assert await history.add([report(sequence=2)], START) == [True]
