@@ -47,7 +47,7 @@ async def recorded(path: Path, *reports: list[Report]) -> Path:
     return path
 
 
-async def test_hosts_and_use_are_those_that_were_told(tmp_path: Path) -> None:
+async def test_hosts_and_usage_are_those_of_the_reports(tmp_path: Path) -> None:
     path = await recorded(
         tmp_path / "history.db", minutes("one", 0.5, 0.7, 0.9), minutes("two", 0.2, 0.2, 0.2)
     )

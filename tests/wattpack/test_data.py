@@ -48,7 +48,7 @@ def test_it_lists_every_set_with_its_terms_and_where_it_is(
     assert "absent: put it at" in shown  # what CloudSim gave cannot be generated
 
 
-def test_json_says_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "--data", str(sample), "--json"]) == 0
     sets = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert set(sets) == set(DATASETS)
@@ -122,7 +122,7 @@ def test_evaluate_takes_a_name_and_refuses_an_unknown_one(capsys: pytest.Capture
 
 
 @pytest.mark.slow
-def test_evaluate_takes_every_machine_that_is_here_and_says_that_it_is_a_sample(
+def test_evaluate_reads_every_installed_machine_and_marks_a_sample(
     sample: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", "--protocol", "unseen", "--data", str(sample), "--json"]) == 0

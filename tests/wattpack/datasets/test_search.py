@@ -65,7 +65,7 @@ def test_an_absent_set_is_one_sentence_with_where_to_get_and_to_put_it(tmp_path:
 
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda each: each.name)
-def test_every_set_can_be_put_where_the_sentence_says(tmp_path: Path, dataset: object) -> None:
+def test_every_set_is_found_where_the_error_asks_to_put_it(tmp_path: Path, dataset: object) -> None:
     each = by_name(getattr(dataset, "name"))  # noqa: B009 - parametrize hands over an object
     place = absent(each, [tmp_path]).partition("put it at ")[2]
     put(Path(place))
