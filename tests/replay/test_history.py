@@ -154,7 +154,7 @@ async def test_a_container_that_was_there_for_a_part_of_a_step_did_the_same_work
 async def test_node_without_a_power_curve_is_named(tmp_path: Path) -> None:
     plain = msgspec.structs.replace(HEARTBEAT, power_curve=None)
     path = await recorded(tmp_path / "history.db", minutes("dim", 0.5, heartbeat=plain))
-    with pytest.raises(UserError, match="dim told no power curve"):
+    with pytest.raises(UserError, match="dim reported no power curve"):
         read_history(path)
 
 

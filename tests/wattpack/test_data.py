@@ -67,7 +67,7 @@ def test_a_sample_is_the_same_for_the_same_seed(sample: Path, tmp_path: Path) ->
 
 def test_a_sample_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
-    with pytest.raises(UserError, match="not an empty folder"):
+    with pytest.raises(UserError, match="is not empty"):
         write_sample(tmp_path)
 
 
@@ -109,7 +109,7 @@ def test_absent_data_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["replay", str(ROOT / "scenarios" / "planetlab-20110303.toml")]) == 2
     assert main(["evaluate", "--protocol", "unseen"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(":")[2].split(" is not here")[0] for line in lines] == [
+    assert [line.partition(":")[2].split(" is not installed")[0] for line in lines] == [
         " the data set planetlab-20110303",
         " the data set opteron-6140",
     ]

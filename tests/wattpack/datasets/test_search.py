@@ -90,5 +90,5 @@ def test_only_the_published_month_is_cut_to_the_week(tmp_path: Path) -> None:
 
 def test_a_recording_is_no_trace(tmp_path: Path) -> None:
     put(tmp_path / "power" / "xeon-x5650.csv.gz")
-    with pytest.raises(UserError, match="xeon-x5650 is no trace"):
+    with pytest.raises(UserError, match="xeon-x5650 is not a trace"):
         locate_in([tmp_path])("xeon-x5650")
