@@ -75,6 +75,11 @@ class Tracker:
         return self._curve.scope
 
     @property
+    def curve(self) -> CurveModel:
+        """The curve without the correction by recent readings."""
+        return self._curve
+
+    @property
     def stale_seconds(self) -> float | None:
         """How long ago the meter was last there; None if it never was."""
         return None if self._last is None else max(0.0, self._clock() - self._last.seconds)
