@@ -1,4 +1,4 @@
-"""Measure others: CPU and memory of a process and its children, and the metrics of a scrape."""
+"""Reading off what others do: CPU and memory of a process and its children, and what a scrape says."""
 
 import math
 import time

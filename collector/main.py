@@ -129,7 +129,7 @@ def make_app(
         middlewares=[
             problem_documents(route.path for route in ROUTES),
             host_check(api.config.http),
-            authentication(scopes, tokens, api.clock, limits),
+            authentication(scopes, tokens, api.clock, limits, api.config.access.scheduler_names),
         ]
     )
     app[REGISTRY] = registry_of(api)

@@ -73,8 +73,8 @@ def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 
 def two(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """Two collectors with the same lease and the same reports: only one acts."""
-    # Agents report to one; the other reads the same reports as if they had been sent to both.
+    """Two collectors over the same lease, both of which hear of the nodes: only one acts."""
+    # Agents speak to one; the other reads the same reports as if they had been sent to both.
     other = cluster.second(collector)
     _fill(cluster)
     until(lambda: _is_apart(cluster) and not _short(collector), _PATIENCE_SECONDS)
@@ -104,24 +104,22 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
     manager.stop_daemon()
     until(lambda: collector.get("/v1/control")["problem"], _PATIENCE_SECONDS)
     trouble = collector.get("/v1/control")["problem"]
-    decisions, _ = until(
-        lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS
-    )
+    told, _ = until(lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS)
     manager.start_daemon()
     healed, _ = until(lambda: _is_apart(cluster) and not _short(collector), 2 * _PATIENCE_SECONDS)
-    for each in decisions or ():
+    for each in told or ():
         print(each["outcome"], each["left"], [step["why"] for step in each["steps"]], each["trouble"])
     return [
-        Figure(name="away_reported", value=float(bool(trouble)), unit="times", at_least=1),
+        Figure(name="away_said", value=float(bool(trouble)), unit="times", at_least=1),
         Figure(
             name="away_on_record",
-            value=len(decisions or ()),
-            unit="decisions that record it",
+            value=len(told or ()),
+            unit="decisions that say so",
             at_least=1,
         ),
         Figure(name="away_healed_afterwards", value=float(bool(healed)), unit="times", at_least=1),
         Figure(name="away_moves", value=_steered(cluster), unit="starts that we caused", at_most=1),
-        # A manager that comes back may take its nodes for down, and restart all that ran there.
+        # A manager that comes back may take its nodes for down, and start all anew that ran there.
         Figure(name="away_starts", value=_moves(cluster), unit="starts, Swarm's own among them"),
         Figure(name="away_services_lost", value=_lost(cluster), unit="services", at_most=0),
     ]
@@ -184,7 +182,7 @@ def _struck(
 
 def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
     """The driver `none`: a plan on record, and not a word to any engine."""
-    # No agent reports the bottleneck until the start of the services is over.
+    # Nobody tells of the bottleneck until all that the services' start brings about is over.
     for agent in cluster.agents.values():
         agent.freeze()
     _fill(cluster)
@@ -208,6 +206,6 @@ def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 
 def _events(cluster: Cluster, since: float) -> list[str]:
-    """The events of the engines since then: of containers, services, nodes, and others."""
+    """What the engines tell of since then: of containers, services, nodes, and all else."""
     span = (f"--since={since:.3f}", f"--until={time.time():.3f}")
     return [line for node in cluster.swarm.nodes for line in node.engine.docker("events", *span).splitlines()]

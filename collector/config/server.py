@@ -96,6 +96,19 @@ class AccessConfig(Section, frozen=True):
             " and `/readyz` requires a token. Empty never requires one."
         ),
     ] = "/var/lib/wattpack/tokens.jsonl"
+    schedulers: Annotated[
+        str,
+        Meta(
+            description="Names in client certificates of schedulers, separated by commas, such as"
+            " system:kube-scheduler. Such a certificate replaces a token of kind `place`; all others are of"
+            " nodes."
+        ),
+    ] = ""
+
+    @property
+    def scheduler_names(self) -> frozenset[str]:
+        """`schedulers` one by one."""
+        return frozenset(name for each in self.schedulers.split(",") if (name := each.strip()))
 
 
 class IngestConfig(Section, frozen=True):

@@ -133,6 +133,9 @@ def is_as_planned(step: Step, context: GuardContext) -> Refusal:
         if row is None or nodes.names[tasks.node[row]] != action.node:
             return f"{action.title} no longer runs on {action.node}"
     if isinstance(action, Relocation):
+        listed = {each.name for each in context.view.nodes}
+        if listed and action.target is not None and action.target not in listed:
+            return f"{action.target} is not a node of the orchestrator"
         row = nodes.index.get(action.target or "")
         if row is not None and not nodes.accepts[row]:
             return f"{action.target} accepts no containers: it is drained, paused or opted out"

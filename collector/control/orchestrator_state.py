@@ -73,7 +73,7 @@ def allocations(
         if service is None or not task.container:
             continue
         listed.add(task.container)
-        requested = allocated = _reservation(service)
+        requested = allocated = _reservation(service) if task.reserve is None else four(task.reserve)
         if task.container in completed.cuts:
             _, first, now = completed.cuts[task.container]
             requested, allocated = four(first), four(now)
@@ -95,8 +95,17 @@ def allocations(
             )
 
 
-def hosts(view: OrchestratorState, completed: CompletedActions) -> Iterator[NodeStatus]:
-    """Return which nodes are on and accept containers; a node that is off accepts them once it is on."""
+def hosts(
+    view: OrchestratorState, completed: CompletedActions, reporting: Iterable[str] = ()
+) -> Iterator[NodeStatus]:
+    """Return which nodes are on and accept containers; a node that is off accepts them once it is on.
+
+    Nodes that report, but are not part of the orchestrator, accept none.
+    """
+    listed = {node.name for node in view.nodes}
+    for name in reporting:
+        if listed and name not in listed:
+            yield NodeStatus(node=name, accepts=False)
     for node in view.nodes:
         is_off = node.name in completed.off
         yield NodeStatus(

@@ -139,7 +139,7 @@ class Situation:
         tables, completed = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
         self.core.registry.add_successions(completed.successions)
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
-        for host in hosts(self.view, completed):
+        for host in hosts(self.view, completed, tables.node_names()):
             tables.put_status(host)
 
     async def snapshot(self) -> Snapshot:

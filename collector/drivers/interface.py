@@ -65,6 +65,8 @@ class TaskView:
     service: str
     node: str
     state: str
+    reserve: Quantities | None = None
+    """Its own reservation; None if it is that of its service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

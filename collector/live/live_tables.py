@@ -83,11 +83,11 @@ class LiveTables:
             row = self._nodes.row(node)
             return row is not None and not self._nodes.table.columns.on[row]
 
-    def apply_beacons(self, nodes: Iterable[str], at: float) -> None:
+    def hear(self, nodes: Iterable[str], at: float) -> None:
         """Note that nodes without anything to report are up."""
         with self._lock:
             self._advance(at)
-            self._nodes.apply_beacons(nodes, at)
+            self._nodes.hear(nodes, at)
 
     def restore_windows(self, usage: Iterable[SlotUsage]) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
@@ -246,6 +246,11 @@ class LiveTables:
         """Ids by node of the containers of these services, with this name, in this group; None is any."""
         with self._lock:
             return self._tasks.find(services, name, group)
+
+    def node_names(self) -> tuple[str, ...]:
+        """The names of all nodes."""
+        with self._lock:
+            return self._nodes.table.names(self._nodes.table.order())
 
     def labels(self, node: str) -> Mapping[str, str]:
         """The labels of an existing node."""

@@ -22,6 +22,8 @@ Amounts = tuple[float | None, int | None, float | None, float | None]
 """A row as reported: numpy turns None into NaN."""
 _MOST_BYTES = 2**63 - 1
 """Reported limits may be absurd: a sum is capped at the largest number of a message."""
+_POD_RUNTIMES = ("containerd", "cri-o")
+_POD_LABEL = "io.kubernetes.pod.name"
 _KEPT_ENDED = 4096
 """Containers that ended and whose windows are kept, for those that replace them: five megabytes."""
 
@@ -36,12 +38,15 @@ def amounts(quantities: Quantities) -> Amounts:
     )
 
 
-def limits_below(limit: Quantities, capacity: Sequence[float]) -> Amounts:
-    """The limits that are below the capacity of the node; None for the others, and NaN is unknown.
+def promised_limits(state: ContainerState, capacity: Sequence[float]) -> Amounts:
+    """The limits that stand for a reservation: those below the capacity of the node; None for the others.
 
-    Agents report the capacity of the node as the limit of a container without limits.
+    Agents report the capacity of the node as the limit of a container without limits. In Kubernetes, limits
+    are no reservations: those are the requests of pods, which nodes do not report.
     """
-    cpu, memory, disk, network = amounts(limit)
+    if state.runtime in _POD_RUNTIMES or _POD_LABEL in state.labels:
+        return None, None, None, None
+    cpu, memory, disk, network = amounts(state.limit)
     cores, memory_bytes, disk_rate, network_rate = capacity
     return (
         None if cpu is None or cpu >= cores else cpu,
@@ -252,7 +257,7 @@ class TaskTable:
             if row is None:
                 new.append(state.id)
                 row = of_node[state.id] = self._add(node, node_row, state.id, at)
-            self._describe(row, node, state, limits_below(state.limit, capacity))
+            self._describe(row, node, state, promised_limits(state, capacity))
             rows.append(row)
         used = np.array([amounts(state.used) for state in containers], dtype=float)
         self.table.columns.used[rows] = used

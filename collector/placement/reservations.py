@@ -6,7 +6,7 @@ until it expires. Containers are distinguished by id, independent of the clocks 
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import inf
@@ -47,6 +47,8 @@ class Reservations:
     _claimed: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     """Containers that ended a placement, while others of the same service and node are pending."""
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
+    _victims: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    """Placements that end if one of these names is preempted for on a node: by name and node."""
     _soonest_end: float = inf
     _base: Snapshot | None = None
     _folded: Snapshot | None = None
@@ -135,6 +137,20 @@ class Reservations:
         still = {(each.sent.node, each.sent.service or "") for each in self._placements.values()}
         for key in self._claimed.keys() - still:
             del self._claimed[key]
+
+    # --- Preemption ----------------------------------------------------------------------------
+
+    def plan_preemption(self, name: str, victims: Mapping[str, frozenset[str]]) -> None:
+        """Note which placements end on each node if it is chosen for the placement `name`."""
+        self._victims.pop(name, None)
+        self._victims[name] = victims
+        while len(self._victims) > MAX_PLACEMENTS:
+            del self._victims[next(iter(self._victims))]
+
+    def preempt(self, name: str, node: str) -> None:
+        """End the placements that were preempted on a node."""
+        for victim in self._victims.pop(name, {}).get(node, ()):
+            self.release(victim)
 
     # --- Nodes that were just left -------------------------------------------------------------------
 

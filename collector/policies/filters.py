@@ -106,6 +106,7 @@ _DESCRIPTIONS: Mapping[int, str] = {
     Rejection.OVERBOOKED: "the request would overbook the node beyond the limit of its class",
     Rejection.BOTTLENECK: "the node has a bottleneck",
     Rejection.CAME_FROM: "the service was just moved away from the node",
+    Rejection.NEEDS_ROOM: "it fits only after other containers are limited, moved or stopped",
 }
 
 

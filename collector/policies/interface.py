@@ -83,6 +83,7 @@ class Rejection(IntEnum):
     OVERBOOKED = 13
     BOTTLENECK = 14
     CAME_FROM = 15
+    NEEDS_ROOM = 16
 
 
 def _no_actions(_row: int) -> tuple[Action, ...]:

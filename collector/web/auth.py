@@ -35,15 +35,17 @@ def authentication(
     tokens: TokenFile | None,
     clock: Callable[[], float],
     limits: ConnectionLimits | None = None,
+    schedulers: frozenset[str] = frozenset(),
 ) -> Middleware:
     """Check tokens and certificates; without `tokens`, all requests pass.
 
-    A route that is not in `scopes` requires a read token.
+    A route that is not in `scopes` requires a read token. A certificate is that of a node, unless it has one
+    of the names of `schedulers`.
     """
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        caller = TRUSTED if tokens is None else _caller(request, tokens, clock())
+        caller = TRUSTED if tokens is None else _caller(request, tokens, clock(), schedulers)
         required = _required(request, scopes)
         if caller is None and required is not Scope.OPEN:
             raise ApiError(
@@ -75,7 +77,7 @@ def _required(request: web.Request, scopes: Scopes) -> Scope:
     return scopes.get((method, resource.canonical if resource is not None else ""), Scope.READ)
 
 
-def _caller(request: web.Request, tokens: TokenFile, now: float) -> Caller | None:
+def _caller(request: web.Request, tokens: TokenFile, now: float, schedulers: frozenset[str]) -> Caller | None:
     if hdrs.AUTHORIZATION in request.headers:
         # If a token is sent, it must be valid: a certificate does not make up for a wrong one.
         secret = parse_token(request.headers[hdrs.AUTHORIZATION])
@@ -84,6 +86,8 @@ def _caller(request: web.Request, tokens: TokenFile, now: float) -> Caller | Non
     # The TLS handshake has verified the certificate.
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     names = certificate_names(certificate) if certificate else frozenset()
+    if names & schedulers:
+        return Caller(Scope.PLACE)
     return Caller(Scope.NODE, names) if names else None
 
 

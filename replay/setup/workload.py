@@ -1,6 +1,6 @@
-"""A workload: containers with arrivals, lifetimes and reservations, and their usage over time.
+"""What runs: containers with their arrivals, lifetimes and promises, and what each uses over time.
 
-Every reader and generator returns one; the simulation gets nothing else from a trace.
+Every reader and generator makes one of these; the simulation knows nothing else of a trace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,37 +18,37 @@ from wire.resources import RESOURCES
 
 
 class Use(Protocol):
-    """The demand of containers at any time."""
+    """What containers want to use at any moment."""
 
     @property
     def resources(self) -> int:
-        """The number of known resources, the first of `RESOURCES`."""
+        """How many resources are known, of `RESOURCES` from the first."""
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
-        """Four columns for these containers; `since` is the start of each."""
+        """Four columns for these containers, each of which has run since its own moment."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A recording: one value per step of each container's lifetime.
+    """A recording: one value per step of the time that each container was there.
 
-    Usage is linear between two steps.
+    Use moves in a straight line from one step to the next.
     """
 
     step_seconds: float
     values: NDArray[np.float32]
     """A row per container and step, container after container; a column per resource.
 
-    Trailing resources that were not recorded may be missing.
+    Resources that were not recorded may be left off at the end.
     """
     start: Rows
-    """Per container: the index of its first row."""
+    """Per container: where its rows begin."""
     first_step: Rows
     steps: Rows
 
     @classmethod
     def of_all(cls, step_seconds: float, values: NDArray[np.float32]) -> "Recorded":
-        """A recording of containers that run all the time, from an array of container, step, resource."""
+        """A recording of containers that were all there all the time: container, step, resource."""
         count, steps, _ = values.shape
         return cls(
             step_seconds,
@@ -64,21 +64,21 @@ class Recorded:
 
     @property
     def duration_seconds(self) -> float:
-        """The time of the last value."""
+        """Until the last value of all."""
         return float((self.first_step + self.steps).max(initial=1) - 1) * self.step_seconds
 
     @property
     def first_seconds(self) -> Floats:
-        """The time of each container's first value."""
+        """When each container is first seen."""
         return self.step_seconds * self.first_step.astype(np.float64)
 
     @property
     def lifetime_seconds(self) -> Floats:
-        """The time that values of each cover."""
+        """For how long each is seen."""
         return self.step_seconds * self.steps.astype(np.float64)
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
-        del since  # a recording depends on the clock, not on when its containers started
+        del since  # a recording goes by the clock, not by when its containers came
         place = seconds / self.step_seconds
         step = int(place)
         begin, last = self.start[rows], self.steps[rows] - 1
@@ -94,12 +94,12 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Steady:
-    """Generated usage: a level per container, reached by a ramp, with waves around it."""
+    """Generated use: each container's own level, reached by a ramp, with waves of its own around it."""
 
     level: Floats
     ramp_seconds: Floats
     wave_ratio: Floats
-    """The amplitude of the waves, relative to the level, per resource."""
+    """How far the waves go to either side, per resource."""
     wave_seconds: Floats
     phase: Floats
 
@@ -122,33 +122,33 @@ class Workload:
 
     ids: tuple[str, ...]
     services: tuple[str, ...]
-    """The service of each."""
+    """What each is an instance of."""
     requested: Floats
-    """The reservation of each, in four columns; NaN is none."""
+    """What each asks to be promised, in four columns; NaN where it asks for nothing."""
     use: Use
     duration_seconds: float
-    """The end of the recording."""
+    """When the recording, or the observation, ends."""
     step_seconds: float
-    """The time between two values."""
+    """How often there is something new to see."""
     arrival_seconds: Floats
     lifetime_seconds: Floats
-    """The runtime of each if it gets all that it demands; infinite for those that stay."""
+    """How long each runs when it gets all that it wants; infinite for those that stay."""
     task_class: Codes
     kind: Codes
     jobs_stretch: bool = True
-    """Whether a job that gets less CPU than it demands takes longer, or ends at its time nevertheless."""
+    """Whether a job that gets less CPU than it wants takes longer, or is ended at its time all the same."""
     constraints: tuple[tuple[Constraint, ...], ...] = ()
-    """Per container; empty if no container has any."""
+    """Per container; none at all where this is empty."""
     labels: tuple[Mapping[str, str], ...] = ()
-    """Per container, besides class and kind; empty if no container has any."""
+    """Per container, besides class and kind; none at all where this is empty."""
 
     def __post_init__(self) -> None:
         if any(first >= second for first, second in zip(self.ids, self.ids[1:], strict=False)):
-            raise ValueError("containers must be sorted by id, each once")
+            raise ValueError("containers must be in the order of their ids, each of which is there once")
 
     @property
     def size(self) -> int:
-        """The number of containers."""
+        """How many containers there are."""
         return len(self.ids)
 
 
@@ -160,7 +160,7 @@ def always_running(
 ) -> Workload:
     """Containers that run from the beginning to the end of a recording, as virtual machines do.
 
-    Each is the only instance of its service.
+    Each is the only instance of itself.
     """
     count = len(ids)
     return Workload(

@@ -1,4 +1,4 @@
-"""The results of a run: as JSON, as rows of a CSV, as a table."""
+"""What a run came to, in numbers that can be compared: as JSON, as rows of a CSV, as a table."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Momen
 from replay.simulation.run import NodeAtEnd, Outcome
 from wire.resources import RESOURCES, Resource
 
-MAX_NODES_LISTED = 20
-"""Results of a larger cluster do not list its nodes."""
+MOST_NODES_TOLD = 20
+"""Of a larger cluster, nodes are not told one by one."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,23 +51,23 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
 
     energy_kwh: float
     lower_bound_kwh: float
-    """All served load on the most efficient hosts, at their most efficient point."""
+    """All that was served, on hosts of the best kind at their best point."""
     node_hours: float
     migrations: int
     overloaded_node_time_ratio: dict[Resource, float]
-    """Share of the time that nodes were on in which demand exceeded their capacity."""
+    """Of the time that nodes were on, how much they were asked for more than they have."""
     short_node_time_ratio: float
-    """The same for CPU as CloudSim counts it (SLATAH): with the time in which nodes receive a container."""
+    """Of CPU as CloudSim counts it (SLATAH): with the time in which nodes receive a container by a move."""
     utilisation_ratio: dict[Resource, float]
-    """Usage relative to the capacity of nodes that were on."""
+    """Of what nodes that were on had, how much was used."""
     arrived: int
     placed_ratio: float
-    """Share of arrived containers that were placed, at once or later."""
+    """Of those that arrived, how many were placed, at once or later."""
     placed: int
     refused: int
     placed_later: int
     waited_p50_seconds: float | None = None
-    """Time from arrival to placement; None if no container was placed."""
+    """How long containers that were placed had waited for it; nothing where none was."""
     waited_p90_seconds: float | None = None
     waiting_at_end: int
     finished: int
@@ -81,10 +81,10 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     switched_on: int
     switched_off: int
     job_lateness_ratio: float | None
-    """Mean additional runtime of jobs because they got less than they demanded."""
+    """How much longer jobs took on average than if they had got all that they wanted."""
     timing: Timing
     nodes: dict[str, NodeResult]
-    """At the end; empty for a large cluster."""
+    """At the end; of a large cluster nothing."""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def result_of(outcome: Outcome) -> PolicyResult:
-    """The results of a run."""
+    """A run, summed up."""
     total, counts = outcome.account.total, outcome.account.counts
     lateness = outcome.lateness_ratio
     return PolicyResult(
@@ -133,7 +133,7 @@ def result_of(outcome: Outcome) -> PolicyResult:
 
 
 def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
-    if len(nodes) > MAX_NODES_LISTED:
+    if len(nodes) > MOST_NODES_TOLD:
         return {}
     return {
         node.name: NodeResult(
@@ -146,7 +146,7 @@ def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
 
 
 def points_of(outcome: Outcome) -> list[Point]:
-    """A run over time, for the charts, without the time that does not count."""
+    """A run over time, for the charts; the time that was not counted is left out."""
     return [_point(moment) for moment in outcome.account.moments if moment.seconds > 0]
 
 
@@ -182,7 +182,7 @@ def _percentile_ms(seconds: Sequence[float], percentile: float) -> float | None:
 
 
 def flat(name: str, result: PolicyResult) -> dict[str, object]:
-    """One row of a CSV, with a column for every nested value."""
+    """One row of a CSV: numbers per resource, and timings, under names of their own."""
     row: dict[str, object] = {"policy": name}
     for key, value in msgspec.to_builtins(result).items():
         if key == "nodes":

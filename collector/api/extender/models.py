@@ -30,11 +30,12 @@ class ObjectMeta(_Kube, frozen=True, kw_only=True):
     namespace: str = "default"
     uid: str = ""
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
 
 
 class ResourceRequirements(_Kube, frozen=True, kw_only=True):
-    """Requests and limits of a container."""
+    """Requests and limits of a container, or of a whole pod."""
 
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
@@ -53,7 +54,17 @@ class PodSpec(_Kube, frozen=True, kw_only=True):
 
     containers: list[PodContainer] | None = None
     init_containers: list[PodContainer] | None = None
+    resources: ResourceRequirements | None = None
     overhead: dict[str, str] | None = None
+    priority: int | None = None
+    priority_class_name: str | None = None
+
+
+class PodStatus(_Kube, frozen=True, kw_only=True):
+    """Status of a pod that is not scheduled yet."""
+
+    nominated_node_name: str | None = None
+    """The node where pods were preempted for it."""
 
 
 class SchedulerPod(_Kube, frozen=True, kw_only=True):
@@ -61,6 +72,7 @@ class SchedulerPod(_Kube, frozen=True, kw_only=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
 
 
 class NodeList(_Kube, frozen=True, kw_only=True):

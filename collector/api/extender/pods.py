@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from collector.api.extender.models import PodContainer, SchedulerPod
+from collector.api.extender.models import PodContainer, ResourceRequirements, SchedulerPod
 from collector.common.quantities import parse_quantity
 from collector.live.traits import task_traits
 from collector.placement.question import make_out
@@ -16,6 +16,10 @@ _LARGEST = 2**62
 _HASH_LABEL = "pod-template-hash"
 _JOB_KINDS = {"Job", "CronJob"}
 _ALWAYS = "Always"
+_MIRROR, _SOURCE, _API = "kubernetes.io/config.mirror", "kubernetes.io/config.source", "api"
+_CRITICAL_CLASSES = {"system-node-critical", "system-cluster-critical"}
+_CRITICAL_PRIORITY = 2_000_000_000
+"""Kubernetes reserves priorities from here on for its own pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,25 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
     return PodRequest(request, name, workload)
 
 
+def is_bound_to_its_node(pod: SchedulerPod) -> bool:
+    """Whether a pod runs on one given node: of a DaemonSet, or static."""
+    annotations = pod.metadata.annotations or {}
+    of_daemon_set = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
+    return of_daemon_set or _MIRROR in annotations or annotations.get(_SOURCE, _API) != _API
+
+
+def must_run(pod: SchedulerPod) -> bool:
+    """Whether a node needs a pod, or the cluster does: it is never refused."""
+    spec = pod.spec
+    is_critical = spec.priority_class_name in _CRITICAL_CLASSES or (spec.priority or 0) >= _CRITICAL_PRIORITY
+    return is_critical or is_bound_to_its_node(pod)
+
+
 def requested(pod: SchedulerPod) -> Quantities:
-    """Requests of a pod as the scheduler counts them: all containers, or the largest init container."""
+    """Requests of a pod as the scheduler counts them.
+
+    Those of the pod itself, or else of all containers, or else of the largest init container.
+    """
     cores = _sum(pod, "cpu")
     size_bytes = _sum(pod, "memory")
     return Quantities(
@@ -80,14 +101,21 @@ def _sum(pod: SchedulerPod, resource: str) -> Decimal:
     sidecars = [each for each in init if each.restart_policy == _ALWAYS]
     running = sum(_requests([*(pod.spec.containers or []), *sidecars], resource), Decimal(0))
     starting = max(_requests(init, resource), default=Decimal(0))
-    overhead = (pod.spec.overhead or {}).get(resource, "0")
-    return max(running, starting) + parse_quantity(overhead)
+    overhead = parse_quantity((pod.spec.overhead or {}).get(resource, "0"))
+    whole = None if pod.spec.resources is None else _request(pod.spec.resources, resource)
+    return (max(running, starting) if whole is None else whole) + overhead
 
 
 def _requests(containers: Iterable[PodContainer], resource: str) -> Iterator[Decimal]:
     for container in containers:
-        requests, limits = container.resources.requests or {}, container.resources.limits or {}
-        yield max(parse_quantity(requests.get(resource, limits.get(resource, "0"))), Decimal(0))
+        yield _request(container.resources, resource) or Decimal(0)
+
+
+def _request(resources: ResourceRequirements, resource: str) -> Decimal | None:
+    """The request; as in Kubernetes, the limit if there is no request."""
+    requests, limits = resources.requests or {}, resources.limits or {}
+    text = requests.get(resource, limits.get(resource))
+    return None if text is None else max(parse_quantity(text), Decimal(0))
 
 
 def _workload(pod: SchedulerPod) -> str | None:

@@ -23,8 +23,8 @@ from collector.api.extender.models import (
     NodeList,
     SchedulerPod,
 )
-from collector.api.extender.pods import PodRequest, pod_request
-from collector.api.extender.scheduling import score_nodes, split_nodes
+from collector.api.extender.pods import PodRequest, is_bound_to_its_node, must_run, pod_request
+from collector.api.extender.scheduling import SplitNodes, score_nodes, split_nodes
 from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.api.nodes import no_such_node
 from collector.common.errors import ApiError
@@ -72,6 +72,8 @@ async def _rank(
     policy, settings = chosen.policy, chosen.settings
     # A new request for the same pod replaces the reservation of the earlier one.
     core.reservations.release(_name(pod))
+    if pod.status.nominated_node_name is not None:
+        core.reservations.preempt(_name(pod), pod.status.nominated_node_name)
     snapshot = await core.snapshot()
     try:
         wanted = pod_request(pod, snapshot, core.config.placement.default_class)
@@ -83,7 +85,11 @@ async def _rank(
 
 
 def _name(pod: SchedulerPod) -> str:
-    return f"pod/{pod.metadata.uid or f'{pod.metadata.namespace}/{pod.metadata.name}'}"
+    return _named_by(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
+
+
+def _named_by(uid: str) -> str:
+    return f"pod/{uid}"
 
 
 async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> ExtenderFilterResult:
@@ -91,7 +97,10 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
     items = _items(args)
     names = list(items) if args.nodes is not None else (args.node_names or [])
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
-    found = split_nodes(snapshot, ranking, names)
+    if must_run(args.pod):
+        found = SplitNodes(names, {}, {})
+    else:
+        found = split_nodes(snapshot, ranking, names, args.pod.status.nominated_node_name)
     log.debug("pod %s fits on %d of %d nodes", wanted.pod, len(found.passed), len(names))
     nodes = args.nodes
     return ExtenderFilterResult(
@@ -108,11 +117,13 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
     """Score the candidate nodes for a pod, and reserve the best one until the pod starts."""
     names = list(_items(args)) if args.nodes is not None else (args.node_names or [])
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
-    scores = score_nodes(snapshot, ranking, names)
+    if is_bound_to_its_node(args.pod):
+        return [HostPriority(host=name, score=0) for name in names]
+    scores = score_nodes(snapshot, ranking, names, args.pod.status.nominated_node_name)
     seconds = core.config.placement.scheduled_seconds
     if seconds and max(scores, default=0) > 0:
         best = names[scores.index(max(scores))]
-        request = replace(wanted.request, service=wanted.pod)
+        request = replace(wanted.request, service=wanted.workload)
         try:
             core.reservations.place(
                 snapshot, request, best, now=core.clock(), seconds=seconds, name=_name(args.pod)
@@ -135,6 +146,13 @@ async def check_preemption(
         by_id[name] = MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
     snapshot, _, ranking = await _rank(core, args.pod, query.policy)
     hopeless = split_nodes(snapshot, ranking, by_id).unresolvable
+    core.reservations.plan_preemption(
+        _name(args.pod),
+        {
+            name: frozenset(_named_by(each.uid) for each in victims.pods or ())
+            for name, victims in by_id.items()
+        },
+    )
     return ExtenderPreemptionResult(
         node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name not in hopeless}
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -23,9 +24,12 @@ _RESOLVABLE = frozenset(
         Rejection.OVERBOOKED,
         Rejection.AVOIDED,
         Rejection.BOTTLENECK,
+        Rejection.NEEDS_ROOM,
     }
 )
 """Reasons that preemption can resolve."""
+_CLOSED = frozenset({Rejection.CLOSED, Rejection.EXCLUDED, Rejection.CONSTRAINT, Rejection.CAME_FROM})
+"""Reasons that hold whatever was preempted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +42,72 @@ class SplitNodes:
     """Nodes where preemption would not help."""
 
 
-def split_nodes(snapshot: Snapshot, ranking: Ranking, names: Iterable[str]) -> SplitNodes:
-    """Split candidate nodes by whether the pod fits; a node without an agent passes."""
-    passed: list[str] = []
+class _Grade(IntEnum):
+    """How good a node is for a pod. Of the offered nodes, only those of the best grade pass."""
+
+    FITS = 0
+    ALERT = 1
+    """It fits, but an alert is open."""
+    UNKNOWN = 2
+    """No agent, or no recent report: Kubernetes considers it healthy, but nothing is known of its load."""
+    REFUSED = 3
+
+
+_BETTER_NODES = {
+    _Grade.ALERT: describe_rejection(Rejection.BOTTLENECK),
+    _Grade.UNKNOWN: "the node has no recent reports, and the pod fits on a node that has",
+}
+
+
+def split_nodes(
+    snapshot: Snapshot, ranking: Ranking, names: Iterable[str], nominated: str | None = None
+) -> SplitNodes:
+    """Split candidate nodes by whether the pod fits.
+
+    A node with an open alert passes if the pod fits on no other node; a node without recent reports passes
+    if the pod fits on no node that has them. The nominated node, where pods were preempted for this one,
+    passes always: they may still be part of its load.
+    """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    index, refused = snapshot.nodes.index, ranking.refused
+    grades: dict[str, _Grade] = {}
     for name in names:
-        row = index.get(name)
-        code = Rejection.NOT if row is None else Rejection(int(refused[row]))
-        if code is Rejection.NOT or code in _UNKNOWN:
-            passed.append(name)
-        elif code in _RESOLVABLE:
-            failed[name] = describe_rejection(code)
-        else:
-            unresolvable[name] = describe_rejection(code)
+        row = snapshot.nodes.index.get(name)
+        code = Rejection.STALE if row is None else Rejection(int(ranking.refused[row]))
+        if row is not None and code is Rejection.NOT and (ranking.needs(row) or ranking.gets(row)):
+            # Neither kube-scheduler nor the extender cuts, moves or stops other pods, or this one.
+            code = Rejection.NEEDS_ROOM
+        grades[name] = _grade(snapshot, row, code)
+        if name == nominated and code not in _CLOSED:
+            grades[name] = _Grade.FITS
+        elif grades[name] is _Grade.REFUSED:
+            (failed if code in _RESOLVABLE else unresolvable)[name] = describe_rejection(code)
+    best = min(grades.values(), default=_Grade.REFUSED)
+    passed = [name for name, grade in grades.items() if grade is best is not _Grade.REFUSED]
+    failed |= {name: _BETTER_NODES[grade] for name, grade in grades.items() if best < grade < _Grade.REFUSED}
     return SplitNodes(passed, failed, unresolvable)
 
 
-def score_nodes(snapshot: Snapshot, ranking: Ranking, names: Sequence[str]) -> list[int]:
+def _grade(snapshot: Snapshot, row: int | None, code: Rejection) -> _Grade:
+    if row is None or code in _UNKNOWN:
+        return _Grade.UNKNOWN
+    if code is not Rejection.NOT:
+        return _Grade.REFUSED
+    if doubtful(snapshot)[row]:
+        return _Grade.UNKNOWN
+    return _Grade.ALERT if snapshot.nodes.has_bottleneck[row] else _Grade.FITS
+
+
+def score_nodes(
+    snapshot: Snapshot, ranking: Ranking, names: Sequence[str], nominated: str | None = None
+) -> list[int]:
     """Scale the policy's scores of the candidate nodes to 1-10.
 
-    Rejected, unknown and doubtful nodes get 0, so they never rank above a known one.
+    Rejected, unknown and doubtful nodes get 0, so they never rank above a known one. The nominated node is
+    the best.
     """
+    if nominated in names:
+        return [MAX_SCORE if name == nominated else 0 for name in names]
     scores = np.full(len(snapshot.nodes.names), np.nan)
     scores[ranking.rows] = ranking.scores
     scores[doubtful(snapshot)] = np.nan

@@ -102,6 +102,8 @@ class _PodSpec(_Model, frozen=True):
     node_selector: dict[str, str] = {}
     volumes: tuple[dict[str, Any], ...] = ()
     containers: tuple[_Container, ...] = ()
+    resources: _Resources = _Resources()
+    """Of the whole pod; they replace the sum over its containers."""
 
 
 class _ContainerStatus(_Model, frozen=True):
@@ -156,6 +158,18 @@ class KubePod(_Model, frozen=True):
         return self.lives and _holds(self.status.conditions, "Ready")
 
     @property
+    def requests(self) -> Quantities:
+        """The requests as the scheduler counts them: limits are none, and what is not requested is 0."""
+        cpu, memory = (self._request(resource) for resource in ("cpu", "memory"))
+        return Quantities(cpu, round(memory))
+
+    def _request(self, resource: str) -> float:
+        whole = self.spec.resources.requests.get(resource)
+        if whole is not None:
+            return _amount(whole)
+        return sum(_amount(each.resources.requests.get(resource, 0)) for each in self.spec.containers)
+
+    @property
     def containers(self) -> tuple[str, ...]:
         """The runtime's ids, without `containerd://`."""
         ids = (status.container_id.rpartition("://")[2] for status in self.status.container_statuses)
@@ -198,10 +212,12 @@ def view_of(nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> OrchestratorS
                 service=pod.workload,
                 node=pod.spec.node_name,
                 state=pod.status.phase.lower(),
+                # The requests are those of the pod: they count once.
+                reserve=pod.requests if place == 0 else Quantities(0.0, 0),
             )
             for pod in living
             if pod.spec.node_name
-            for container in pod.containers
+            for place, container in enumerate(pod.containers)
         ),
     )
 
@@ -215,7 +231,7 @@ def service_view(name: str, pods: list[KubePod]) -> ServiceView:
         name=name,
         mode=mode,
         replicas=len(pods),
-        reserve=_sum(container.resources.requests for container in containers),
+        reserve=pod.requests,
         limit=_sum(container.resources.limits for container in containers),
         constraints=tuple(f"{label}=={value}" for label, value in pod.spec.node_selector.items()),
         image=containers[0].image if containers else "",

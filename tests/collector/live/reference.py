@@ -8,7 +8,7 @@ import numpy as np
 
 from collector.config import CollectorConfig
 from collector.live.registry import Registry
-from collector.live.task_columns import limits_below
+from collector.live.task_columns import promised_limits
 from collector.live.traits import node_traits, task_traits
 from collector.snapshot.columns import four
 from collector.snapshot.tables import Snapshot
@@ -63,7 +63,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
                     name=state.name,
                     service=state.service,
                     used=state.used,
-                    requested=Quantities(*limits_below(state.limit, four(nodes[-1].capacity))),
+                    requested=Quantities(*promised_limits(state, four(nodes[-1].capacity))),
                     task_class=task_class,
                     kind=kind,
                     movable=movable,

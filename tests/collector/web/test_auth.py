@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from collector.api.table import ROUTES
-from collector.config import CollectorConfig, IngestConfig, TlsConfig
+from collector.config import AccessConfig, CollectorConfig, IngestConfig, TlsConfig
 from collector.web.auth import certificate_names
 from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
@@ -269,7 +269,8 @@ async def test_tls_and_certificates_instead_of_tokens(tmp_path: Path) -> None:
     tls = TlsConfig(
         certificate=str(server.certificate), key=str(server.key), client_ca=str(authority.certificate)
     )
-    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), tls=tls)
+    access = AccessConfig(tokens=str(tmp_path / "tokens.jsonl"), schedulers="system:kube-scheduler")
+    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), tls=tls, access=access)
     async with guarding(tmp_path, config) as guarded:
         assert guarded.client.url.startswith("https://")
 
@@ -282,6 +283,17 @@ async def test_tls_and_certificates_instead_of_tokens(tmp_path: Path) -> None:
             ):
                 return answer.status
 
+        async def place_as(context: ssl.SSLContext) -> int:
+            connector = aiohttp.TCPConnector(ssl=context)
+            question = encode({"reserve": {"cpu_cores": 1.0}, "reserve_seconds": 1.0})
+            async with (
+                aiohttp.ClientSession(connector=connector) as http,
+                http.post(guarded.client.url + "/v1/hints/placement", data=question, headers=JSON) as answer,
+            ):
+                return answer.status
+
+        assert await place_as(trusting(authority, authority.issue("system:kube-scheduler"))) == 200
+        assert await place_as(trusting(authority, alpha)) == 403
         plain, shown = trusting(authority), trusting(authority, alpha)
         assert await report_as(plain, None, "alpha") == 401
         assert await report_as(plain, guarded.node, "alpha") == 200

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from collector.api.extender.models import SchedulerPod
-from collector.api.extender.pods import pod_request, requested
+from collector.api.extender.pods import is_bound_to_its_node, must_run, pod_request, requested
 from collector.drivers.kubernetes.models import KubePod
 from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import TaskKind
@@ -38,6 +38,33 @@ def test_limit_replaces_a_missing_request_and_none_is_unknown() -> None:
     limited = {"image": "x", "resources": {"limits": {"cpu": "2"}, "requests": None}}
     assert requested(pod(limited)) == Quantities(2.0)
     assert requested(pod(container())) == Quantities()
+
+
+def test_resources_of_the_pod_replace_those_of_its_containers() -> None:
+    whole = {"requests": {"cpu": "2"}, "limits": {"cpu": "4", "memory": "1Gi"}}
+    both = container("250m", "1Mi"), container("0.75")
+    assert requested(pod(*both, resources=whole)) == Quantities(2.0, 1 << 30)
+    assert requested(pod(*both, resources={"requests": {"memory": "8Mi"}})) == Quantities(1.0, 8 << 20)
+    assert requested(pod(resources=whole, overhead={"cpu": "500m"})) == Quantities(2.5, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("parts", "runs", "bound"),
+    [
+        ({}, False, False),
+        ({"metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "web"}]}}, False, False),
+        ({"metadata": {"ownerReferences": [{"kind": "DaemonSet", "name": "logs"}]}}, True, True),
+        ({"metadata": {"annotations": {"kubernetes.io/config.mirror": "1"}}}, True, True),
+        ({"metadata": {"annotations": {"kubernetes.io/config.source": "file"}}}, True, True),
+        ({"metadata": {"annotations": {"kubernetes.io/config.source": "api"}}}, False, False),
+        ({"priorityClassName": "system-cluster-critical"}, True, False),
+        ({"priority": 2_000_001_000}, True, False),
+        ({"priority": 1_000_000_000}, False, False),
+    ],
+)
+def test_pods_that_a_node_or_the_cluster_needs(parts: dict[str, Any], runs: bool, bound: bool) -> None:  # noqa: FBT001 - columns of the table
+    asked = pod(container("1"), **parts)
+    assert (must_run(asked), is_bound_to_its_node(asked)) == (runs, bound)
 
 
 def test_pod_need_is_found_by_workload_name_or_image() -> None:

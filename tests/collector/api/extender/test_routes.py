@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from collector.policies.table import POLICIES
 from tests.collector.api.test_hints import Asker, asker, sample
 from tests.collector.builders import START, container, partial_report, state
-from wire.resources import Quantities
+from wire.messages import Alert
+from wire.resources import Quantities, Resource
 
 __all__ = ["asker"]
 
@@ -37,6 +39,8 @@ POD: dict[str, Any] = {
     "status": {"phase": "Pending", "qosClass": "Burstable"},
 }
 ROOM = "not enough free CPU"
+UNKNOWN = "the node has no recent reports, and the pod fits on a node that has"
+PLACING = [name for name, each in POLICIES.items() if each.place is not None]
 
 
 def by_name(*names: str) -> bytes:
@@ -75,8 +79,8 @@ async def test_filter_by_names_returns_names(asker: Asker) -> None:
     await asker.send(sample("calm", 1.0), sample("full", 7.9), sample("not-asked", 1.0))
     assert await filtered(asker, by_name("full", "calm", "stranger")) == {
         "Nodes": None,
-        "NodeNames": ["calm", "stranger"],
-        "FailedNodes": {"full": ROOM},
+        "NodeNames": ["calm"],
+        "FailedNodes": {"full": ROOM, "stranger": UNKNOWN},
         "FailedAndUnresolvableNodes": {},
         "Error": "",
     }
@@ -92,6 +96,103 @@ async def test_filter_returns_complete_nodes_unchanged(asker: Asker) -> None:
     assert answer["FailedNodes"] == {"full": ROOM}
     priorities = await ask(asker, "prioritize", body)
     assert [each["Host"] for each in priorities] == ["full", "calm"]
+
+
+def asked_for(*names: str, spec: dict[str, Any] | None = None, **parts: Any) -> bytes:
+    pod = POD | parts | {"spec": POD["spec"] | (spec or {})}
+    return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode()
+
+
+@pytest.mark.parametrize("policy", PLACING)
+async def test_limits_of_pods_are_no_reservations(asker: Asker, policy: str) -> None:
+    """Six pods a node with limits of three cores each, on eight cores: none of it is promised."""
+    pods = [
+        container(
+            f"{node}-{number}", runtime="containerd", service=None, limit=Quantities(3.0, 2_000_000_000)
+        )
+        for node in "ab"
+        for number in range(6)
+    ]
+    await asker.send(
+        sample("a", 1.0, containers=tuple(pods[:6])), sample("b", 1.0, containers=tuple(pods[6:]))
+    )
+    answer = await ask(asker, f"filter?policy={policy}", by_name("a", "b", "no-agent"))
+    assert answer["NodeNames"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("policy", PLACING)
+async def test_node_without_recent_reports_never_beats_a_node_that_has_them(
+    asker: Asker, policy: str
+) -> None:
+    await asker.send(sample("dead", 0.0), sample("stale", 0.0), sample("busy", 4.0))
+    asker.clock.now += 130.0
+    await asker.send(sample("busy", 4.0, sequence=2, at=asker.clock.now))
+    answer = await ask(asker, f"filter?policy={policy}", by_name("dead", "stale", "busy", "no-agent"))
+    assert answer["NodeNames"] == ["busy"]
+    assert answer["FailedNodes"] == dict.fromkeys(("dead", "stale", "no-agent"), UNKNOWN)
+    # Where nothing is known at all, Kubernetes decides alone.
+    answer = await ask(asker, f"filter?policy={policy}", by_name("dead", "no-agent"))
+    assert answer["NodeNames"] == ["dead", "no-agent"]
+
+
+@pytest.mark.parametrize("policy", PLACING)
+async def test_pod_without_requests_does_not_go_to_a_node_with_an_open_alert(
+    asker: Asker, policy: str
+) -> None:
+    short = (Alert(Resource.DISK, START, "disk busy 99 % of the time"),)
+    await asker.send(sample("a-short", 0.5, alerts=short), sample("calm", 2.0))
+    body = asked_for("a-short", "calm", spec={"containers": [{"name": "c", "image": "x"}]})
+    answer = await ask(asker, f"filter?policy={policy}", body)
+    assert answer["NodeNames"] == ["calm"]
+    assert answer["FailedNodes"] == {"a-short": "the node has a bottleneck"}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"metadata": POD["metadata"] | {"ownerReferences": [{"kind": "DaemonSet", "name": "logs"}]}},
+        {"metadata": POD["metadata"] | {"annotations": {"kubernetes.io/config.mirror": "1"}}},
+        {"spec": {"priorityClassName": "system-node-critical"}},
+    ],
+)
+async def test_pod_that_has_to_run_is_never_refused(asker: Asker, parts: dict[str, Any]) -> None:
+    await asker.send(sample("full", 7.9))
+    assert (await filtered(asker, asked_for("full")))["NodeNames"] == []
+    answer = await filtered(asker, asked_for("full", "no-agent", **parts))
+    assert (answer["NodeNames"], answer["FailedNodes"]) == (["full", "no-agent"], {})
+
+
+async def test_daemon_counts_on_no_other_node(asker: Asker) -> None:
+    await asker.send(sample("a", 1.0), sample("b", 1.0))
+    daemon = {"metadata": POD["metadata"] | {"ownerReferences": [{"kind": "DaemonSet", "name": "logs"}]}}
+    answer = await ask(asker, "prioritize", asked_for("a", "b", **daemon))
+    assert [each["Score"] for each in answer] == [0, 0]
+    assert asker.core.reservations.placements(START) == []
+
+
+async def test_nominated_node_passes_and_its_victims_no_longer_count(asker: Asker) -> None:
+    await asker.send(sample("full", 5.0), sample("other", 7.9))
+    big = {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "3"}}}]}
+    victim = POD["metadata"] | {"uid": "victim", "name": "victim"}
+    await ask(asker, "prioritize?policy=draps", asked_for("full", metadata=victim))
+    assert (await filtered(asker, asked_for("full", "other", spec=big)))["NodeNames"] == []
+    victims = {"NodeNameToMetaVictims": {"full": {"Pods": [{"UID": "victim"}], "NumPDBViolations": 0}}}
+    pod = POD | {"spec": POD["spec"] | big}
+    await ask(asker, "preempt?policy=draps", json.dumps({"Pod": pod} | victims).encode())
+    nominated = asked_for("full", "other", spec=big, status={"nominatedNodeName": "full"})
+    assert (await filtered(asker, nominated))["NodeNames"] == ["full"]
+    assert asker.core.reservations.placements(START) == []
+    answer = await ask(asker, "prioritize?policy=draps", nominated)
+    assert {each["Host"]: each["Score"] for each in answer} == {"full": 10, "other": 0}
+    assert [each.sent.node for each in asker.core.reservations.placements(START)] == ["full"]
+
+
+async def test_node_that_needs_a_cut_which_nobody_makes_does_not_pass(asker: Asker) -> None:
+    lax = container("lax", limit=Quantities(7.8, 1_000_000_000), labels={"wattpack.class": "4"})
+    await asker.send(sample("a", 1.0, containers=(lax,)))
+    answer = await ask(asker, "filter?policy=energy4cloud", by_name("a"))
+    assert answer["NodeNames"] == []
+    assert answer["FailedNodes"] == {"a": "it fits only after other containers are limited, moved or stopped"}
 
 
 async def test_filter_without_nodes_is_empty(asker: Asker) -> None:

@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from collector.config import DriverConfig as Settings
 from collector.drivers.interface import DriverError, Mode
+from collector.drivers.kubernetes.models import KubePod, view_of
 from collector.drivers.table import open_driver
 from collector.policies.actions import Cut, Kill, Move, PowerOff, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking, node, pod
@@ -57,7 +59,7 @@ async def test_a_pod_that_comes_straight_back_is_no_success(tmp_path: Path) -> N
             await driver.carry_out(MOVE)
 
 
-async def test_pod_that_does_not_come_back_is_reported(tmp_path: Path) -> None:
+async def test_a_pod_that_does_not_come_back_is_said(tmp_path: Path) -> None:
     async with (
         faking(cluster(place=""), tmp_path, healthy_seconds=0.1) as settings,
         open_driver(settings) as driver,
@@ -89,6 +91,25 @@ async def test_what_it_tells(tmp_path: Path) -> None:
         ("id-of-web-c", "shop/web", "c"),
         ("id-of-agent-a", "shop/agent", "a"),
     }
+
+
+def test_requests_of_a_pod_count_once_and_limits_do_not() -> None:
+    described = pod(
+        "web-a",
+        "a",
+        containers=[
+            {"image": "web:1", "resources": {"requests": {"cpu": "250m"}, "limits": {"cpu": "3"}}},
+            {"image": "log:1", "resources": {"limits": {"cpu": "3", "memory": "1Gi"}}},
+        ],
+    )
+    described["status"]["containerStatuses"] = [{"containerID": f"containerd://{name}"} for name in "xy"]
+    (one,) = view_of([], [msgspec.convert(described, KubePod)]).services
+    assert one.reserve == Quantities(0.25, 0)
+    tasks = view_of([], [msgspec.convert(described, KubePod)]).tasks
+    assert [each.reserve for each in tasks] == [Quantities(0.25, 0), Quantities(0.0, 0)]
+    described["spec"]["resources"] = {"requests": {"cpu": "2", "memory": "1Gi"}}
+    (one,) = view_of([], [msgspec.convert(described, KubePod)]).services
+    assert one.reserve == Quantities(2.0, 1 << 30)
 
 
 async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: Path) -> None:
@@ -146,7 +167,7 @@ async def test_what_kubernetes_does_itself_is_left_to_it(tmp_path: Path) -> None
                 await driver.carry_out(action)
 
 
-async def test_unreachable_server_is_reported(tmp_path: Path) -> None:
+async def test_a_server_that_is_away_is_said(tmp_path: Path) -> None:
     async with faking(cluster(), tmp_path) as settings:
         pass
     async with open_driver(settings) as driver:
