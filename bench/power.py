@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from bench.frame import Figure, Progress, Result
 from bench.power_changes import Followed, follow_all
+from bench.power_generated import MACHINES, generate
+from bench.power_prior import evaluate_prior
 from bench.requirements import Need, dataset, is_left_out
-from powermodels.evaluate.generated import MACHINES, generate
-from powermodels.evaluate.prior import evaluate_prior
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
 from powermodels.fit.arrays import workloads_of

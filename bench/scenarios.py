@@ -1,13 +1,13 @@
-"""Replays of what stands in `scenarios/`: what the papers and CloudSim have, beside ours."""
+"""The scenarios in `scenarios/`: figures of papers and CloudSim beside ours."""
 
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from time import process_time
 
+from bench import scenarios_report as report
 from bench.frame import Figure, Progress, Result
 from bench.requirements import Need, dataset, is_left_out
-from replay.reporting import report
 from replay.reporting.references import Beside, beside
 from replay.setup.scenario import Scenario, read_scenario
 from replay.simulation.compare import compare

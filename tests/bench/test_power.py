@@ -9,8 +9,8 @@ import pytest
 from bench import power
 from bench.frame import Progress, Result
 from bench.power_changes import follow
+from bench.power_generated import MACHINES
 from bench.requirements import check
-from powermodels.evaluate.generated import MACHINES
 from tests.powermodels.fits import metered
 
 

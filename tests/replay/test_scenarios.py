@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench.scenarios_report import page, read
 from replay.reporting.references import Beside, beside, shown
-from replay.reporting.report import page, read
 from replay.setup.scenario import read_scenario
 from replay.simulation.compare import compare
 from replay.simulation.contenders import contenders

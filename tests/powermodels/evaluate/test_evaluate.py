@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench.power_prior import cores_exponent_errors, evaluate_prior, table_without
+from bench.power_published_curves import CURVES
+from bench.power_report import Report, main, page
 from powermodels.common.interface import Load
 from powermodels.evaluate.contenders import BASELINES, MODELS, Contender
-from powermodels.evaluate.prior import cores_exponent_errors, evaluate_prior, table_without
 from powermodels.evaluate.protocols import blind20, metered, unseen
-from powermodels.evaluate.published_curves import CURVES
-from powermodels.evaluate.report import Report, main, page
 from powermodels.evaluate.run import evaluate
 from powermodels.evaluate.scores import Score, mean_score, score
 from powermodels.models.published import CORES_EXPONENT, GENERATIONS

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.power_prior import table_without
+from bench.power_published_curves import CURVES, PublishedCurve
 from powermodels.common.interface import CpuIdentity, HostFacts, Load
-from powermodels.evaluate.prior import table_without
-from powermodels.evaluate.published_curves import CURVES, PublishedCurve
 from powermodels.models import choose_model
 from powermodels.models.prior import PriorModel
 from powermodels.models.published import GENERATIONS, match_machine

@@ -5,8 +5,8 @@ from statistics import fmean, median
 
 import msgspec
 
+from bench.power_published_curves import CURVES, PublishedCurve
 from powermodels.common.interface import Load
-from powermodels.evaluate.published_curves import CURVES, PublishedCurve
 from powermodels.models.prior import PriorModel, published_curve
 from powermodels.models.published_machines import MACHINES, Machine
 

@@ -1,10 +1,11 @@
 """What replays of scenarios came to, as numbers that are kept and as a page that is made from them alone."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from bench.markdown import table_head, table_row
 from replay.reporting.references import Beside, asked, name_of, notes, shown
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
@@ -90,12 +91,12 @@ def _page(report: Report) -> Iterator[str]:
 
 
 def _policies(policies: dict[str, PolicyResult]) -> Iterator[str]:
-    yield from _head(
+    yield from table_head(
         ("policy", "kWh", "over the bound", "node hours", "moves", "placed %", *_overloaded_heads(), "p99 ms")
     )
     for name, result in policies.items():
         bound, slowest = result.lower_bound_kwh, result.timing.place_p99_ms
-        yield _line(
+        yield table_row(
             (
                 name,
                 f"{result.energy_kwh:.2f}",
@@ -114,18 +115,10 @@ def _overloaded_heads() -> Iterator[str]:
 
 
 def _beside(held: Sequence[Beside]) -> Iterator[str]:
-    yield from _head(("figure", "policy", "theirs", "ours", "asked"))
+    yield from table_head(("figure", "policy", "theirs", "ours", "asked"))
     for each in held:
         theirs = "" if each.theirs is None else shown(each, each.theirs)
         ours = shown(each, each.ours)
-        yield _line((name_of(each), each.policy, theirs, ours if each.ok else f"**{ours}**", asked(each)))
+        yield table_row((name_of(each), each.policy, theirs, ours if each.ok else f"**{ours}**", asked(each)))
     yield ""
     yield from (f"- {note}" for note in notes(held))
-
-
-def _head(cells: Sequence[str]) -> tuple[str, str]:
-    return _line(cells), "|---" * len(cells) + "|"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
