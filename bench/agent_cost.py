@@ -50,7 +50,7 @@ class Cost:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     parser.add_argument("--containers", type=int, default=100, help="idle containers to watch")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of each measurement")
     parser.add_argument("--busy-seconds", type=float, default=300.0, help="how long all cores are kept busy")
@@ -134,7 +134,7 @@ class _Bench:
         self._progress.wait("settling", SETTLE_SECONDS)
 
     def measure_engine(self) -> None:
-        """What the engine uses when nobody watches."""
+        """CPU usage of the engine without monitoring."""
         meter = CpuMeter(self._engine_pid)
         self._progress.wait("engine alone", self._seconds)
         self.engine_percent = meter.percent()
@@ -209,7 +209,7 @@ def _busy_cores() -> Iterator[None]:
 def _agent_figures(cost: Cost, containers: int) -> tuple[Figure, ...]:
     first, last = samples(cost.first_scrape), samples(cost.last_scrape)
     passes = buckets_between(first, last, _DURATIONS)
-    # Since its start: idle containers give it a beacon to say every 30 s, which a short measurement can miss.
+    # Since its start: idle containers cause a beacon every 30 s, which a short measurement can miss.
     delivered = "wattpack_agent_delivered_reports_total"
     return (
         Figure(name="agent_cpu", value=cost.cpu_percent, unit=_CORE, at_most=MOST_CPU_PERCENT),
@@ -225,7 +225,7 @@ def _agent_figures(cost: Cost, containers: int) -> tuple[Figure, ...]:
         Figure(
             name="agent_pass_p99", value=histogram_quantile(passes, 0.99), unit="s", at_most=MOST_PASS_SECONDS
         ),
-        # An agent that sees little and says nothing is cheap too.
+        # An agent that measures little and reports nothing is cheap too.
         Figure(
             name="agent_containers_seen",
             value=len([each for each in last if each.name == "wattpack_container_info"]),

@@ -1,8 +1,8 @@
-"""What saying little costs in truth: real load through the agent's own push logic into a real registry.
+"""What few reports cost in accuracy: real load through the agent's own push logic into a real registry.
 
 Every virtual machine of the Bitbrains trace is a container here, sampled and spoken of with the agent's
 default settings, on simulated time. The trace has one value per five minutes; the samples in between
-scatter around it, since values that stand still would make windows and quantiles easy to tell.
+scatter around it, since constant values would make windows and quantiles trivial.
 Then fifty steady containers, and the bytes that really go through a socket for them.
 """
 
@@ -42,7 +42,7 @@ _QUANTILE = 0.9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     add_data_option(parser)
     parser.add_argument("--hours", type=int, default=8, help=f"how much of the week, up to {_LONGEST_HOURS}")
     parser.add_argument("--per-node", type=int, default=25, help="virtual machines per node")
@@ -54,7 +54,7 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Let every node speak for hours, then weigh what a quiet one says."""
+    """Let every node report for hours, then compare the collector's values with the samples."""
     if not 1 <= options.hours <= _LONGEST_HOURS:
         raise UserError(f"--hours {options.hours} cannot be: choose 1 to {_LONGEST_HOURS}")
     if options.per_node < 1:
@@ -91,12 +91,12 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 @dataclass(slots=True)
 class Findings:
-    """What came out so far."""
+    """The figures so far."""
 
     windows: int = 0
     """Of all containers: as many messages as there would be if every window were sent."""
-    said: int = 0
-    said_in_heartbeats: int = 0
+    sent: int = 0
+    sent_in_heartbeats: int = 0
     compared: int = 0
     """Values that the collector held, against the last full window."""
     far_off: int = 0
@@ -108,7 +108,7 @@ class Findings:
 
 
 class _Trial:
-    """One node, its agent's voice, and a collector's registry that knows of it only what it says."""
+    """One node, the reporter of its agent, and the registry of a collector that gets its reports."""
 
     def __init__(self, name: str, machines: Sequence[Machine], found: Findings) -> None:
         self._name = name
@@ -160,19 +160,19 @@ class _Trial:
             network.append(used.network_bytes_per_second or 0.0)
 
     def _receive(self, sent: Report, now: float) -> None:
-        """Take in a report as the collector does, by way of its bytes."""
+        """Apply a report as the collector does, from its bytes."""
         (report,) = parse_batch(b"[" + encode(sent) + b"]")
         self._registry.apply(report, now)
-        self._found.said += len(report.containers)
+        self._found.sent += len(report.containers)
         if report.heartbeat is not None:
-            self._found.said_in_heartbeats += len(report.containers)
+            self._found.sent_in_heartbeats += len(report.containers)
             key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
             for _ in self._registry.add_usage(key, report.heartbeat.usage):
                 pass
             self._counted = len(self._samples[0][0])
 
     def _compare(self, now: float) -> None:
-        """Hold what the collector knows against the last full window."""
+        """Compare the collector's values with the last full window."""
         [node] = self._registry.nodes(now)
         held = {name: reported.value.used for name, reported in node.run.containers.items()}
         for name, means, allowed in zip(self._ids, self._means, self._allowed, strict=True):
@@ -199,7 +199,7 @@ def _points(held: float | None, true: float, capacity: float) -> float:
 
 
 def _capacity(machines: Sequence[Machine]) -> Quantities:
-    """As an agent knows it that has run for long: disk and network are the most that was ever seen."""
+    """As an agent estimates it after a long time: disk and network are the observed maximum."""
     disk = max(sum(used[2] for used in slot) for slot in zip(*(each.slots for each in machines), strict=True))
     network = max(
         sum(used[3] for used in slot) for slot in zip(*(each.slots for each in machines), strict=True)
@@ -219,16 +219,16 @@ def _figures(found: Findings) -> tuple[Figure, ...]:
     def percent(part: int) -> float | None:
         return 100 * part / found.windows if found.windows else None
 
-    pushed = found.said - found.said_in_heartbeats
+    pushed = found.sent - found.sent_in_heartbeats
     return (
         Figure(
             name="container_messages_saved",
-            value=percent(found.windows - found.said),
+            value=percent(found.windows - found.sent),
             unit="% of all windows",
             at_least=LEAST_SAVED_PERCENT,
         ),
-        Figure(name="said_in_heartbeats", value=percent(found.said_in_heartbeats), unit="% of all windows"),
-        Figure(name="said_because_it_moved", value=percent(pushed), unit="% of all windows"),
+        Figure(name="sent_in_heartbeats", value=percent(found.sent_in_heartbeats), unit="% of all windows"),
+        Figure(name="sent_because_of_changes", value=percent(pushed), unit="% of all windows"),
         Figure(name="values_compared", value=found.compared, unit="values", at_least=1),
         Figure(name="values_off_by_the_threshold", value=found.far_off, unit="values", at_most=0),
         Figure(name="worst_value", value=found.worst_points, unit="points off the last full window"),

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Fill a registry, let it hear news, and take snapshots while it does."""
+    """Fill a registry, apply reports, and take snapshots meanwhile."""
     figures: list[Figure] = []
     for size in options.sizes:
         nodes, each = (int(part) for part in size.split("x"))
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 
 class _Cluster:
-    """Nodes that have said everything once, and then say what moved."""
+    """Nodes that have reported everything once, and then report changes."""
 
     def __init__(self, nodes: int, containers: int) -> None:
         self._nodes, self._containers = nodes, containers
@@ -51,7 +51,7 @@ class _Cluster:
         self._sequences = [1] * nodes
         self.registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
 
-    def first_words(self) -> Iterator[Report]:
+    def first_reports(self) -> Iterator[Report]:
         for node in range(self._nodes):
             yield self._report(node, 1, range(self._containers), _HEARTBEAT)
 
@@ -62,8 +62,8 @@ class _Cluster:
         moved = self._random.sample(range(self._containers), min(_MOVED, self._containers))
         return self._report(node, self._sequences[node], moved)
 
-    def hear(self, reports: list[Report]) -> float:
-        """Take in reports; gives the CPU seconds that this took."""
+    def apply(self, reports: list[Report]) -> float:
+        """Apply reports; return the CPU seconds that this took."""
         began = time.process_time()
         for report in reports:
             self.registry.apply(report, report.at)
@@ -99,15 +99,15 @@ class _Cluster:
 
 
 def _figures(cluster: _Cluster, size: str) -> Iterator[Figure]:
-    first = list(cluster.first_words())
-    yield _each(f"first_word_{size}", cluster.hear(first) / len(first))
+    first = list(cluster.first_reports())
+    yield _each(f"first_report_{size}", cluster.apply(first) / len(first))
     news = [cluster.news() for _ in range(_NEWS)]
-    yield _each(f"news_{size}", cluster.hear(news) / len(news), _MOST_REPORT_MICROSECONDS)
+    yield _each(f"news_{size}", cluster.apply(news) / len(news), _MOST_REPORT_MICROSECONDS)
     board = cluster.registry.tables
     board.snapshot(_BEGIN)
     taken = []
     for number in range(1, _SNAPSHOTS + 1):
-        cluster.hear([cluster.news() for _ in range(20)])
+        cluster.apply([cluster.news() for _ in range(20)])
         began = time.process_time()
         board.snapshot(_BEGIN + number)
         taken.append(time.process_time() - began)

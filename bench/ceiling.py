@@ -1,8 +1,8 @@
 """What could be placed at best of Energy4Cloud's hour, if every request is answered at once.
 
 All workers are taken as one, and every task as cut to what its class tolerates: no cluster of five that keeps
-its promises has more room. Who takes what fits as it comes places so many; who knew all requests beforehand
-and turned large ones away in favour of many small ones could not place more than the bound.
+its promises has more room. A policy that places what fits in order places this many; one that
+knows all requests in advance and refuses large ones in favour of small ones places at most the bound.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _FIRST_STEP = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     add_data_option(parser)
     parser.add_argument(
         "--scenario", type=Path, default=_SCENARIO, metavar="FILE", help="instead of the hour"
@@ -75,8 +75,8 @@ def first_come(arrivals: Floats, ends: Floats, need: Floats) -> float:
 def bound(arrivals: Floats, ends: Floats, need: Floats, every: int = _EVERY) -> float:
     """How many of them can be placed at most, whichever are chosen.
 
-    A price is put on all that there is at each of some moments. Whatever the prices are, nobody places more
-    than what all room is worth, and what each request is worth beyond the price of its room (the dual of a
+    A price is put on all that there is at each of some moments. Whatever the prices are, no policy places
+    more than the value of all room, plus the value of each request beyond the price of its room (dual of a
     linear programme). Prices go where more is wanted than there is, and the lowest sum that was seen counts.
     """
     moments = arrivals[::every, None]

@@ -84,7 +84,7 @@ class Result:
 
 
 class Progress:
-    """Tells a person how far it has come: a bar on a terminal, now and then a line elsewhere."""
+    """Shows progress: a bar on a terminal, a line from time to time elsewhere."""
 
     def __init__(
         self,
@@ -104,25 +104,25 @@ class Progress:
 
     @contextmanager
     def track(self, label: str, total: float, unit: str = "") -> Iterator[Callable[[float], None]]:
-        """Show a stretch of work; call what this yields with the amount done so far."""
-        said_seconds = self._clock()
-        said = f"{label}: 0 of {total:g}{unit}"
+        """Show the progress of work; the function that this yields takes the amount done so far."""
+        printed_seconds = self._clock()
+        printed = f"{label}: 0 of {total:g}{unit}"
 
         def show(done: float) -> None:
-            nonlocal said, said_seconds
+            nonlocal printed, printed_seconds
             text = f"{label}: {min(done, total):.4g} of {total:g}{unit}"
             if self._is_terminal:
                 filled = round(_BAR_CELLS * min(done, total) / total) if total else _BAR_CELLS
                 bar = "#" * filled + "." * (_BAR_CELLS - filled)
                 print(f"\r\033[K[{bar}] {text}", end="", file=self._stream, flush=True)
-            elif text != said and self._clock() - said_seconds >= _SECONDS_BETWEEN_LINES:
-                said, said_seconds = text, self._clock()
+            elif text != printed and self._clock() - printed_seconds >= _SECONDS_BETWEEN_LINES:
+                printed, printed_seconds = text, self._clock()
                 self.say(text)
 
         if self._is_terminal:
             show(0)
         else:
-            self.say(said)
+            self.say(printed)
         try:
             yield show
         finally:

@@ -52,7 +52,7 @@ _ANSWERING = re.compile(r"listening on (?P<url>\S+)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     parser.add_argument(
         "--bodies", type=int, default=1_000_000, help="bodies that are parsed in this process"
     )
@@ -161,7 +161,7 @@ async def _post(http: aiohttp.ClientSession, url: str, body: Body) -> int:
 
 @contextmanager
 def _collector(folder: Path) -> Iterator[tuple[psutil.Process, str, str]]:
-    """Run a collector of its own: its process, its address, and the secret of the node that speaks."""
+    """Run a collector of its own: its process, its address, and the secret of the node that reports."""
     token, secret = make_token(Scope.NODE, NODE, time.time())
     with edit_tokens(folder / "tokens.jsonl") as tokens:
         tokens.append(token)
@@ -175,7 +175,7 @@ def _collector(folder: Path) -> Iterator[tuple[psutil.Process, str, str]]:
     for setting in settings:
         command += ["--set", setting]
     log = folder / "log"
-    with log.open("w") as said, subprocess.Popen(command, stderr=said) as process:
+    with log.open("w") as output, subprocess.Popen(command, stderr=output) as process:
         try:
             yield psutil.Process(process.pid), _address(process, log), secret
         finally:

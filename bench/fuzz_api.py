@@ -1,4 +1,4 @@
-"""schemathesis over the OpenAPI document of a collector that has something to tell.
+"""schemathesis over the OpenAPI document of a collector with data.
 
 Every operation but the stream, which never ends, is asked what its description allows and what it does not.
 An answer that is a 500, that is not documented, or not of the shape that is documented, is a failure; so is
@@ -51,7 +51,7 @@ _FAILURES = re.compile(r"found (\d+) unique failures")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     parser.add_argument("--examples", type=int, default=100, help="random questions per operation")
     parser.add_argument("--seed", type=int, default=0, help="the same seed asks the same questions")
 
@@ -68,7 +68,7 @@ class Fuzzed:
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Fuzz, and count."""
-    progress.say("a collector is asked everything, for minutes")
+    progress.say("requests to every endpoint, for minutes")
     found = asyncio.run(fuzz(options.examples, options.seed, phases="coverage,fuzzing"))
     if found.failures:
         print(found.text, file=sys.stderr)
@@ -90,7 +90,7 @@ async def fuzz(examples: int, seed: int, phases: str) -> Fuzzed:
             history=HistoryConfig(path=str(Path(folder) / "history.db")),
         )
         async with running(config) as collector:
-            await _tell(collector.address.url)
+            await _send_reports(collector.address.url)
             return await _ask(collector.address.url, examples, seed, phases)
 
 
@@ -118,8 +118,8 @@ async def _ask(url: str, examples: int, seed: int, phases: str) -> Fuzzed:
     return Fuzzed(int(cases[1]), max(found, int(bool(process.returncode))), text)
 
 
-async def _tell(url: str) -> None:
-    """Two nodes, one of which says all that can be said."""
+async def _send_reports(url: str) -> None:
+    """Two nodes, one of which reports every field."""
     now = time.time()
     curve = PowerCurve(
         source=PowerSource.MODEL,
@@ -153,7 +153,7 @@ async def _tell(url: str) -> None:
         usage=(ContainerUsage("web-1", cpu=Sketch({3: 500}, zeros=2)),),
         power_curve=curve,
     )
-    said = (
+    reports = (
         Report(
             node="full",
             boot="one",
@@ -176,6 +176,6 @@ async def _tell(url: str) -> None:
     headers = {"Content-Type": "application/json"}
     async with (
         aiohttp.ClientSession() as session,
-        session.post(f"{url}/v1/reports", data=encode(said), headers=headers) as answer,
+        session.post(f"{url}/v1/reports", data=encode(reports), headers=headers) as answer,
     ):
         answer.raise_for_status()

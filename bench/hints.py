@@ -49,7 +49,7 @@ class Times:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     parser.add_argument("--nodes", type=int, default=SIZES[-1], help="nodes of the cluster")
     parser.add_argument("--per-node", type=int, default=20, help="containers on each")
     parser.add_argument("--hints", type=int, default=400, help="questions per policy")

@@ -41,12 +41,12 @@ _CORES = 2
 _PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 0.02
 _FEW = 10
-"""The smaller cluster has so many times fewer nodes."""
+"""How many times smaller the small cluster is."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
-    parser.add_argument("--nodes", type=int, default=1000, help="nodes that speak")
+    """Add the options."""
+    parser.add_argument("--nodes", type=int, default=1000, help="nodes that report")
     parser.add_argument("--seconds", type=float, default=60.0, help="for how long they do")
     parser.add_argument("--rate", type=float, default=LEAST_REPORTS_PER_SECOND, help="reports per second")
     parser.add_argument(
@@ -121,7 +121,7 @@ class Restart:
 
 
 class _Cluster:
-    """Some nodes, what they will say, and the collector that they say it to."""
+    """Some nodes, their reports, and the collector that receives them."""
 
     def __init__(
         self, folder: Path, nodes: int, options: argparse.Namespace, cores: list[int], progress: Progress
@@ -142,7 +142,7 @@ class _Cluster:
         self._plan.write_bytes(msgspec.msgpack.encode(plan))
 
     def measure(self) -> Load:
-        """Join, then speak at the pace."""
+        """Join, then report at the given rate."""
         with self._collector() as (process, address):
             joins = self._send(address, joins=True)
             self._progress.say(f"{self._nodes} nodes have joined in {joins.elapsed_seconds:.1f} s")
@@ -157,7 +157,7 @@ class _Cluster:
             after_seconds = random.uniform(0.1, 0.9) * self._seconds  # noqa: S311 - any moment will do
             self._progress.say(f"the collector will be killed after {after_seconds:.1f} s more")
             with self._generator(address, joins=False, first=self._first_count) as generator:
-                _await_speaking(generator)
+                _await_start(generator)
                 time.sleep(after_seconds)
                 process.kill()
                 process.wait()
@@ -179,7 +179,7 @@ class _Cluster:
 
     def _load(self, process: psutil.Popen, address: str) -> Load:
         before = _cpu_seconds(process)
-        self._progress.say(f"{self._nodes} nodes speak for {self._seconds:g} s")
+        self._progress.say(f"{self._nodes} nodes report for {self._seconds:g} s")
         findings = self._send(address, joins=False)
         return Load(
             mix=self._mix,
@@ -237,7 +237,7 @@ class _Cluster:
 
     def _send(self, address: str, *, joins: bool) -> Findings:
         with self._generator(address, joins=joins) as generator:
-            _await_speaking(generator)
+            _await_start(generator)
             return _findings(generator)
 
     def _kept(self) -> Mapping[tuple[str, int], int]:
@@ -250,21 +250,21 @@ class _Cluster:
             return {(node, sequence): times for node, sequence, times in rows}
 
 
-def _await_speaking(generator: "subprocess.Popen[bytes]") -> None:
+def _await_start(generator: "subprocess.Popen[bytes]") -> None:
     assert generator.stdout is not None
     generator.stdout.readline()
 
 
 def _findings(generator: "subprocess.Popen[bytes]") -> Findings:
     assert generator.stdout is not None
-    said = generator.stdout.read()
-    if not said:
+    output = generator.stdout.read()
+    if not output:
         raise UserError("the load generator ended without a result: see its output above")
-    return msgspec.msgpack.decode(said, type=Findings)
+    return msgspec.msgpack.decode(output, type=Findings)
 
 
 def _address(process: psutil.Popen, log: Path) -> str:
-    """Where the collector answers, as it says when it does."""
+    """The address of the collector, from its log."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until and process.poll() is None:
         _, found, rest = log.read_text().partition("listening on http://")
@@ -277,7 +277,7 @@ def _address(process: psutil.Popen, log: Path) -> str:
 def _known_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:
     """Ask for every node's containers until all have what they did not exceed in nine samples of ten.
 
-    Tells of each node how many do, when they do or the patience is over.
+    Yields the number for each node, when all do or time is up.
     """
     with closing(HTTPConnection(address)) as connection:
         for number in range(nodes):

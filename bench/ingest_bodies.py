@@ -1,7 +1,7 @@
-"""What a cluster says in a while, made beforehand: every request that its agents would send, in order.
+"""The reports of a cluster, generated in advance: every request that its agents would send, in order.
 
-A few nodes are simulated and speak through the agent's own push logic; each stands for many, which say the
-same under names and ids of their own. Levels move now and then, so that there is news to tell.
+A few nodes are simulated and report through the agent's own push logic; each stands for many, which report
+the same under their own names and ids. Levels change from time to time, so that there is something to report.
 """
 
 import gzip
@@ -75,9 +75,9 @@ def node_name(number: int) -> str:
 
 
 def make_plan(nodes: int, requests: int, now: float, progress: Progress) -> tuple[Plan, Mix]:
-    """Joins of all nodes, and so many requests after them, the last of which is said about now."""
+    """Joins of all nodes, and this many requests after them; the last is about now."""
     turns = -(-requests // nodes)
-    models = [_speak(f"model-{number}", 1 + _PHASES + turns) for number in range(_MODELS)]
+    models = [_reports(f"model-{number}", 1 + _PHASES + turns) for number in range(_MODELS)]
     shift_seconds = now - max(reports[-1].at for reports in models)
     templates = [[_template(report, shift_seconds) for report in reports] for reports in models]
     plan, mix = Plan([], []), Mix()
@@ -108,7 +108,7 @@ def _request(number: int, sequence: int, template: bytes) -> Request:
     return Request(number, sequence, packed if is_packed else body, is_packed)
 
 
-def _speak(seed: str, count: int) -> list[Report]:
+def _reports(seed: str, count: int) -> list[Report]:
     """The first words of a node, as many as were asked for."""
     rng = random.Random(seed)  # noqa: S311 - the same at every run, and not a secret
     sample_seconds = SamplingConfig().interval_seconds
@@ -120,17 +120,17 @@ def _speak(seed: str, count: int) -> list[Report]:
     node = SimulatedNode(limits, _CAPACITY, sample_seconds, id_prefix=_STAND_IN)
     reporter = Reporter(f"node-{_STAND_IN}", "1f0e3dad99908345", ReportingConfig(), sample_seconds)
     levels = [_level(rng, number) for number in range(CONTAINERS)]
-    said: list[Report] = []
+    reports: list[Report] = []
     tick = 0
-    while len(said) < count:
+    while len(reports) < count:
         tick += 1
         for number in range(CONTAINERS):
             if rng.random() < _MOVES_RATIO:
                 levels[number] = _level(rng, number)
         report = reporter.report(node.sample(tick, levels), (), ())
         if report is not None:
-            said.append(report)
-    return said
+            reports.append(report)
+    return reports
 
 
 def _level(rng: random.Random, number: int) -> Used:

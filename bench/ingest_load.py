@@ -16,7 +16,7 @@ from bench.ingest_bodies import Plan, Request
 from wire.address import Address, parse_address
 
 _SPEAKING = "speaking"
-"""The first line that it says, when all are connected; what it found comes after it."""
+"""Its first line of output, when all are connected; its findings follow."""
 _OK = b"HTTP/1.1 200 "
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = b"content-length:"
@@ -190,6 +190,6 @@ async def _carry_out(orders: Orders, plan: Plan) -> Findings:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
-    made = msgspec.msgpack.decode(Path(told.plan).read_bytes(), type=Plan)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(asyncio.run(_carry_out(told, made))))
+    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
+    made = msgspec.msgpack.decode(Path(orders.plan).read_bytes(), type=Plan)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(asyncio.run(_carry_out(orders, made))))

@@ -1,4 +1,4 @@
-"""Reading off what others do: CPU and memory of a process and its children, and what a scrape says."""
+"""Measure others: CPU and memory of a process and its children, and the metrics of a scrape."""
 
 import math
 import time

@@ -39,7 +39,7 @@ from wire.sketch import Sketch
 
 JSON_TYPE, OTHER_TYPE = "application/json", "application/msgpack"
 NODE = "fuzzed"
-"""The node that speaks in every batch that is right."""
+"""The node of every valid batch."""
 
 _SEEDS = 24
 _LONGEST_NOISE_BYTES = 600
@@ -79,7 +79,7 @@ _ODD_VALUES: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent, and what its head says of it."""
+    """A body, and its headers."""
 
     content_type: str
     encoding: str

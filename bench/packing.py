@@ -54,7 +54,7 @@ class NodesUsed:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     parser.add_argument("--instances", type=int, default=1000, help="random sets of containers to pack")
     parser.add_argument(
         "--containers", type=int, default=50_000, help="containers in the phase that is timed"

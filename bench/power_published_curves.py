@@ -3,7 +3,7 @@
 SPECpower_ssj2008 results, watts at the wall at 0, 10, ... 100 % load. The machines are rows of the prior's
 own table (`powermodels.models.published_machines`); each is left out of it while it is asked about. The
 curves were taken from transcriptions in public simulators (CloudSim and its kin), not from spec.org itself;
-where those do not name the CPU or the memory (the Dells), both are what such a machine was sold with.
+where those do not name the CPU or the memory (the Dells), both are those of the machine as sold.
 """
 
 from dataclasses import dataclass

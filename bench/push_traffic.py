@@ -23,7 +23,7 @@ from wire.resources import Quantities
 
 CONTAINERS = 50
 _SETTLE_MINUTES = 5
-"""The first full window and the first heartbeats tell of everything once more."""
+"""The first full window and the first heartbeats report everything once more."""
 _MINUTES = 20
 _PATIENCE_SECONDS = 10.0
 _LOOK_SECONDS = 0.002
@@ -47,7 +47,7 @@ class Traffic:
 
 
 def measure(progress: Progress) -> Traffic:
-    """Let a node with steady containers speak to a collector."""
+    """Let a node with steady containers report to a collector."""
     return asyncio.run(_measure(progress))
 
 
@@ -87,7 +87,7 @@ async def _until_delivered(sender: ReportSender, count: int) -> None:
 
 
 def _reports() -> Iterator[tuple[float, Report]]:
-    """What a node with steady containers says, and in which minute."""
+    """The reports of a node with steady containers, by minute."""
     rng = random.Random(CONTAINERS)  # noqa: S311 - the same at every run, and not a secret
     sample_seconds = SamplingConfig().interval_seconds
     limits = {

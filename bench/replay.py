@@ -95,8 +95,8 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 def _same_as_live(progress: Progress) -> Iterator[Figure]:
     """A day of reports to a collector over HTTP, and to replay's: plans and columns that differ."""
-    with progress.track("live beside replay", _SAME_HOURS * 3600, " s") as tell:
-        found = asyncio.run(compare_ways(hours=_SAME_HOURS, progress=tell))
+    with progress.track("live beside replay", _SAME_HOURS * 3600, " s") as update:
+        found = asyncio.run(compare_ways(hours=_SAME_HOURS, progress=update))
     yield Figure(name="same_reports", value=found.reports, unit="")
     yield Figure(name="same_plans", value=found.plans, unit="")
     yield Figure(name="same_actions", value=found.actions, unit="", at_least=1)

@@ -1,8 +1,8 @@
 """What a benchmark needs before it starts: data, parts of the lab, peers. Checked here, once, for all.
 
 A benchmark declares its needs in `needs(options)`. What the lab can install is installed. Without a need that
-has a `comparison`, only that comparison is left out, and `options.left_out` says so to the benchmark; without
-any other, the benchmark does not start.
+has a `comparison`, only that comparison is left out, and the benchmark finds it in `options.left_out`;
+without any other, the benchmark does not start.
 """
 
 import argparse
@@ -54,14 +54,14 @@ def dataset(name: str, folder: Path | None, comparison: str | None = None) -> Ne
     return Need(name, why_not, comparison)
 
 
-def check(needs: Sequence[Need], say: Callable[[str], None]) -> Mapping[str, str]:
+def check(needs: Sequence[Need], log: Callable[[str], None]) -> Mapping[str, str]:
     """Install what is missing, and give the comparisons to leave out, each with the reason."""
     missing = [need for need in needs if need.why_not() is not None]
     if packages := sorted({package for need in missing for package in need.packages}):
         try:
             install_packages(packages)
         except UserError as complaint:
-            say(f"not installed: {complaint}")
+            log(f"not installed: {complaint}")
     left_out: dict[str, str] = {}
     refused: list[str] = []
     for need in missing:
@@ -73,7 +73,7 @@ def check(needs: Sequence[Need], say: Callable[[str], None]) -> Mapping[str, str
     if refused:
         raise UserError("; ".join(refused))
     for comparison, reason in left_out.items():
-        say(f"left out: {comparison}: {reason}")
+        log(f"left out: {comparison}: {reason}")
     return left_out
 
 

@@ -21,11 +21,9 @@ _FOLDER = Path("scenarios")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     add_data_option(parser)
-    parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help="scenarios, instead of all that tell figures"
-    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="scenarios, instead of all with figures")
     parser.add_argument(
         "--write", type=Path, metavar="FOLDER", help=f"write {report.NAME}.json and .md there"
     )

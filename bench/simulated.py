@@ -22,7 +22,7 @@ BEGIN_SECONDS = 1_699_920_000.0
 """Unix time at which simulated time begins: a midnight."""
 
 _FACTORS = 10_007
-"""So many are drawn once and used by all in turn; prime, so that it keeps step with nothing else."""
+"""The number of values that are drawn once and used in turn; prime, to avoid patterns."""
 _IDLE_WATTS, _WATTS_PER_CORE = 80.0, 7.0
 
 

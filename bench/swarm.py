@@ -30,7 +30,7 @@ class Scenario:
 
 
 _SIMULATED: Mapping[str, Callable[[], list[Figure]]] = {"ten-minutes": ten_minutes}
-"""What needs no Swarm: more time passes than anybody would wait."""
+"""Without a Swarm, on a simulated clock: it covers more time than a test can wait."""
 
 
 def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
@@ -53,7 +53,7 @@ def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     parser.add_argument("--watch-seconds", type=float, default=120.0, help="how long no move may be undone")
     parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="only these scenarios")
 

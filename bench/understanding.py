@@ -1,6 +1,6 @@
 """How long it takes to think a whole cluster through, who notices meanwhile, and whether the result is true.
 
-A thousand nodes with fifty containers each have told a real collector process of a whole day. It thinks
+A thousand nodes with fifty containers each have reported a whole day to a real collector process. It analyses
 everything through from the start, again and again and without a pause, while others ask it questions and
 nodes go on reporting at a fixed pace. Apart from that, envelopes of real load (the Bitbrains trace, through
 the agent's own push logic) are held against numpy's.
@@ -57,7 +57,7 @@ _REAL_LOAD = "envelopes against real load"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options."""
     parser.add_argument("--nodes", type=int, default=1000, help="nodes to think about")
     parser.add_argument("--containers", type=int, default=50, help="containers on each")
     parser.add_argument("--seconds", type=float, default=30.0, help="for how long it is asked meanwhile")
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What was seen of a collector that thinks."""
+    """The figures of a collector that analyses."""
 
     passes: tuple[float, ...]
     """How long each took."""
@@ -114,20 +114,20 @@ async def _think(
         await fill(http, cluster.heartbeats(now), 3 * options.nodes, progress)
         await asyncio.sleep(_SETTLE_SECONDS)
         paths = (*_PATHS, *(f"/v1/containers?node={name}" for name in cluster.names[::100]))
-        progress.say(f"asking for {options.seconds:g} s while it thinks")
+        progress.say(f"asking for {options.seconds:g} s while it analyses")
         began, used = time.monotonic(), sum(process.cpu_times()[:2])
-        saying = asyncio.create_task(_go_on(http, cluster))
+        reporting = asyncio.create_task(_go_on(http, cluster))
         looking = asyncio.create_task(_passes(http, options.seconds))
         answers = await pace(http, paths, _ASKED_PER_SECOND, options.seconds)
         passes = await looking
-        saying.cancel()
-        await asyncio.gather(saying, return_exceptions=True)
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
         busy = (sum(process.cpu_times()[:2]) - used) / (time.monotonic() - began)
     return Thought(tuple(passes), answers, 100 * busy, process.memory_info().rss / 1e6)
 
 
 async def _go_on(http: aiohttp.ClientSession, cluster: Cluster) -> None:
-    """Nodes say what moved, at their pace."""
+    """Nodes report changes at their rate."""
     began = time.monotonic()
     number = 0
     while True:

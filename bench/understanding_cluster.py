@@ -59,7 +59,7 @@ class Latencies:
 
 
 class Cluster:
-    """Nodes that exist only in what they say."""
+    """Nodes that exist only as reports."""
 
     def __init__(self, nodes: int, containers: int) -> None:
         rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
@@ -75,7 +75,7 @@ class Cluster:
                 yield self._body(name, now - slot * _SLOT_SECONDS, with_usage=True)
 
     def news(self, now: float) -> bytes:
-        """What some node says in between: a few of its containers have moved."""
+        """A report of some node: the usage of a few containers has changed."""
         sequence = next(self._sequence)
         name = self.names[sequence % len(self.names)]
         states = tuple(self._state(name, number) for number in range(5))
@@ -130,7 +130,7 @@ def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
     config.write_text(
         f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{folder / "collector.db"}"\n'
         f'[access]\ntokens = ""\n[analysis]\ninterval_seconds = {PERIOD_SECONDS}\n'
-        # Every pass goes over everything, and not only over what was heard since the last.
+        # Every pass covers everything, and not only what was reported since the last one.
         "full_pass_seconds = 0\n"
     )
     with log.open("w") as output:

@@ -47,7 +47,7 @@ class Truth:
 
 
 def measure(machines: Sequence[Machine], hours: int, progress: Progress) -> Truth:
-    """Let every machine speak for hours, then hold what the collector found against the samples."""
+    """Let every machine report for hours, then compare the collector's results with the samples."""
     truth = Truth()
     with progress.track("virtual machines", len(machines)) as show:
         for start in range(0, len(machines), _PER_NODE):

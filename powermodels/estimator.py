@@ -12,11 +12,12 @@ error.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import fsum
 from pathlib import Path
 from typing import Self
 
 from powermodels.attribution.idle import IdlePolicy, share_idle
-from powermodels.attribution.split import container_error_ratio, fit_to_meter, split
+from powermodels.attribution.split import CpuWeights, container_error_ratio, fit_to_meter, split
 from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import (
     Estimate,
@@ -32,6 +33,7 @@ from powermodels.common.interface import (
 from powermodels.common.scaling import ASSUMED, rescaled
 from powermodels.learning.learner import Learner, first_curve
 from powermodels.learning.refit import Refit
+from powermodels.learning.service_weights import ServiceWeights
 from powermodels.meters import find_meters
 from powermodels.models import choose_model
 from powermodels.models.adaptive import AdaptiveModel
@@ -49,6 +51,8 @@ _SLICE_GAP = Gap(
     "power meter",
     "a meter measures the whole machine, and host.cgroup is a part of it; its power is estimated",
 )
+_SYSTEM = ""
+"""Stands for processes outside containers among the names of services."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,9 @@ class Estimator:
         self._meters = tuple(meters)
         self._gaps = tuple(gaps)
         self._learner: Learner | None = None
+        self._weights = ServiceWeights()
         self._last_seconds: float | None = None
+        self._interval_seconds = 0.0
         self._readings: tuple[float | None, ...] = (None,) * len(self._meters)
         self._used: Meter | None = None
 
@@ -187,7 +193,7 @@ class Estimator:
             meter.watts(monotonic_seconds)
         self._last_seconds = monotonic_seconds
 
-    def estimate(
+    def estimate(  # noqa: PLR0913 - the last ones are optional, and given by name
         self,
         monotonic_seconds: float,
         load: Load,
@@ -195,12 +201,13 @@ class Estimator:
         *,
         reserved: Mapping[str, Load] | None = None,
         capacity: Quantities | None = None,
+        services: Mapping[str, str] | None = None,
     ) -> Estimate:
         """Estimate the power since the last call (or `begin`), by container.
 
         `reserved` is the share of the host that each container reserves, for the idle policy; `capacity` is
         what the loads are ratios of, so that a model can convert them to the capacities that it was fitted
-        with.
+        with; `services` is the service of each container, whose CPU time is weighted alike.
         """
         # All are read, since each measures from call to call; the first with a value is the preferred one.
         self._readings = tuple(meter.watts(monotonic_seconds) for meter in self._meters)
@@ -227,10 +234,16 @@ class Estimator:
             source_watts = terms.watts
         else:
             terms = lift(terms, scope, whole_terms)
+        services = services or {}
         self._learn(monotonic_seconds, load, capacity, metered_watts)
-        parts = split(terms, load, containers)
+        self._learn_weights(load, capacity, metered_watts, _by_service(load, containers, services))
+        weights = CpuWeights(
+            {name: self._weights.weight(services.get(name, name)) for name in containers},
+            self._weights.weight(_SYSTEM),
+        )
+        parts = split(terms, load, containers, weights)
         idle_watts = share_idle(self._options.idle_policy, parts, reserved or {})
-        share_error_ratio = container_error_ratio(terms, error_ratio)
+        share_error_ratio = container_error_ratio(terms, error_ratio, self._weights.error_share)
         return Estimate(
             watts=terms.watts,
             idle_watts=parts.idle_watts,
@@ -238,7 +251,7 @@ class Estimator:
             source=source,
             error_ratio=error_ratio,
             containers={
-                name: Share(watts, share_error_ratio, idle_watts[name])
+                name: Share(watts, share_error_ratio, idle_watts[name], weights.containers.get(name, 1.0))
                 for name, watts in parts.containers.items()
             },
             source_scope=scope,
@@ -260,17 +273,37 @@ class Estimator:
     def _learn(
         self, monotonic_seconds: float, load: Load, capacity: Quantities, metered_watts: float | None
     ) -> None:
-        interval_seconds = 0.0 if self._last_seconds is None else monotonic_seconds - self._last_seconds
-        self._last_seconds = monotonic_seconds
+        last_seconds, self._last_seconds = self._last_seconds, monotonic_seconds
+        self._interval_seconds = 0.0 if last_seconds is None else monotonic_seconds - last_seconds
         meter = self._used
         if meter is not None and metered_watts is not None:
             self._start_learning(meter.scope, rescaled(load, capacity, ASSUMED), metered_watts)
         if self._learner is None:
             return
         model_load = rescaled(load, capacity, self._learner.scaling)
-        self._learner.pass_time(monotonic_seconds, model_load, interval_seconds)
+        self._learner.pass_time(monotonic_seconds, model_load, self._interval_seconds)
         if meter is not None and metered_watts is not None and meter.scope is self._learner.tracker.scope:
             self._learner.learn(metered_watts, meter.period_seconds)
+
+    def _learn_weights(
+        self, load: Load, capacity: Quantities, metered_watts: float | None, shares: Mapping[str, float]
+    ) -> None:
+        """Learn how services differ; `shares` is the share of each in the CPU usage."""
+        learner, meter = self._learner, self._used
+        if (
+            learner is None
+            or meter is None
+            or metered_watts is None
+            or meter.scope is not learner.tracker.scope
+        ):
+            self._weights.skip()
+            return
+        terms = learner.tracker.curve.terms(rescaled(load, capacity, learner.scaling))
+        self._weights.observe(
+            metered_watts - terms.memory_watts - terms.disk_watts - terms.network_watts,
+            {service: terms.cpu_watts * share for service, share in shares.items()},
+            self._interval_seconds,
+        )
 
     def _start_learning(self, scope: Scope, load: Load, metered_watts: float) -> None:
         """Create a learner for the scope of a meter, unless there is one for that or a larger scope."""
@@ -286,6 +319,19 @@ class Estimator:
         if self._learner is not None:
             self._learner.close()
         self._learner = Learner(curve, self._options.model_path, self._options.refit)
+
+
+def _by_service(load: Load, containers: Mapping[str, Load], services: Mapping[str, str]) -> dict[str, float]:
+    """The share of each service in the CPU usage of the host, and that of the system."""
+    together = fsum(max(0.0, each.cpu_ratio) for each in containers.values())
+    whole = max(load.cpu_ratio, together)
+    if whole <= 0:
+        return {}
+    shares = {_SYSTEM: (whole - together) / whole}
+    for name, each in containers.items():
+        service = services.get(name, name)
+        shares[service] = shares.get(service, 0.0) + max(0.0, each.cpu_ratio) / whole
+    return shares
 
 
 def _measures(meter: Meter) -> bool:

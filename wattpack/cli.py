@@ -35,6 +35,7 @@ COMMANDS = (
     Command("energy", "show energy over a period by node, container, service, label or day"),
     Command("top", "show nodes and containers live in the terminal"),
     Command("hint", "rank nodes for a container, with reasons"),
+    Command("what-if", "estimate the power of more or less of a service on each node"),
     Command("plan", "show what a policy would move, shrink or switch off now, without doing it"),
     Command("doctor", "check what this host can measure, and how to enable the rest"),
     Command("calibrate", "fit a power model to this host, with its own meter or a recording"),

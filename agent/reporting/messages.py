@@ -67,7 +67,13 @@ def _container_power(power: ContainerPower | None, watts: float | None) -> Conta
     if power is None or watts is None:
         return None
     return ContainerPower(
-        _round(watts), power.source, power.error_ratio, round(power.joules_total, 2), _round(power.idle_watts)
+        watts=_round(watts),
+        source=power.source,
+        error_ratio=power.error_ratio,
+        joules_total=round(power.joules_total, 2),
+        idle_watts=_round(power.idle_watts),
+        # One digit: it is stored with the facts of a container, which should rarely change.
+        cpu_weight=round(power.cpu_weight, 1),
     )
 
 

@@ -69,8 +69,13 @@ class PowerSampler:
         """Start the first interval."""
         self._estimator.begin(monotonic_seconds)
 
-    def measure(self, rates: HostRates, monotonic_seconds: float) -> PowerSample:
-        """Power over the sample's interval, and the energy counters at its end."""
+    def measure(
+        self, rates: HostRates, monotonic_seconds: float, services: Mapping[str, str] | None = None
+    ) -> PowerSample:
+        """Power over the sample's interval, and the energy counters at its end.
+
+        `services` is the service of each container that has one.
+        """
         load = load_of(rates.used, rates.capacity)
         if self._max_hertz is not None and rates.frequency_hertz is not None:
             load = replace(load, frequency_ratio=rates.frequency_hertz / self._max_hertz)
@@ -80,6 +85,7 @@ class PowerSampler:
             {c.id: load_of(c.used, rates.capacity) for c in rates.containers},
             reserved={c.id: load_of(c.limit, rates.capacity) for c in rates.containers},
             capacity=rates.capacity,
+            services=services,
         )
         self._accounts.add(estimate, rates.interval_seconds)
         self._accounts.keep(estimate.containers)
@@ -101,6 +107,7 @@ class PowerSampler:
                     error_ratio=share.error_ratio,
                     joules_total=self._accounts.container_joules(container_id),
                     idle_watts=share.idle_watts,
+                    cpu_weight=share.cpu_weight,
                 )
                 for container_id, share in estimate.containers.items()
             },

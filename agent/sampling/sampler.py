@@ -48,13 +48,17 @@ class Sampler:
             self._power.begin(reading.monotonic_seconds)
             return None
         rates = self._capacities.complete(compute_rates(last, reading))
-        power = self._power.measure(rates, reading.monotonic_seconds)
+        infos = {each.id: self._info(each.id) for each in rates.containers}
+        services = {
+            name: info.service or info.name for name, info in infos.items() if info.service or info.name
+        }
+        power = self._power.measure(rates, reading.monotonic_seconds, services)
         return NodeSample(
             monotonic_seconds=reading.monotonic_seconds,
             rates=rates,
             power=power.node,
             containers=tuple(
-                ContainerSample(each, self._info(each.id), power.containers.get(each.id))
+                ContainerSample(each, infos[each.id], power.containers.get(each.id))
                 for each in rates.containers
             ),
             gaps=self._gaps(reading),

@@ -36,7 +36,7 @@ _AS_THEY_ARE: Mapping[str, object] = MappingProxyType({})
 
 
 class Process:
-    """`wattpack ...` with its output in a file, so that nobody has to read it while it runs."""
+    """`wattpack ...` with its output in a file, so that no pipe fills up."""
 
     def __init__(self, log: Path, *arguments: str) -> None:
         self.log = log
@@ -59,7 +59,7 @@ class Process:
             self._process.wait()
 
     def freeze(self) -> None:
-        """Let it say nothing more."""
+        """Stop its reports."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -94,7 +94,7 @@ class Collector:
         return found
 
     def alerts(self) -> list[dict[str, Any]]:
-        """The bottlenecks that nodes tell of now; what the collector finds by itself has its own patience."""
+        """The bottlenecks that nodes report now; the collector finds others after a time of its own."""
         found: list[dict[str, Any]] = self.get("/v1/alerts?state=open&kind=node")["alerts"]
         return found
 
@@ -160,7 +160,7 @@ class Cluster:
         )
 
     def second(self, first: Collector) -> Collector:
-        """Another collector, with a history of its own, that hears of the nodes from agents of its own."""
+        """Another collector, with a history of its own, with agents of its own."""
         port, self._port = self._port, 0
         other = self.collector(name="second")
         self._port = port
@@ -208,7 +208,7 @@ class Cluster:
             self.swarm.remove_service(service)
 
     def logs(self) -> str:
-        """The last that everybody said, for when something went wrong."""
+        """The last output of all processes, to explain a failure."""
         return "\n".join(
             f"--- {path.name}\n{path.read_text(encoding='utf-8', errors='replace')[-3000:]}"
             for path in sorted(self.folder.glob("*.log"))
@@ -216,7 +216,7 @@ class Cluster:
 
 
 def until(check: Callable[[], Seen], seconds: float) -> tuple[Seen | None, float]:
-    """Look until something is true, and say what, and how long that took; None if it did not come true."""
+    """Poll until a result is true; return it, or None after the time limit, and how long that took."""
     began = time.monotonic()
     try:
         return eventually(check, seconds, every_seconds=0.25), time.monotonic() - began

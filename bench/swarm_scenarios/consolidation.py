@@ -28,7 +28,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def consolidation(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """First nobody acts; then the nodes are packed, one is switched off, and is needed again."""
+    """First without actions; then the nodes are packed, one is switched off, and is needed again."""
     hook = cluster.folder / "power"
     hook.write_text(f'#!/bin/sh\necho "$@" >> {cluster.folder}/power.log\n', encoding="ascii")
     hook.chmod(0o755)

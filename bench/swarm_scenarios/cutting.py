@@ -32,7 +32,7 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
     decision = collector.post("/v1/make-room", question)
     print(decision["outcome"], decision["reasons"], decision["left"])
     lowered = sum(_limits(cluster, names)[name] < before[name] for name in names)
-    # Nobody comes: once the room is no longer kept, it is given back.
+    # No container comes: when the reservation ends, the room is given back.
     restored, seconds = until(lambda: _limits(cluster, names) == before, _KEPT_SECONDS + _PATIENCE_SECONDS)
     return [
         Figure(name="cut_lowered", value=lowered, unit="containers, by docker inspect", at_least=1),

@@ -73,8 +73,8 @@ def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 
 def two(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """Two collectors over the same lease, both of which hear of the nodes: only one acts."""
-    # Agents speak to one; the other reads the same reports as if they had been sent to both.
+    """Two collectors with the same lease and the same reports: only one acts."""
+    # Agents report to one; the other reads the same reports as if they had been sent to both.
     other = cluster.second(collector)
     _fill(cluster)
     until(lambda: _is_apart(cluster) and not _short(collector), _PATIENCE_SECONDS)
@@ -104,22 +104,24 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
     manager.stop_daemon()
     until(lambda: collector.get("/v1/control")["problem"], _PATIENCE_SECONDS)
     trouble = collector.get("/v1/control")["problem"]
-    told, _ = until(lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS)
+    decisions, _ = until(
+        lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS
+    )
     manager.start_daemon()
     healed, _ = until(lambda: _is_apart(cluster) and not _short(collector), 2 * _PATIENCE_SECONDS)
-    for each in told or ():
+    for each in decisions or ():
         print(each["outcome"], each["left"], [step["why"] for step in each["steps"]], each["trouble"])
     return [
-        Figure(name="away_said", value=float(bool(trouble)), unit="times", at_least=1),
+        Figure(name="away_reported", value=float(bool(trouble)), unit="times", at_least=1),
         Figure(
             name="away_on_record",
-            value=len(told or ()),
-            unit="decisions that say so",
+            value=len(decisions or ()),
+            unit="decisions that record it",
             at_least=1,
         ),
         Figure(name="away_healed_afterwards", value=float(bool(healed)), unit="times", at_least=1),
         Figure(name="away_moves", value=_steered(cluster), unit="starts that we caused", at_most=1),
-        # A manager that comes back may take its nodes for down, and start all anew that ran there.
+        # A manager that comes back may take its nodes for down, and restart all that ran there.
         Figure(name="away_starts", value=_moves(cluster), unit="starts, Swarm's own among them"),
         Figure(name="away_services_lost", value=_lost(cluster), unit="services", at_most=0),
     ]
@@ -182,7 +184,7 @@ def _struck(
 
 def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
     """The driver `none`: a plan on record, and not a word to any engine."""
-    # Nobody tells of the bottleneck until all that the services' start brings about is over.
+    # No agent reports the bottleneck until the start of the services is over.
     for agent in cluster.agents.values():
         agent.freeze()
     _fill(cluster)
@@ -206,6 +208,6 @@ def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 
 def _events(cluster: Cluster, since: float) -> list[str]:
-    """What the engines tell of since then: of containers, services, nodes, and all else."""
+    """The events of the engines since then: of containers, services, nodes, and others."""
     span = (f"--since={since:.3f}", f"--until={time.time():.3f}")
     return [line for node in cluster.swarm.nodes for line in node.engine.docker("events", *span).splitlines()]

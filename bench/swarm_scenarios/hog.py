@@ -21,7 +21,7 @@ def hog(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Fi
 
 
 def unlimited(cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
-    """The same with a hog that nobody set limits for: it fills any node, and is moved once nevertheless."""
+    """The same with a hog without limits: it fills any node, and is moved once nevertheless."""
     cluster.service("steady", *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES / 2}",))
     cluster.service("hog", *BURN, on="node2")
     return _healed("unlimited_hog", cluster, collector, watch_seconds)

@@ -37,7 +37,7 @@ def memory(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 
 def memory_plain(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The same where nobody acts."""
+    """The same without actions."""
     deaths = _grow_beside_ballast(cluster, collector)
     return [
         Figure(name="memory_killed_by_plain_swarm", value=deaths, unit="containers out of memory", at_least=1)

@@ -1,8 +1,4 @@
-"""Energy over a period, power curves, and the power that more load would add.
-
-Nodes send their power models as points with every heartbeat. The current load comes from a node's last
-state, so there is no estimate for a node that is down.
-"""
+"""Energy over a period, and the power curves of nodes, which send them as points with every heartbeat."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -17,17 +13,14 @@ from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.history.interface import Account, GroupBy
-from collector.web.routes import NO_HISTORY, NO_NODE, Route, get, post, refused
+from collector.web.routes import NO_HISTORY, NO_NODE, Route, get, refused
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
 from powermodels.models.what_if import CurvePoint
 from powermodels.models.wire_curve import PowerCurveModel
-from wire.messages import MachineScope, PowerCurve, PowerScope, PowerSource
-from wire.resources import RESOURCES, Quantities, Resource, ratio
+from wire.messages import MachineScope, PowerScope, PowerSource
 
-_NO_CURVE = "it has sent no power curve yet; agents of this version send one with each heartbeat"
-_DOWN = "it is down, so its current load is unknown"
-_NO_LOAD = "it has not reported its CPU usage yet"
+NO_CURVE = "it has sent no power curve yet; agents of this version send one with each heartbeat"
 _LABEL = "label:"
 
 
@@ -84,15 +77,6 @@ class PowerCurveQuery(msgspec.Struct, frozen=True):
     node: Annotated[str, Meta(description="Name of the node.")]
 
 
-class WhatIfQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Additional load on one node, or on each node in turn."""
-
-    envelope: Quantities
-    """Resources that the load uses; an omitted resource counts as unused."""
-    node: str | None = None
-    """Null estimates for every node."""
-
-
 class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
     """Power of a node from no CPU load to full load, with all other usage as last reported."""
 
@@ -110,45 +94,12 @@ class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[CurvePoint, ...]
 
 
-class WhatIfEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """Power that the load would add on a node."""
-
-    node: str
-    before_watts: float
-    after_watts: float
-    added_watts: float
-    error_watts: float
-    """Expected error of `added_watts`."""
-    exceeded: tuple[Resource, ...]
-    """Resources that the node would run out of; the watts are then those of full usage."""
-    not_counted: tuple[Resource, ...]
-    """Resources in the envelope whose usage or capacity the node does not report."""
-    source: PowerSource
-    scope: MachineScope = "machine"
-    source_scope: PowerScope
-    """What `source` covers. If that is less than the machine, the rest is estimated from its hardware."""
-
-
-class NoEstimate(msgspec.Struct, frozen=True):
-    """A node without an estimate, and the reason."""
-
-    node: str
-    reason: str
-
-
-class WhatIfResult(msgspec.Struct, frozen=True):
-    """Estimates, the smallest addition first; and the nodes without one, by name."""
-
-    estimates: list[WhatIfEstimate]
-    unknown: list[NoEstimate]
-
-
 async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
     """Get the power curve of a node."""
-    node = _node(core, query.node, "node")
+    node = node_answer(core, query.node, "node")
     curve = core.registry.power_curve(node.name)
     if curve is None:
-        raise ApiError(HTTPStatus.CONFLICT, f"node {node.name} has no power curve: {_NO_CURVE}", "node")
+        raise ApiError(HTTPStatus.CONFLICT, f"node {node.name} has no power curve: {NO_CURVE}", "node")
     return NodePowerCurve(
         node=node.name,
         node_state=node.state,
@@ -156,59 +107,20 @@ async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
         source_scope=curve.source_scope,
         error_ratio=curve.error_ratio,
         sampled_at=node.sampled_at,
-        points=whatif.power_curve(PowerCurveModel(curve), _load(node.used_ratio)),
+        points=whatif.power_curve(PowerCurveModel(curve), load_of(node.used_ratio)),
     )
 
 
-async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
-    """Estimate the power that more load would add on each node."""
-    if question.node is None:
-        nodes = list_nodes(core.registry, core.clock())
-    else:
-        nodes = [_node(core, question.node, "$.node")]
-    estimates, unknown = [], []
-    for node in nodes:
-        curve = core.registry.power_curve(node.name)
-        if node.state == "down":
-            unknown.append(NoEstimate(node.name, _DOWN))
-        elif curve is None:
-            unknown.append(NoEstimate(node.name, _NO_CURVE))
-        elif node.used_ratio.cpu_ratio is None:
-            unknown.append(NoEstimate(node.name, _NO_LOAD))
-        else:
-            estimates.append(_estimate(node, curve, question.envelope))
-    estimates.sort(key=lambda each: (each.added_watts, each.node))
-    return WhatIfResult(estimates, unknown)
-
-
-def _node(core: Core, name: str, field: str) -> Node:
+def node_answer(core: Core, name: str, field: str) -> Node:
+    """A node by name; an error that names the field if there is none."""
     found = list_nodes(core.registry, core.clock(), node=name)
     if not found:
         raise no_such_node(name, field)
     return found[0]
 
 
-def _estimate(node: Node, curve: PowerCurve, envelope: Quantities) -> WhatIfEstimate:
-    shares = Ratios(*(ratio(envelope, node.capacity, resource) for resource in RESOURCES))
-    addition = whatif.add(PowerCurveModel(curve), _load(node.used_ratio), _load(shares))
-    return WhatIfEstimate(
-        node=node.name,
-        before_watts=addition.before_watts,
-        after_watts=addition.after_watts,
-        added_watts=addition.added_watts,
-        error_watts=addition.error_watts,
-        exceeded=addition.exceeded,
-        not_counted=tuple(
-            resource
-            for resource in RESOURCES
-            if envelope.of(resource) and ratio(node.used, node.capacity, resource) is None
-        ),
-        source=curve.source,
-        source_scope=curve.source_scope,
-    )
-
-
-def _load(ratios: Ratios) -> Load:
+def load_of(ratios: Ratios) -> Load:
+    """Ratios as the load of a model; an unknown CPU usage counts as idle."""
     return Load(ratios.cpu_ratio or 0.0, ratios.memory_ratio, ratios.disk_ratio, ratios.network_ratio)
 
 
@@ -229,13 +141,5 @@ ROUTES: tuple[Route, ...] = (
         power_curve,
         query=PowerCurveQuery,
         refusals={**NO_NODE, **refused(HTTPStatus.CONFLICT, "The node has sent no power curve yet.")},
-    ),
-    post(
-        "/v1/what-if",
-        "Estimate the power that more load would add on one node, or on each node.",
-        WhatIfResult,
-        what_if,
-        body=WhatIfQuestion,
-        refusals=NO_NODE,
     ),
 )

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
 from collector.web.routes import NO_HISTORY, Route, get, refused
+from wire.messages import ContainerState
 from wire.resources import Resource
 
 _NO_SERVICE = refused(HTTPStatus.NOT_FOUND, "No service has this name.")
@@ -52,6 +54,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Number of nodes that they run on."""
     watts: float | None
     """Power of its containers; null if no node reports it."""
+    cpu_weight: float
+    """Power of its CPU time relative to the average of its nodes: learned by agents with a meter, else 1."""
     profiled: bool
     """Whether there are enough samples; a new container then starts with this envelope."""
     observed_seconds: float
@@ -109,8 +113,8 @@ async def services(core: Core, query: ServicesQuery) -> ServicePage:
     latest = core.analysis.latest
     profiles = (latest.services[name] for name in sorted(latest.services))
     found, after = BY_NAME.page(filter(query.matches, profiles), query)
-    watts = _watts(core, {each.name for each in found})
-    answers = [_service_answer(each, watts.get(each.name)) for each in found]
+    powers = _powers(core, {each.name for each in found})
+    answers = [_service_answer(each, powers.get(each.name)) for each in found]
     return ServicePage(analyzed_at=latest.at, services=answers, next=after)
 
 
@@ -119,7 +123,7 @@ async def one_service(core: Core, query: ServiceQuery) -> Service:
     found = core.analysis.latest.services.get(query.name)
     if found is None:
         raise _no_such_service(query.name)
-    return _service_answer(found, _watts(core, {query.name}).get(query.name))
+    return _service_answer(found, _powers(core, {query.name}).get(query.name))
 
 
 async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
@@ -130,25 +134,46 @@ async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
     return found
 
 
-def _watts(core: Core, names: Collection[str]) -> dict[str, float]:
-    """Power of these services, summed over their containers that report it."""
-    sums: defaultdict[str, float] = defaultdict(float)
+@dataclass(slots=True)
+class _Power:
+    """Power of the containers of a service that report it."""
+
+    watts: float = 0.0
+    cores: float = 0.0
+    weighted_cores: float = 0.0
+
+    def add(self, container: ContainerState) -> None:
+        if container.power is not None:
+            cores = container.used.cpu_cores or 0.0
+            self.watts += container.power.watts
+            self.cores += cores
+            self.weighted_cores += container.power.cpu_weight * cores
+
+    @property
+    def cpu_weight(self) -> float:
+        return self.weighted_cores / self.cores if self.cores > 0 else 1.0
+
+
+def _powers(core: Core, names: Collection[str]) -> dict[str, _Power]:
+    """Power of these services."""
+    found: defaultdict[str, _Power] = defaultdict(_Power)
     for node, ids in core.registry.tables.find(services=names).items():
         for entry in core.registry.nodes(core.clock(), node=node):
             for each in ids:
                 container = entry.run.containers[each].value
                 if container.power is not None:
-                    sums[container.service or ""] += container.power.watts
-    return sums
+                    found[container.service or ""].add(container)
+    return found
 
 
-def _service_answer(service: ServiceProfile, watts: float | None) -> Service:
+def _service_answer(service: ServiceProfile, power: _Power | None) -> Service:
     return Service(
         name=service.name,
         image=service.image,
         containers=service.containers,
         nodes=service.nodes,
-        watts=watts,
+        watts=None if power is None else power.watts,
+        cpu_weight=1.0 if power is None else power.cpu_weight,
         profiled=service.profiled,
         observed_seconds=service.observed_seconds,
         last_seen_at=service.last_seen_at,

@@ -18,6 +18,7 @@ from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.page import page
 from collector.api.services import ROUTES as SERVICES
+from collector.api.what_if import ROUTES as WHAT_IF
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
 from collector.web.bodies import JSON_TYPE
@@ -68,6 +69,7 @@ ROUTES: tuple[Route, ...] = (
     *ALERTS,
     *EVENTS,
     *ENERGY,
+    *WHAT_IF,
     *HINTS,
     *CONTROL,
     *EXTENDER,

@@ -18,7 +18,7 @@ class Liveness(IntEnum):
     SUSPECT = 1
     """It missed some beacons: its last report may be out of date."""
     DOWN = 2
-    """It missed so many beacons that it counts as failed."""
+    """It missed enough beacons to count as failed."""
 
     @property
     def label(self) -> LivenessLabel:

@@ -207,11 +207,11 @@ class ControlConfig(Section, frozen=True):
     ] = 64 << 20
 
     def concurrent_moves(self, containers: int) -> int:
-        """The number of containers that may move at the same time in a cluster of so many."""
+        """The number of containers that may move at the same time in a cluster of this size."""
         return max(self.max_concurrent_moves, int(self.max_concurrent_ratio * containers))
 
     def hourly_moves(self, containers: int) -> int:
-        """The number of moves within an hour in a cluster of so many containers; none if that is set to 0."""
+        """The number of moves within an hour for this number of containers; 0 if the setting is 0."""
         if not self.max_moves_per_hour:
             return 0
         return max(self.max_moves_per_hour, int(self.max_moves_ratio * containers))

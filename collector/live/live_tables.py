@@ -83,11 +83,11 @@ class LiveTables:
             row = self._nodes.row(node)
             return row is not None and not self._nodes.table.columns.on[row]
 
-    def hear(self, nodes: Iterable[str], at: float) -> None:
+    def apply_beacons(self, nodes: Iterable[str], at: float) -> None:
         """Note that nodes without anything to report are up."""
         with self._lock:
             self._advance(at)
-            self._nodes.hear(nodes, at)
+            self._nodes.apply_beacons(nodes, at)
 
     def restore_windows(self, usage: Iterable[SlotUsage]) -> None:
         """Fill in the windows of existing nodes and containers from the history."""

@@ -148,7 +148,7 @@ class NodeTable:
         liveness = liveness_column(self._limits, now - columns.last_report_at, columns.beacon_seconds)
         return np.where(liveness == Liveness.DOWN, columns.last_report_at, now)
 
-    def hear(self, nodes: Iterable[str], at: float) -> None:
+    def apply_beacons(self, nodes: Iterable[str], at: float) -> None:
         """Note that nodes without anything to report are up."""
         rows = [entry.row for node in nodes if (entry := self._nodes.get(node)) is not None]
         column = self.table.columns.last_report_at

@@ -159,7 +159,7 @@ class Registry:
             entry = self._entries[node]
             entry.last_report_at = max(entry.last_report_at, received_at)
             entry.run.last_report_at = max(entry.run.last_report_at, received_at)
-        self.tables.hear(nodes, received_at)
+        self.tables.apply_beacons(nodes, received_at)
 
     def _write(self, entry: _Entry, update: NodeUpdate) -> None:
         """Update the live tables, with the usage of new containers where an earlier run reported it."""

@@ -1,6 +1,6 @@
 """Usage over the last hours, in slots of five minutes: one ring per node or container.
 
-A report describes its own window, and what it says holds until the window of the next report begins, or until
+A report describes its own window, and its values hold until the window of the next report begins, or until
 the node falls silent: the rule of the history (`collector.history.sqlite.timeline`), so that a collector that
 restarts finds the same windows there. A slot holds the mean of what was known in it, weighted by time. All
 rows have the same slots, so that closing one is a single operation of numpy. The first report after a slot
@@ -139,7 +139,7 @@ class UsageWindows:
         weighed += columns["weighed"]
         seconds += columns["seconds"]
         columns["ring"][:, self.closed % SLOTS] = _means(weighed, seconds)
-        # Without what was held: the next report may say otherwise.
+        # Without the held value: the next report may differ.
         columns["last_weighed"], columns["weighed"] = columns["weighed"], columns["last_weighed"]
         columns["last_seconds"], columns["seconds"] = columns["seconds"], columns["last_seconds"]
         columns["weighed"][:] = columns["seconds"][:] = 0.0

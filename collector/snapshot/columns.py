@@ -34,7 +34,7 @@ def four_columns(rows: Sequence[Sequence[float]]) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFacts:
-    """What is known of one service; the numbers are of one instance."""
+    """One service; the values are per instance."""
 
     name: str
     profiled: bool = False

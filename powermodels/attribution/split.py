@@ -1,19 +1,20 @@
 """Splits the power of a node into idle, system and containers. Pure functions.
 
 Each term of the model is divided by usage of its resource: CPU watts by CPU time, memory watts by memory in
-use, and so on. Usage outside containers is the system's. Idle power is separate; a policy (`idle`) divides
-it.
+use, and so on. CPU time counts with the weight of its service, if one is learned. Usage outside containers is
+the system's. Idle power is separate; a policy (`idle`) divides it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum, hypot
 from operator import attrgetter
 
 from powermodels.common.interface import Load, Scope, Terms
 
+_CPU_WATTS: Callable[[Terms], float] = attrgetter("cpu_watts")
 _RESOURCES: tuple[tuple[Callable[[Terms], float], Callable[[Load], float | None]], ...] = (
-    (attrgetter("cpu_watts"), attrgetter("cpu_ratio")),
+    (_CPU_WATTS, attrgetter("cpu_ratio")),
     (attrgetter("memory_watts"), attrgetter("memory_ratio")),
     (attrgetter("disk_watts"), attrgetter("disk_ratio")),
     (attrgetter("network_watts"), attrgetter("network_ratio")),
@@ -21,7 +22,7 @@ _RESOURCES: tuple[tuple[Callable[[Terms], float], Callable[[Load], float | None]
 
 # Equal usage is not equal power: processes of equal CPU time differ by a factor of two and more. Of two with
 # 1 W and 2 W, each gets 1.5 W: an error of a third.
-_UNEQUAL_USE_ERROR = 1 / 3
+UNEQUAL_USE_ERROR = 1 / 3
 # A larger error has no further meaning.
 _LARGEST_CONTAINER_ERROR = 1.0
 
@@ -35,8 +36,20 @@ class Split:
     containers: Mapping[str, float]
 
 
-def split(terms: Terms, load: Load, containers: Mapping[str, Load]) -> Split:
-    """Divide the terms by usage; `load` is the usage of the whole host."""
+@dataclass(frozen=True, slots=True)
+class CpuWeights:
+    """Power of CPU time, relative to the average of the node."""
+
+    containers: Mapping[str, float] = field(default_factory=dict)
+    """1 for a container that is missing."""
+    system: float = 1.0
+
+
+_EQUAL = CpuWeights()
+
+
+def split(terms: Terms, load: Load, containers: Mapping[str, Load], weights: CpuWeights = _EQUAL) -> Split:
+    """Divide the terms by usage, CPU watts by weighted usage; `load` is the usage of the whole host."""
     watts = [0.0] * len(containers)
     for term_of, use_of in _RESOURCES:
         term_watts, host_ratio = term_of(terms), use_of(load)
@@ -44,7 +57,13 @@ def split(terms: Terms, load: Load, containers: Mapping[str, Load]) -> Split:
             continue
         uses = [max(0.0, use_of(each) or 0.0) for each in containers.values()]
         # Host and containers are not read at the same instant: the sum of containers may exceed the host.
-        whole = max(host_ratio, fsum(uses))
+        system = max(0.0, host_ratio - fsum(uses))
+        if term_of is _CPU_WATTS:
+            uses = [
+                use * weights.containers.get(name, 1.0) for name, use in zip(containers, uses, strict=True)
+            ]
+            system *= weights.system
+        whole = system + fsum(uses)
         if whole > 0:
             watts = [so_far + term_watts * (use / whole) for so_far, use in zip(watts, uses, strict=True)]
     return Split(
@@ -78,16 +97,16 @@ def fit_to_meter(terms: Terms, metered_watts: float, scope: Scope, model_scope: 
     return _scaled(in_scope, metered_watts - idle_watts, idle_watts)
 
 
-def container_error_ratio(terms: Terms, error_ratio: float) -> float:
+def container_error_ratio(terms: Terms, error_ratio: float, unequal_share: float = 1.0) -> float:
     """The expected relative error of a container's watts, given the node's.
 
     All of the node's error may be in its dynamic power, which is smaller than the total; the error of
-    dividing by usage is added. Never less than the node's own.
+    dividing by usage is added, or the share of it that learned weights leave. Never less than the node's own.
     """
     if terms.dynamic_watts <= 0:
         return max(error_ratio, _LARGEST_CONTAINER_ERROR)
     carried = terms.watts * error_ratio / terms.dynamic_watts
-    return max(error_ratio, min(_LARGEST_CONTAINER_ERROR, hypot(carried, _UNEQUAL_USE_ERROR)))
+    return max(error_ratio, min(_LARGEST_CONTAINER_ERROR, hypot(carried, unequal_share * UNEQUAL_USE_ERROR)))
 
 
 def _scaled(dynamic: tuple[float, float, float, float], to_watts: float, idle_watts: float) -> Terms:

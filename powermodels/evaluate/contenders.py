@@ -1,6 +1,6 @@
 """Who takes part: our models, and what others do instead.
 
-Each is made from what was metered before: the machine's other workloads, and what was seen of this one. Then
+Each is fitted to earlier measurements: the machine's other workloads, and the known part of this one. Then
 it is asked for watts, with or without more readings in between.
 """
 
@@ -136,7 +136,7 @@ def _least_squares(others: Samples, seen: Samples) -> Contender:
 
 
 def _cubic(others: Samples, seen: Samples) -> Contender:
-    """TDP * (0.1 + 0.9 u^3), with the highest watts seen for the TDP, which no recording tells."""
+    """TDP * (0.1 + 0.9 u^3), with the highest observed watts as TDP, which no recording states."""
     full_watts = max(sample.watts for sample in (*others, *seen))
     return _Fixed(lambda load: full_watts * (0.1 + 0.9 * load.cpu_ratio**3))
 

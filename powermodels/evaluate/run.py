@@ -72,9 +72,9 @@ def evaluate(
     paths: Sequence[Path],
     protocol: str,
     model: str = DEFAULT_MODEL,
-    tell: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Evaluation:
-    """Score a model and the baselines; `tell` hears what is being worked on."""
+    """Score a model and the baselines; `progress` gets a line for each step."""
     machines: dict[str, _Machine] = {}
     for path in paths:
         machine = _Machine(read_recording(path), read_recording(path, waiting_is_use=True))
@@ -84,15 +84,15 @@ def evaluate(
     files: dict[str, FileResult] = {}
     outside = 0
     for name, machine in machines.items():
-        tell(f"{protocol}, {name}: {model}")
+        progress(f"{protocol}, {name}: {model}")
         files[name], of_machine = _run(machine.recording, protocol, MODELS[model])
         outside += of_machine
         if protocol == "unseen":
-            tell(f"{protocol}, {name}: stated errors")
+            progress(f"{protocol}, {name}: stated errors")
             files[name] = msgspec.structs.replace(files[name], stated=_stated(machine.recording, model))
 
     def means(contender: str, make: Maker) -> Means:
-        return _means(machines, protocol, contender, make, tell)
+        return _means(machines, protocol, contender, make, progress)
 
     return Evaluation(
         protocol=protocol,
@@ -112,11 +112,15 @@ def _others(model: str, protocol: str) -> list[str]:
 
 
 def _means(
-    machines: Mapping[str, _Machine], protocol: str, contender: str, make: Maker, tell: Callable[[str], None]
+    machines: Mapping[str, _Machine],
+    protocol: str,
+    contender: str,
+    make: Maker,
+    progress: Callable[[str], None],
 ) -> Means:
     scores: dict[str, Score] = {}
     for name, machine in machines.items():
-        tell(f"{protocol}, {name}: {contender}")
+        progress(f"{protocol}, {name}: {contender}")
         recording = machine.on_utilisation if contender in ON_UTILISATION else machine.recording
         scores[name] = _run(recording, protocol, make)[0].mean
     return Means(scores, mean_score(scores.values()))

@@ -21,7 +21,7 @@ from powermodels.models.points import Point
 Shape = Literal["mean", "formula", "table"]
 SHAPES: tuple[Shape, ...] = ("mean", "formula", "table")
 
-# A resource that was never used more than this tells nothing of its watts.
+# The watts of a resource that was never used more than this are unknown.
 _LEAST_USE = 1e-6
 _MOST_WATTS = 1e7
 """What a stored model takes."""
@@ -108,7 +108,7 @@ def least_squares(workloads: Sequence[Workload], features: Sequence[str]) -> lis
     unused = sizes < _LEAST_USE
     design[:, unused], sizes[unused] = 0.0, 1.0
     scaled = design / sizes * roots[:, np.newaxis]
-    # Columns that are nearly the same keep the solver from ending; a trace of a ridge tells them apart.
+    # Columns that are nearly the same keep the solver from ending; a small ridge separates them.
     ridge = sqrt(np.finfo(float).eps) * float(np.linalg.norm(scaled)) * np.eye(scaled.shape[1])
     coefficients, _ = nnls(
         np.concatenate([scaled, ridge]), np.concatenate([watts * roots, np.zeros(len(ridge))])

@@ -39,7 +39,7 @@ _KIBIBYTE = 1024
 _Line = tuple[str, dict[str, float]]
 """A workload, and a sample of it by column."""
 
-# A recording does not tell what its machine could do. These are fixed, so that a number means the same in
+# A recording does not state the capacity of its machine. These are fixed, so that a number means the same in
 # every recording; models take the watts at these rates, and use far less.
 ASSUMED_DISK_BYTES_PER_SECOND = 1e9
 ASSUMED_NETWORK_BYTES_PER_SECOND = 2.5e9

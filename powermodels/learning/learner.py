@@ -22,7 +22,7 @@ from powermodels.models.stored import save
 from wire.errors import UserError
 from wire.messages import Gap
 
-# A curve that was fitted to one load only tells nothing of others; as the root of CPU use, as curves bend.
+# A curve fitted to one load only is not valid for others. In roots of CPU usage, as curves are concave.
 _LEAST_SPREAD = 0.3
 _SAVED_EVERY_SECONDS = 600.0
 
@@ -128,8 +128,8 @@ def first_curve(model: Model, facts: HostFacts, scope: Scope, load: Load, metere
         shape["memory"] = busy.memory_watts
     if scope is Scope.NODE:
         shape |= {"disk": busy.disk_watts, "network": busy.network_watts}
-    told_watts = weighted_terms(full.idle_watts, shape, load).watts
-    scale = metered_watts / told_watts if told_watts > 0 else 1.0
+    model_watts = weighted_terms(full.idle_watts, shape, load).watts
+    scale = metered_watts / model_watts if model_watts > 0 else 1.0
     idle_watts = scale * full.idle_watts
     coefficients = {name: scale * watts for name, watts in shape.items()}
     origin = Origin(

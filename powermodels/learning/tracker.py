@@ -36,7 +36,7 @@ _READINGS_BETWEEN_REFITS = 30
 _MOST_READINGS_BETWEEN_REFITS = 1000
 _MISSES_FOR_A_CHANGE = 6
 _READINGS_AFTER_A_CHANGE = 12
-# What is older than a change still tells of loads that have not come back; not more than that.
+# Samples from before a change are used only for loads that have not come back.
 _WEIGHT_AFTER_A_CHANGE = 4.0
 
 # How much of a change in the model's watts the next reading of a meter shows; most meters average over time.
@@ -75,6 +75,11 @@ class Tracker:
         return self._curve.scope
 
     @property
+    def curve(self) -> CurveModel:
+        """The curve without the correction by recent readings."""
+        return self._curve
+
+    @property
     def stale_seconds(self) -> float | None:
         """How long ago the meter was last there; None if it never was."""
         return None if self._last is None else max(0.0, self._clock() - self._last.seconds)
@@ -94,7 +99,7 @@ class Tracker:
         return corrected_terms(self._curve, self._correction, self._training, load)
 
     def expected_watts(self, load: Load) -> float:
-        """What the meter would say next: its last word, moved by what the model says has changed."""
+        """The expected next reading: the last one, plus the change that the model estimates."""
         watts = self.terms(load).watts
         if self._last is not None:
             watts = self._last.watts + _FOLLOWED * (watts - self.terms(self._last.load).watts)
@@ -155,7 +160,7 @@ class Tracker:
         )
 
     def offer(self, candidate: CurveModel) -> bool:
-        """Take a new curve if it does better on what was held back; says whether it did."""
+        """Take a new curve if it does better on what was held back; return whether it does."""
         error_ratio = self._memory.error_ratio(candidate)
         current_error_ratio = self._memory.error_ratio(self._curve)
         if error_ratio is None or current_error_ratio is None:

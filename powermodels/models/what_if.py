@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import hypot
 from operator import attrgetter
 
 from powermodels.common.interface import Load, Model
@@ -39,15 +40,24 @@ class CurvePoint:
     watts: float
 
 
-def add(model: Model, load: Load, envelope: Load) -> Addition:
-    """Add an envelope, as shares of the node's capacity, to the load of a node."""
+def add(
+    model: Model, load: Load, envelope: Load, *, cpu_weight: float = 1.0, weight_error_ratio: float = 0.0
+) -> Addition:
+    """Add an envelope, as shares of the node's capacity, to the load of a node; a negative one removes load.
+
+    The dynamic power of applications on one machine adds up, and idle power is shared. `cpu_weight` is the
+    power of the envelope's CPU time relative to the average, and `weight_error_ratio` the error of that.
+    """
     together = _sum(load, envelope)
-    before_watts = model.terms(load).watts
-    after_watts = max(before_watts, model.terms(together).watts)
+    before, after = model.terms(load), model.terms(together)
+    cpu_watts = cpu_weight * (after.cpu_watts - before.cpu_watts)
+    change_watts = cpu_watts + (after.watts - after.cpu_watts) - (before.watts - before.cpu_watts)
+    if all((of(envelope) or 0.0) >= 0 for _, of in _RATIOS):
+        change_watts = max(0.0, change_watts)
     return Addition(
-        before_watts=before_watts,
-        after_watts=after_watts,
-        error_watts=model.error_ratio * (after_watts - before_watts),
+        before_watts=before.watts,
+        after_watts=before.watts + change_watts,
+        error_watts=hypot(model.error_ratio * change_watts, weight_error_ratio * cpu_watts),
         exceeded=tuple(resource for resource, of in _RATIOS if (of(together) or 0.0) > 1),
     )
 
@@ -60,7 +70,7 @@ def power_curve(model: Model, load: Load, points: int = 11) -> tuple[CurvePoint,
 
 def _sum(load: Load, envelope: Load) -> Load:
     return Load(
-        cpu_ratio=load.cpu_ratio + envelope.cpu_ratio,
+        cpu_ratio=max(0.0, load.cpu_ratio + envelope.cpu_ratio),
         memory_ratio=_sum_or_none(load.memory_ratio, envelope.memory_ratio),
         disk_ratio=_sum_or_none(load.disk_ratio, envelope.disk_ratio),
         network_ratio=_sum_or_none(load.network_ratio, envelope.network_ratio),
@@ -70,4 +80,4 @@ def _sum(load: Load, envelope: Load) -> Load:
 
 def _sum_or_none(of_node: float | None, of_envelope: float | None) -> float | None:
     """Add values; a value that the node does not report stays unknown."""
-    return None if of_node is None else of_node + (of_envelope or 0.0)
+    return None if of_node is None else max(0.0, of_node + (of_envelope or 0.0))

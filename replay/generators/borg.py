@@ -1,8 +1,8 @@
 """A stream of short jobs as in GenPack's sample of Google's Borg trace.
 
 The paper took a hundredth of the jobs of 12 hours: 49,202 jobs, 68.3 a minute, at most 102 at once, of 39 s
-(5th percentile) to 50 minutes, that ask for at most 42 cores and 40 GB together. The sample itself is not
-published; these are jobs drawn so that the same numbers come out.
+(5th percentile) to 50 minutes, that reserve at most 42 cores and 40 GB together. The sample itself is not
+published; these jobs are drawn to match its figures.
 """
 
 from typing import Annotated
@@ -18,28 +18,28 @@ from replay.setup.workload import Workload
 
 
 class BorgSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What can be chosen."""
+    """Settings of the generator."""
 
     hours: Annotated[float, Meta(gt=0)] = 12.0
     jobs_per_minute: Annotated[float, Meta(gt=0)] = 68.3
     shortest_seconds: Annotated[float, Meta(gt=0)] = 36.0
     usual_seconds: Annotated[float, Meta(gt=0)] = 8.0
-    """What jobs take beyond the shortest: half of the usual ones less, half more."""
+    """Median time of usual jobs beyond the shortest."""
     long_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.018
-    """How many jobs are of the long tail, from two minutes to the longest."""
+    """Share of jobs in the long tail, from two minutes to the longest."""
     longest_seconds: Annotated[float, Meta(gt=120)] = 3000.0
     mean_cores: Annotated[float, Meta(gt=0)] = 0.38
     mean_memory_mb: Annotated[float, Meta(gt=0)] = 370.0
-    """What jobs ask for on average; a few ask for much more than the others."""
+    """Mean reservation of jobs; a few reserve much more than the others."""
     used_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
-    """How much of what it asks for a job uses on average."""
+    """Mean share of its reservation that a job uses."""
 
 
 _SPREAD = 0.7
 _LONG_SECONDS = 120.0
 _STEP_SECONDS = 30.0
 _MOST = 6.0
-"""No job asks for more than so many times the average: it still fits a node."""
+"""The largest reservation relative to the mean; it still fits a node."""
 
 
 def generate(settings: BorgSettings, seed: int) -> Workload:

@@ -1,7 +1,7 @@
-"""An hour of requests as in Energy4Cloud's evaluation: more than there is room for, in four classes.
+"""An hour of requests as in Energy4Cloud's evaluation: more than fit, in four classes.
 
-Two requests come every second until they ask for half as much again as the cluster has; then nobody comes for
-as long as the average of them lives. Demands and lifetimes are exponential, between limits.
+Two requests arrive every second until together they request 150 % of the cluster; then none arrives for as
+long as their average lifetime. Demands and lifetimes are exponential, between limits.
 """
 
 from typing import Annotated
@@ -26,27 +26,27 @@ _STEP_SECONDS = 30.0
 _TYPES = ("ffmpeg", "redis", "deep-learning", "timeserver")
 _IS_JOB = np.array([True, False, True, False])
 _JOB_CORES = 1.7
-"""What a job uses where it can, as shares are weights and no limit: spread then uses as much CPU as there."""
+"""CPU that a job uses if available, as shares are weights, not limits. Spread then uses as much as there."""
 _CPU_USED = np.array([0.0, 0.3, 0.0, 0.05])
 _MEMORY_USED = np.array([0.3, 0.9, 0.9, 0.1])
-"""How much of what it asks for each type uses: the thesis tells what each is intensive in, not how much."""
+"""Share of its request that each type uses: the thesis names the dominant resource, but no amounts."""
 
 
 class CloudHourSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What can be chosen."""
+    """Settings of the generator."""
 
     hours: Annotated[float, Meta(gt=0)] = 1.0
     requests_per_second: Annotated[float, Meta(gt=0)] = 2.0
     limit_shares: Annotated[float, Meta(gt=0)] = 61_440.0
     limit_memory_mb: Annotated[float, Meta(gt=0)] = 92_160.0
-    """Requests pause when they have asked for so much in all."""
+    """Requests pause when their sum reaches these limits."""
     demand_rate: Annotated[float, Meta(gt=0)] = 1.0
-    """How fast the exponential distributions of CPU and memory fall from their lower to their upper limits.
+    """Rate of the exponential distributions of CPU and memory between their limits.
 
-    The thesis does not state it, but its 636 cuts took 177 shares and 305 MB each: tasks ask for a gigabyte.
+    The thesis does not state it, but its 636 cuts took 177 shares and 305 MB each: tasks request a gigabyte.
     """
     lifetime_rate: Annotated[float, Meta(gt=0)] = 22.0
-    """The same for lifetimes: with this, as many requests come in the hour as were counted for spread."""
+    """The same for lifetimes, so that the number of requests in the hour is that of spread in the thesis."""
     stop_seconds: Annotated[float, Meta(ge=0)] = 10.0
     """Time that a stopping container still holds its place: as long as Docker waits for it."""
 
@@ -85,7 +85,7 @@ def generate(settings: CloudHourSettings, seed: int) -> Workload:
 
 
 def _arrivals(settings: CloudHourSettings, shares: Floats, memory_mb: Floats, lifetimes: Floats) -> Floats:
-    """When each request comes: in rounds, with a pause as long as the round's average lifetime."""
+    """Arrival times: in rounds, with a pause as long as the round's average lifetime."""
     arrivals = np.empty(shares.size)
     now, began = 0.0, 0
     for place in range(shares.size):

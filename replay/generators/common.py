@@ -1,4 +1,4 @@
-"""What every generator ends with: columns of containers that were drawn, as a workload."""
+"""Shared by all generators: columns of containers, and a workload from them."""
 
 from collections.abc import Sequence
 from math import inf
@@ -14,7 +14,7 @@ _WIDTH = len(RESOURCES)
 
 
 def numbered(count: int, names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Ids whose order is that of their numbers."""
+    """Ids that sort as their numbers."""
     width = len(str(count))
     return tuple(
         f"{number:0{width}}" if names is None else f"{number:0{width}}-{names[number]}"
@@ -25,10 +25,10 @@ def numbered(count: int, names: Sequence[str] | None = None) -> tuple[str, ...]:
 def steady(
     level: Floats, rng: np.random.Generator, wave_ratio: float = 0.0, ramp_seconds: float = 0.0
 ) -> Steady:
-    """Use around a level, each container with waves of its own length and phase."""
+    """Usage around a level, with waves of a length and phase of each container."""
     count = len(level)
     waves = np.full((count, _WIDTH), wave_ratio)
-    waves[:, 1] /= 2  # memory moves less than the others
+    waves[:, 1] /= 2  # memory varies less than the others
     return Steady(
         level=level,
         ramp_seconds=np.full(count, ramp_seconds),
@@ -39,7 +39,7 @@ def steady(
 
 
 def columns(*resources: Floats | float, count: int) -> Floats:
-    """Four columns; those that are not given are nothing."""
+    """Four columns; missing ones are zero."""
     found = np.zeros((count, _WIDTH))
     for place, resource in enumerate(resources):
         found[:, place] = resource
@@ -60,7 +60,7 @@ def workload(  # noqa: PLR0913 - the columns of a workload
     kind: Codes | None = None,
     jobs_stretch: bool = True,
 ) -> Workload:
-    """The same as a `Workload`, with what is usual where nothing is said."""
+    """A `Workload` with defaults for most columns."""
     count = len(ids)
     return Workload(
         ids=ids,
@@ -78,6 +78,6 @@ def workload(  # noqa: PLR0913 - the columns of a workload
 
 
 def truncated_exponential(rng: np.random.Generator, rate: float, count: int) -> Floats:
-    """Numbers from 0 to 1, the small ones more often: an exponential distribution that is cut at 1."""
+    """Numbers from 0 to 1 of an exponential distribution that is truncated at 1."""
     drawn: Floats = -np.log1p(-rng.uniform(size=count) * -np.expm1(-rate)) / rate
     return drawn

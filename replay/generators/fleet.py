@@ -1,4 +1,4 @@
-"""A large cluster of long-running services with load by day and night: to see how replay scales."""
+"""A large cluster of long-running services with daily load curves, to measure how replay scales."""
 
 from typing import Annotated
 
@@ -13,18 +13,18 @@ from replay.setup.workload import Steady, Workload
 _DAY_SECONDS = 86_400.0
 _STEP_SECONDS = 300.0
 _ASKED_RATIO = 2.5
-"""What is asked for, of what is used: people ask for more than they need."""
+"""Reservation relative to usage: people reserve more than they need."""
 
 
 class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What can be chosen."""
+    """Settings of the generator."""
 
     containers: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     days: Annotated[float, Meta(gt=0)] = 7.0
     mean_cores: Annotated[float, Meta(gt=0)] = 0.8
     mean_memory_mb: Annotated[float, Meta(gt=0)] = 1200.0
     arrive_seconds: Annotated[float, Meta(ge=0)] = 0.0
-    """Over how long they come; 0: all are there at once."""
+    """Time over which they arrive; 0: all at once."""
 
 
 def generate(settings: FleetSettings, seed: int) -> Workload:

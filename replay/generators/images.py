@@ -1,7 +1,7 @@
 """Containers of popular images, one every few seconds, as in the evaluation of DRAPS.
 
-Eighteen images in four groups, ten containers of each of those that are drawn. What each uses when idle is
-what such services are known to take, made to fit the paper: 34 idle ones fill 69 % of a worker with 4 GB.
+Eighteen images in four groups, ten containers of each image that is drawn. Idle usage is typical of these
+services, scaled to the paper: 34 idle containers fill 69 % of a worker with 4 GB.
 """
 
 from typing import Annotated
@@ -42,7 +42,7 @@ _LOADED_MEMORY, _LOADED_CORES, _LOADED_IO = 1.1, 0.05, 0.2 * MEGABYTE
 
 
 class ImagesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What can be chosen."""
+    """Settings of the generator."""
 
     containers: Annotated[int, Meta(ge=1)] = 100
     every_seconds: Annotated[float, Meta(gt=0)] = 5.0
@@ -52,7 +52,7 @@ class ImagesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 def generate(settings: ImagesSettings, seed: int) -> Workload:
-    """The containers, in an order that is drawn."""
+    """The containers, in random order."""
     rng = np.random.default_rng(seed)
     images = rng.permutation(sorted(_IDLE))[: -(-settings.containers // _PER_IMAGE)]
     names = [str(name) for name in rng.permutation(np.repeat(images, _PER_IMAGE))[: settings.containers]]

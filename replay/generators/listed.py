@@ -12,28 +12,28 @@ from replay.setup.workload import Workload
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What containers of a kind ask for, and use."""
+    """Reservation and usage of containers of a kind."""
 
     cpu_cores: Annotated[float, Meta(ge=0)]
     memory_mb: Annotated[float, Meta(ge=0)]
 
 
 class ListedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What can be chosen."""
+    """Settings of the generator."""
 
     kinds: dict[str, Kind]
     order: tuple[str, ...]
-    """The kind of each, as they come."""
+    """The kind of each container, in order of arrival."""
     every_seconds: Annotated[float, Meta(ge=0)] = 1.0
     seconds: Annotated[float, Meta(gt=0)] = 600.0
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.order) - set(self.kinds)):
-            raise ValueError(f"order names kinds that are not there: {', '.join(unknown)}")
+            raise ValueError(f"order contains unknown kinds: {', '.join(unknown)}")
 
 
 def generate(settings: ListedSettings, seed: int) -> Workload:
-    """The containers, each a service of its own that uses all that it asks for."""
+    """The containers, each a service of its own that uses all of its reservation."""
     count = len(settings.order)
     kinds = [settings.kinds[name] for name in settings.order]
     cores = np.array([kind.cpu_cores for kind in kinds])

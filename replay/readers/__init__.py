@@ -1,4 +1,4 @@
-"""Traces that others recorded, each format in one module, all as one `Workload`.
+"""Published traces: one module per format, each returns a `Workload`.
 
-In: a file, plain or packed with gzip. Out: a workload, or a complaint that names the line.
+In: a file, plain or gzip. Out: a workload, or an error that names the line.
 """

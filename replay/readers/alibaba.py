@@ -1,9 +1,9 @@
 """Alibaba's cluster trace of 2018: `container_usage`, a line per container and moment, without a header.
 
 Fields: container, machine, seconds, CPU percent, memory percent, cpi, mem_gps, mpki, network in, network out,
-disk percent. Percentages are of what the container was given, which stands in `container_meta.csv`; where
-that file is beside the usage, sizes come from it, else every container has the most usual one. Network and
-disk were published in units of nothing in particular, and are left out.
+disk percent. Percentages refer to the reservation of the container, which is in `container_meta.csv`. Without
+that file beside the usage, every container has the most frequent size. Network and disk have no published
+unit, and are left out.
 """
 
 from collections.abc import Sequence
@@ -44,14 +44,14 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
         except ValueError as error:
             raise UserError(f"{path}, line {number}: {error}") from None
         if min(seconds, cpu, memory) < 0:
-            continue  # how the trace marks what could not be measured
+            continue  # the trace marks missing values like this
         if period is not None and not period.covers(np.array(seconds)):
             continue
         who.append(names.setdefault(cells[0], len(names)))
         at.append(seconds)
         percent.append((cpu, memory))
     if not who:
-        raise UserError(f"{path} has no samples in it")
+        raise UserError(f"{path} has no samples")
     sized = np.array([sizes.get(name, _USUAL) for name in names])
     given = np.column_stack(
         [sized[:, 0] * whole.cpu_mips / WHOLE.cpu_mips, sized[:, 1] / _PERCENT * whole.memory_mb * MEBIBYTE]
@@ -77,7 +77,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
 
 
 def _read_sizes(path: Path) -> tuple[dict[str, str], dict[str, tuple[float, float]]]:
-    """The application of each container, and its cores and percent of a host's memory, as far as told."""
+    """The application of each container, and its cores and percent of a host's memory, where known."""
     applications: dict[str, str] = {}
     sizes: dict[str, tuple[float, float]] = {}
     if not path.is_file():

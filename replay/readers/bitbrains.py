@@ -1,9 +1,9 @@
-"""Bitbrains: what virtual machines of a data centre used of four resources, every five minutes.
+"""Bitbrains: usage of four resources by the virtual machines of a data centre, every five minutes.
 
 GWA-T-12 (Shen, van Beek, Iosup: "Statistical characterization of business-critical workloads hosted in cloud
-datacenters", CCGrid 2015). As published: a folder with one file per machine, whose lines also state what the
-machine was given. Or all machines in one file: `vm,slot,cpu_mhz,mem_mb,disk_read_kbs,...`, with what each was
-given in a file beside it whose name ends in `vms.csv`; without one, they are as large as the scenario says.
+datacenters", CCGrid 2015). As published: a folder with one file per machine, whose lines also contain the
+reservation of the machine. Or all machines in one file: `vm,slot,cpu_mhz,mem_mb,disk_read_kbs,...`, with the
+reservations in a file beside it whose name ends in `vms.csv`; without one, sizes are those of the scenario.
 """
 
 from collections.abc import Sequence
@@ -49,16 +49,16 @@ _PUBLISHED = (
     "memory capacity provisioned [kb]",
 )
 _MILLISECONDS_FROM = 1e11
-"""The header says ms and the files hold seconds: a number above this is ms (as seconds: the year 5138)."""
+"""The header names ms, but the files contain seconds. A number above this is ms (as seconds: year 5138)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """What either form has: a row per machine and moment."""
+    """The contents of either form: a row per machine and time."""
 
     names: list[str]
     who: NDArray[np.intp]
-    """Per row: the place of its machine in the names."""
+    """Per row: the index of its machine in the names."""
     seconds: Floats
     used: Floats
     """Per row: CPU in MHz, memory in MB, disk read and written, network in and out in kB/s."""
@@ -67,16 +67,16 @@ class _Samples:
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
-    """All machines; a slot that is missing repeats the one before.
+    """All machines; a missing slot repeats the previous one.
 
-    A period goes by the time stamps of the published files, or by slots of five minutes in the other form.
+    A period refers to the time stamps of the published files, or to the slots of the other form.
     """
     samples = _read_folder(path, period) if path.is_dir() else _read_table(path, period)
     who, seconds, used = samples.who, samples.seconds, samples.used
     if not who.size:
-        raise UserError(f"{path} has no samples in it, or none of the period: give one month of GWA-T-12")
+        raise UserError(f"{path} has no samples, or none of the period: give one month of GWA-T-12")
     present, who = np.unique(who, return_inverse=True)
-    given = samples.given if samples.given is not None else _told(path, len(samples.names), machines)
+    given = samples.given if samples.given is not None else _default_sizes(path, len(samples.names), machines)
     names = _names([samples.names[int(each)] for each in present])
     steps = (seconds // STEP_SECONDS).astype(np.intp)
     line = timeline(who, names, steps, _in_units(used), STEP_SECONDS)
@@ -86,7 +86,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
 
 
 def _names(machines: Sequence[str]) -> list[str]:
-    """A number becomes `vm-0001`, all of one width, so that their order is that of the numbers."""
+    """A number becomes `vm-0001`, all of the same width, so that names sort as numbers."""
     numbers = {each: int(each) for each in machines if each.isdecimal()}
     width = max(4, len(str(max(numbers.values(), default=0))))
     return [f"vm-{numbers[each]:0{width}}" if each in numbers else each for each in machines]
@@ -105,7 +105,7 @@ def _in_units(used: Floats) -> Floats:
 
 
 def _size(values: Floats) -> Floats:
-    """Nothing is no size: such a machine was given an amount that is not known."""
+    """A size of zero is unknown."""
     sized: Floats = np.where(values > 0, values, np.nan)
     return sized
 
@@ -119,7 +119,7 @@ def _read_folder(folder: Path, period: Period | None) -> _Samples:
     given: list[Floats] = []
     for name, path in machine_files(folder, (".csv", ".txt")):
         table = read_columns(path, _PUBLISHED, optional=_PUBLISHED[2:], fallback=_PUBLISHED_ORDER)
-        # What could not be measured is missing, or below nothing: there is no sample then.
+        # A value that could not be measured is missing or negative; then there is no sample.
         table = table[(table[:, :2] >= 0).all(axis=1) & ~(table[:, 2:7] < 0).any(axis=1)]
         table[:, 0] /= np.where(table[:, 0] > _MILLISECONDS_FROM, 1000.0, 1.0)
         if period is not None:
@@ -159,7 +159,7 @@ _PUBLISHED_ORDER = (
 def _read_table(path: Path, period: Period | None) -> _Samples:
     table = read_columns(path, _COLUMNS)
     fewest: Floats = np.nan_to_num(table, nan=-1.0).min(axis=1)
-    refuse_bad(path, fewest < 0, "a field is missing, or below nothing", first_line=2)
+    refuse_bad(path, fewest < 0, "a field is missing or negative", first_line=2)
     if period is not None:
         table = table[period.covers(table[:, 1] * STEP_SECONDS)]
     numbers, who = np.unique(table[:, 0].astype(np.int64), return_inverse=True)
@@ -168,22 +168,22 @@ def _read_table(path: Path, period: Period | None) -> _Samples:
 
 
 def _read_sizes(path: Path, names: Sequence[str]) -> Floats | None:
-    """From the file beside whose name has most in common with the trace's."""
+    """From the file in the same folder whose name is most similar to that of the trace."""
     beside = [*path.parent.glob("*vms.csv"), *path.parent.glob("*vms.csv.gz")]
     if not beside:
         return None
     nearest = max(sorted(beside), key=lambda file: _alike(file.name, path.name))
-    told = {str(int(row[0])): row[1:] for row in read_columns(nearest, _SIZES)}
-    return _size(np.array([told.get(name, (np.nan, np.nan)) for name in names]))
+    sizes = {str(int(row[0])): row[1:] for row in read_columns(nearest, _SIZES)}
+    return _size(np.array([sizes.get(name, (np.nan, np.nan)) for name in names]))
 
 
 def _alike(first: str, second: str) -> int:
-    """How many characters two names begin with in common."""
+    """Length of the common prefix of two names."""
     pairs = zip(first, second, strict=False)
     return next((place for place, (one, other) in enumerate(pairs) if one != other), len(first))
 
 
-def _told(path: Path, count: int, machines: Sequence[Machines]) -> Floats:
+def _default_sizes(path: Path, count: int, machines: Sequence[Machines]) -> Floats:
     if not machines:
         raise UserError(
             f"the sizes of the machines of {path} are unknown: put their file (*vms.csv) beside it, "

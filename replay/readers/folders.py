@@ -9,7 +9,7 @@ _PACKED = ".gz"
 
 
 def machine_files(folder: Path, suffixes: Sequence[str] = ()) -> Iterator[tuple[str, Path]]:
-    """Each machine's name and file, in the order of the names; hidden files are left alone.
+    """Each machine's name and file, in the order of the names; hidden files are ignored.
 
     With `suffixes`, only files that end in one of them count, and the name is without it.
     """
@@ -24,5 +24,5 @@ def machine_files(folder: Path, suffixes: Sequence[str] = ()) -> Iterator[tuple[
             raise UserError(f"{folder} has two files for the machine {name!r}: remove one of them")
         found[name] = path
     if not found:
-        raise UserError(f"{folder} has no machine's file in it: give the folder that holds one per machine")
+        raise UserError(f"{folder} has no files of machines: give the folder with one file per machine")
     yield from sorted(found.items())

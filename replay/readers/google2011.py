@@ -1,9 +1,9 @@
 """Google's cluster trace of 2011: `task_usage`, a line per task and five minutes, without a header.
 
 Reiss, Wilkes, Hellerstein: "Google cluster-usage traces: format + schema". Amounts are shares of the largest
-machine of that cluster, whose size was not told: the scenario's first `[[machines]]` says what it is taken
-for. A task is there from its first line to its last. It asks for the memory that was assigned to it; what CPU
-it asked for stands in another table, so policies do not know.
+machine of that cluster, whose size is not published; the scenario's first `[[machines]]` sets it. A task runs
+from its first line to its last. Its reservation is the memory assigned to it; the CPU that it requested is in
+another table, so policies do not have it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 WHOLE = Machines(cpu_mips=32_000, memory_mb=131_072)
-"""What the largest machine is taken for where a scenario does not say."""
+"""The assumed size of the largest machine, if a scenario does not set it."""
 _START, _END, _JOB, _TASK, _CPU, _MEMORY, _ASSIGNED = 0, 1, 2, 3, 5, 6, 7
 _COLUMNS = (_START, _END, _JOB, _TASK, _CPU, _MEMORY, _ASSIGNED)
 _FIELDS = 8
@@ -37,7 +37,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     if period is not None:
         table = table[period.covers(table[:, _START] / _MICROSECONDS)]
     if not table.size:
-        raise UserError(f"{path} has no samples in it")
+        raise UserError(f"{path} has no samples")
     start, end, job, task, cpu, memory, assigned = table.T
     fewest: Floats = np.nan_to_num(table[:, :4], nan=-1.0).min(axis=1)
     refuse_bad(path, fewest < 0, "a time, a job or a task is missing", first_line=1)

@@ -38,7 +38,7 @@ _STEP_SECONDS = 60.0
 _ROLLUP_SECONDS = (300, 3600)
 _SECONDS_PER_DAY = 86400.0
 _BOOT_SECONDS = 120.0
-"""Nobody told how long nodes take to boot."""
+"""Assumed, as nodes do not report how long they take to boot."""
 _POINTS = 41
 
 _NODES = """
@@ -82,14 +82,14 @@ ORDER BY r.slot
 _VALUES = "SELECT key, value FROM key_values WHERE kind = ?"
 
 _NodeSample = tuple[str, float, float, float]
-"""A node, when, and its CPU and memory in use."""
+"""A node, the time, and its CPU and memory in use."""
 _Sample = tuple[str, str, float, float | None, float | None, float | None, float | None]
-"""A container, its facts, when, and what it used of the four resources."""
+"""A container, its facts, the time, and its usage of the four resources."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What a history tells of a time, in steps of one length."""
+class _Recording:
+    """The samples of a period, in steps of one length."""
 
     step_seconds: float
     samples: list[_Sample]
@@ -105,7 +105,7 @@ class _System:
 
 
 class _NodeFacts(msgspec.Struct):
-    """What is needed of what is kept of a node."""
+    """The stored facts of a node that replay needs."""
 
     capacity: Quantities = Quantities()
 
@@ -126,14 +126,14 @@ class _ContainerFacts(msgspec.Struct):
 
 
 def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workload]:
-    """The hosts as a scenario, and what ran: in so many days, or as long as samples are kept in full."""
+    """The hosts as a scenario, and their containers over these days, by default over all samples."""
     if not path.is_file():
         raise UserError(f"there is no history at {path}: give the collector's history.path")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            told = _told(connection, days)
-            line, facts = _timeline(told) if told.samples else (None, {})
-            system = {} if line is None else _system(line, told)
+            recording = _recording(connection, days)
+            line, facts = _timeline(recording) if recording.samples else (None, {})
+            system = {} if line is None else _system(line, recording)
             hosts = _hosts(connection, system)
             traits = {
                 name: msgspec.json.decode(value, type=StoredServiceTraits)
@@ -143,42 +143,42 @@ def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workl
         raise UserError(f"{path} cannot be read as a collector's history: {error}") from None
     if line is None:
         raise UserError(f"{path} has no samples of containers yet: let agents report for a while")
-    return Scenario(title="What happened here", hosts=hosts), _workload(line, facts, traits, told)
+    return Scenario(title="History of this cluster", hosts=hosts), _workload(line, facts, traits, recording)
 
 
-def _told(connection: sqlite3.Connection, days: float | None) -> _Told:
+def _recording(connection: sqlite3.Connection, days: float | None) -> _Recording:
     samples: list[_Sample] = connection.execute(_SAMPLES).fetchall()
     of_nodes: list[_NodeSample] = connection.execute(_NODE_SAMPLES).fetchall()
     if days is None or not samples:
-        return _Told(_STEP_SECONDS, samples, of_nodes)
+        return _Recording(_STEP_SECONDS, samples, of_nodes)
     since = samples[-1][2] - days * _SECONDS_PER_DAY
     step = _step_for(since, samples[0][2], connection)
     if step is not None:
         period = step, int(since // step)
-        return _Told(
+        return _Recording(
             step,
             connection.execute(_ROLLUPS, period).fetchall(),
             connection.execute(_NODE_ROLLUPS, period).fetchall(),
         )
-    return _Told(_STEP_SECONDS, [sample for sample in samples if sample[2] >= since], of_nodes)
+    return _Recording(_STEP_SECONDS, [sample for sample in samples if sample[2] >= since], of_nodes)
 
 
 def _step_for(since: float, known_from: float, connection: sqlite3.Connection) -> int | None:
-    """The finest sums that go back to a moment, or else as far as any do; none if samples do."""
+    """The finest sums that go back to this time, or else furthest; None if samples go back as far."""
     found = None
     for step in _ROLLUP_SECONDS:
         (oldest,) = connection.execute(
             "SELECT min(slot) FROM container_rollups WHERE step = ?", (step,)
         ).fetchone()
-        # A slot that began earlier may yet hold nothing that is older.
+        # A slot that began earlier may contain no older data.
         if known_from > since and oldest is not None and (oldest + 1) * step < known_from:
             found, known_from = step, float(oldest * step)
     return found
 
 
-def _system(line: Timeline, told: _Told) -> dict[str, _System]:
+def _system(line: Timeline, recording: _Recording) -> dict[str, _System]:
     """The load of each host outside containers."""
-    first = int(min(at for _, _, at, *_ in told.samples) // told.step_seconds)
+    first = int(min(at for _, _, at, *_ in recording.samples) // recording.step_seconds)
     use = line.use
     owner = np.repeat(np.arange(len(line.names)), use.steps)
     step = use.first_step[owner] + np.arange(owner.size) - use.start[owner]
@@ -193,8 +193,8 @@ def _system(line: Timeline, told: _Told) -> dict[str, _System]:
             ]
         )
     rest: dict[str, list[Floats]] = {}
-    for name, at, cores, memory_bytes in told.of_nodes:
-        place = int(at // told.step_seconds) - first
+    for name, at, cores, memory_bytes in recording.of_nodes:
+        place = int(at // recording.step_seconds) - first
         if name in of_containers and 0 <= place < len(of_containers[name]):
             rest.setdefault(name, []).append(np.array([cores, memory_bytes]) - of_containers[name][place])
     medians = {name: np.maximum(0.0, np.median(each, axis=0)) for name, each in rest.items()}
@@ -212,7 +212,7 @@ def _hosts(connection: sqlite3.Connection, system: Mapping[str, _System]) -> tup
             curves[name] = curve
     if unknown := sorted(set(capacities) - set(curves)):
         raise UserError(
-            f"{', '.join(unknown)} told no power curve yet: it comes with the heartbeats, every few minutes"
+            f"{', '.join(unknown)} reported no power curve yet: wait for the next heartbeat, a few minutes"
         )
     traits = {
         name: msgspec.json.decode(value, type=StoredNodeTraits)
@@ -234,7 +234,9 @@ def _host(
     name: str, capacity: Quantities, curve: PowerCurve, system: _System, traits: StoredNodeTraits
 ) -> Host:
     if not capacity.cpu_cores or not capacity.memory_bytes:
-        raise UserError(f"{name} did not tell how much CPU and memory it has: it cannot be simulated")
+        raise UserError(
+            f"{name} did not report its CPU and memory, so it cannot be simulated: check that its agent runs"
+        )
     added = np.interp(np.linspace(0.0, 1.0, _POINTS), curve.cpu_ratios, curve.cpu_watts)
     watts = tuple(float(curve.idle_watts + each) for each in added)
     disk, network = capacity.disk_bytes_per_second, capacity.network_bytes_per_second
@@ -258,19 +260,19 @@ def _host(
     )
 
 
-def _timeline(told: _Told) -> tuple[Timeline, dict[str, _ContainerFacts]]:
+def _timeline(recording: _Recording) -> tuple[Timeline, dict[str, _ContainerFacts]]:
     """The usage of all containers, and their facts."""
     facts: dict[str, _ContainerFacts] = {}
     place: dict[str, int] = {}
     who, at, used = [], [], []
-    for name, body, seconds, *values in told.samples:
+    for name, body, seconds, *values in recording.samples:
         if name not in place:
             facts[name] = msgspec.json.decode(body, type=_ContainerFacts)
         who.append(place.setdefault(name, len(place)))
         at.append(seconds)
         used.append([0.0 if value is None else float(value) for value in values])
-    step = (np.array(at) // told.step_seconds).astype(np.intp)
-    line = timeline(np.array(who, dtype=np.intp), list(place), step, np.array(used), told.step_seconds)
+    step = (np.array(at) // recording.step_seconds).astype(np.intp)
+    line = timeline(np.array(who, dtype=np.intp), list(place), step, np.array(used), recording.step_seconds)
     return line, facts
 
 
@@ -278,7 +280,7 @@ def _workload(
     line: Timeline,
     facts: Mapping[str, _ContainerFacts],
     traits: Mapping[str, StoredServiceTraits],
-    told: _Told,
+    recording: _Recording,
 ) -> Workload:
     limits = [[facts[name].limit.of(resource) for resource in RESOURCES] for name in line.names]
     requested = np.array([[np.nan if each is None else each for each in row] for row in limits])
@@ -288,8 +290,8 @@ def _workload(
         services=tuple(facts[name].service or facts[name].name or name for name in line.names),
         requested=requested.astype(np.float64),
         use=line.use,
-        duration_seconds=line.use.duration_seconds + told.step_seconds,
-        step_seconds=told.step_seconds,
+        duration_seconds=line.use.duration_seconds + recording.step_seconds,
+        step_seconds=recording.step_seconds,
         arrival_seconds=line.use.first_seconds,
         lifetime_seconds=line.use.lifetime_seconds,
         task_class=np.array([each.task_class for each in of_each], dtype=np.int8),

@@ -1,4 +1,4 @@
-"""The lines of a trace, packed or not."""
+"""The lines of a trace, plain or gzip."""
 
 import gzip
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file is packed with gzip, by how it begins."""
+    """Whether a file is gzip, by its first bytes."""
     with path.open("rb") as file:
         return file.read(len(_GZIP)) == _GZIP
 
@@ -22,9 +22,9 @@ def open_lines(path: Path) -> Iterator[tuple[int, str]]:
         with gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8") as lines:
             yield from enumerate(lines, start=1)
     except UnicodeDecodeError:
-        raise UserError(f"{path} is not text: give a trace, plain or packed with gzip") from None
+        raise UserError(f"{path} is not text: give a trace, plain or gzip") from None
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(
-            f"cannot read the trace {path} ({reason}): check its name and that it is whole"
+            f"cannot read the trace {path} ({reason}): check its name, and that it is complete"
         ) from None

@@ -8,12 +8,12 @@ from collector.snapshot.tables import Flags
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From one moment up to, and without, another, in the seconds that the trace itself counts."""
+    """A half-open interval, in seconds of the trace's own clock."""
 
     start_seconds: float
     end_seconds: float
 
     def covers(self, seconds: Floats) -> Flags:
-        """Which of these moments lie within it."""
+        """Which of these times are in it."""
         inside: Flags = (seconds >= self.start_seconds) & (seconds < self.end_seconds)
         return inside

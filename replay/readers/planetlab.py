@@ -29,7 +29,7 @@ CLOUDSIM = (
     Machines(cpu_mips=1000, memory_mb=1740),
     Machines(cpu_mips=500, memory_mb=613),
 )
-"""How large the machines are where a scenario does not say: as in CloudSim's own experiments."""
+"""The sizes of machines if a scenario does not set them: those of CloudSim's experiments."""
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
@@ -37,18 +37,18 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     percentages: dict[str, NDArray[np.float32]] = {}
     for name, values, where in _read_folder(path) if path.is_dir() else _read_file(path):
         if name in percentages:
-            raise UserError(f"{where}: {name!r} is there twice")
+            raise UserError(f"{where}: machine {name!r} occurs twice")
         if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= _PERCENT):
             raise UserError(f"{where}: a percentage lies outside 0 to 100")
         percentages[name] = values
     if not percentages:
-        raise UserError(f"{path} has no machine in it")
+        raise UserError(f"{path} has no machines")
     names = sorted(percentages)
     shares: NDArray[np.float32] = np.stack([percentages[name] for name in names]) / np.float32(_PERCENT)
     if period is not None:
         shares = shares[:, np.flatnonzero(period.covers(np.arange(STEPS, dtype=np.float64) * STEP_SECONDS))]
         if not shares.size:
-            raise UserError(f"{path} has nothing in the period that was asked for: it holds one day")
+            raise UserError(f"{path} has no data in the requested period: it contains one day")
     return _workload(names, shares, machines or CLOUDSIM)
 
 
@@ -71,7 +71,7 @@ def _read_file(path: Path) -> Iterator[tuple[str, NDArray[np.float32], str]]:
 
 
 def _read_folder(folder: Path) -> Iterator[tuple[str, NDArray[np.float32], str]]:
-    """A machine per file; a line without a value repeats the one before, as does a day that ends early."""
+    """A machine per file; a line without a value repeats the previous one, as does a day that ends early."""
     for name, path in machine_files(folder):
         values = np.full(STEPS, np.nan, dtype=np.float32)
         for number, line in open_lines(path):

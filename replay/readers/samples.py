@@ -1,4 +1,4 @@
-"""From samples in any order to a recording: sorted, averaged per step, gaps filled with what was before."""
+"""From samples in any order to a recording: sorted, averaged per step, gaps filled with the last value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,36 +12,36 @@ from replay.setup.workload import Recorded
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """A recording, and who is in it."""
+    """A recording, and its containers."""
 
     use: Recorded
     names: tuple[str, ...]
-    """In their order, which is that of the recording."""
+    """Sorted, as in the recording."""
 
 
 def timeline(
     who: NDArray[np.intp], names: Sequence[str], step: Rows, values: Floats, step_seconds: float
 ) -> Timeline:
-    """Samples of containers (`who` is the place of each in `names`): the step and a row of values of each."""
+    """Samples, each with its container (`who`, an index of `names`), step and row of values."""
     order = np.argsort(names)
     place = np.empty(len(names), dtype=np.intp)
     place[order] = np.arange(len(names))
     step = step - step.min()
     steps = int(step.max(initial=0)) + 1
     key = place[who] * steps + step
-    told, of = np.unique(key, return_inverse=True)
+    unique, of = np.unique(key, return_inverse=True)
     count = np.bincount(of)
     means = np.column_stack(
         [np.bincount(of, weights=values[:, column]) / count for column in range(values.shape[1])]
     )
-    owner, at = told // steps, told % steps
+    owner, at = unique // steps, unique % steps
     first = np.searchsorted(owner, np.arange(len(names)))
     last = np.searchsorted(owner, np.arange(len(names)), side="right") - 1
     lengths = at[last] - at[first] + 1
     start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    # A step without a sample repeats the last one that has one.
+    # A step without a sample repeats the previous sample.
     held = np.zeros(int(lengths.sum()), dtype=np.intp)
-    held[start[owner] + at - at[first][owner]] = np.arange(told.size)
+    held[start[owner] + at - at[first][owner]] = np.arange(unique.size)
     held = np.maximum.accumulate(held)
     use = Recorded(step_seconds, means[held].astype(np.float32), start, at[first], lengths)
     return Timeline(use, tuple(names[int(each)] for each in order))

@@ -1,4 +1,4 @@
-"""Comma-separated numbers, quickly; and when one of them is none, the line that it is in."""
+"""Tables of numbers, read fast; an error names the line of an invalid number."""
 
 import gzip
 import warnings
@@ -17,7 +17,7 @@ from wire.errors import UserError
 def read_numbers(path: Path, columns: Sequence[int], *, fields: int) -> Floats:
     """Some columns of a file without a header whose fields are all numbers; an empty one is NaN.
 
-    `fields` is how many fields a line has at least.
+    `fields` is the minimum number of fields of a line.
     """
     return _read(path, _Layout(",", columns, fields, first_line=1))
 
@@ -25,10 +25,10 @@ def read_numbers(path: Path, columns: Sequence[int], *, fields: int) -> Floats:
 def read_columns(
     path: Path, names: Sequence[str], *, optional: Sequence[str] = (), fallback: Sequence[str] = ()
 ) -> Floats:
-    """Columns by their names in the header, in any order there, beside any others; an empty field is NaN.
+    """Columns by their names in the header, in any order and among others; an empty field is NaN.
 
-    Fields are separated by commas or semicolons, and may have blanks around them. An optional column that is
-    not there is NaN throughout. `fallback` is what the columns are when the first line is no header.
+    Fields are separated by commas or semicolons, and may have blanks around them. A missing
+    optional column is all NaN. `fallback` names the columns of a file without a header.
     """
     header = next((line for _, line in open_lines(path)), "")
     separator = ";" if ";" in header else ","
@@ -37,7 +37,7 @@ def read_columns(
     found = _by_name(cells, names) if is_header else _by_name(list(fallback), names)
     if missing := [name for name in names if name not in found and name not in optional]:
         raise UserError(
-            f"{path}, line 1: expected the columns {', '.join(names)}, and found no {', '.join(missing)}"
+            f"{path}, line 1: the columns {', '.join(missing)} are missing: expected {', '.join(names)}"
         )
     there = [name for name in names if name in found]
     layout = _Layout(separator, [found[name] for name in there], len(names), first_line=1 + is_header)
@@ -50,17 +50,17 @@ def read_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a file is written."""
+    """The format of a file."""
 
     separator: str
     columns: Sequence[int]
-    """Which are wanted."""
+    """The columns to read."""
     fields: int
     first_line: int
 
 
 def _by_name(cells: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    """The place of each; a header may say more than the name, such as `timestamp [ms]`."""
+    """The index of each; a header may have a unit after the name, such as `timestamp [ms]`."""
     return {
         name: next(place for place, cell in enumerate(cells) if _is_called(cell, name))
         for name in names
@@ -88,7 +88,7 @@ def _read(path: Path, layout: _Layout) -> Floats:
             else path.open(encoding="utf-8") as lines,
             warnings.catch_warnings(),
         ):
-            warnings.simplefilter("ignore")  # that there is no data: the caller says so better
+            warnings.simplefilter("ignore")  # about missing data: the caller reports it better
             table: Floats = np.loadtxt(
                 lines,
                 delimiter=layout.separator,
@@ -105,7 +105,7 @@ def _read(path: Path, layout: _Layout) -> Floats:
 
 
 def _read_slowly(path: Path, layout: _Layout) -> Floats:
-    """Field by field: for files with empty fields, and to name the line of what is not a number."""
+    """Field by field: for files with empty fields, and to name the line of an invalid number."""
     rows = []
     for number, line in open_lines(path):
         if number < layout.first_line or not line.strip():
@@ -123,6 +123,6 @@ def _read_slowly(path: Path, layout: _Layout) -> Floats:
 
 
 def refuse_bad(path: Path, bad: Flags, why: str, *, first_line: int) -> None:
-    """Complain of the first row for which something does not hold."""
+    """Raise an error for the first bad row, with its line."""
     if bad.any():
         raise UserError(f"{path}, line {int(np.argmax(bad)) + first_line}: {why}")

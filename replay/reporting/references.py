@@ -1,4 +1,4 @@
-"""What a paper or a peer has, beside ours: what is asked of ours, and what explains a difference."""
+"""Figures of papers and peers beside ours, with the bounds for ours and reasons of differences."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,7 +27,7 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether ours is as asked."""
+        """Whether ours is within its bounds."""
         return (self.at_least is None or self.ours >= self.at_least) and (
             self.at_most is None or self.ours <= self.at_most
         )
@@ -65,7 +65,7 @@ def figure(result: PolicyResult, name: str) -> float:
     for part in name.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     if not isinstance(found, int | float):
-        raise UserError(f"[[expected]] names {name!r}, which no result has: --json shows those there are")
+        raise UserError(f"[[expected]] names {name!r}, which is not a figure of a result: --json lists them")
     return float(found)
 
 
@@ -77,25 +77,25 @@ def rows(held: Sequence[Beside]) -> Iterator[tuple[str, ...]]:
 
 
 def notes(held: Sequence[Beside]) -> Iterator[str]:
-    """What explains differences, each once, with where the figures are from."""
+    """The reasons of differences, each once, and the sources of figures."""
     yield from dict.fromkeys(each.note for each in held if each.note)
     if sources := dict.fromkeys(each.source for each in held if each.source):
         yield f"Theirs: {'; '.join(sources)}."
 
 
 def name_of(each: Beside) -> str:
-    """The figure in words."""
-    words = each.figure.replace("_ratio", "").replace("_", " ").replace(".", " ")
-    return words if each.relative_to is None else f"{words} against {each.relative_to}"
+    """The name of the figure for people."""
+    name = each.figure.replace("_ratio", "").replace("_", " ").replace(".", " ")
+    return name if each.relative_to is None else f"{name} against {each.relative_to}"
 
 
 def asked(each: Beside) -> str:
-    """What ours must be, and whether it is."""
+    """The bounds for ours, and whether it misses them."""
     bounds = ((">=", each.at_least), ("<=", each.at_most))
-    said = " ".join(f"{sign} {shown(each, bound)}" for sign, bound in bounds if bound is not None)
-    if not said:
+    bounds_text = " ".join(f"{sign} {shown(each, bound)}" for sign, bound in bounds if bound is not None)
+    if not bounds_text:
         return ""
-    return said if each.ok else f"{said}: missed"
+    return bounds_text if each.ok else f"{bounds_text}: missed"
 
 
 def shown(each: Beside, value: float) -> str:

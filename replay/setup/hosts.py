@@ -1,4 +1,4 @@
-"""The hosts of a scenario, one row each, as the simulation and the policies' snapshots hold them."""
+"""The hosts of a scenario, one row each, as in the simulation and in snapshots."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Hosts:
 
     names: tuple[str, ...]
     capacity: Floats
-    """NaN where a host's disk or network has no limit that matters."""
+    """NaN for a disk or network without a limit."""
     system: Floats
-    """What a host needs for itself."""
+    """Usage of the host itself."""
     curves: tuple[PowerCurve, ...]
     power: PowerCurves
     """The same in columns."""
@@ -34,16 +34,16 @@ class Hosts:
     boot_joules: Floats
     on: Flags
     labels: tuple[Mapping[str, str], ...]
-    """As the orchestrator has them: those of the scenario, and what stands for generation and domain."""
+    """As the orchestrator has them: those of the scenario, and labels for generation and domain."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of hosts."""
         return len(self.names)
 
 
 def build_hosts(kinds: Sequence[Host], *, interleave: bool = False) -> Hosts:
-    """Every host of every kind. Names are such that their order is the order in which they stand here."""
+    """Every host of every kind. Names sort in the order of the scenario."""
     named = sorted(_named(kinds, interleave=interleave), key=lambda each: each[0])
     each_kind = [kind for _, kind in named]
     curves = tuple(_curve(kind) for kind in each_kind)

@@ -1,6 +1,6 @@
-"""What runs: containers with their arrivals, lifetimes and promises, and what each uses over time.
+"""A workload: containers with arrivals, lifetimes and reservations, and their usage over time.
 
-Every reader and generator makes one of these; the simulation knows nothing else of a trace.
+Every reader and generator returns one; the simulation gets nothing else from a trace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,37 +18,37 @@ from wire.resources import RESOURCES
 
 
 class Use(Protocol):
-    """What containers want to use at any moment."""
+    """The demand of containers at any time."""
 
     @property
     def resources(self) -> int:
-        """How many resources are known, of `RESOURCES` from the first."""
+        """The number of known resources, the first of `RESOURCES`."""
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
-        """Four columns for these containers, each of which has run since its own moment."""
+        """Four columns for these containers; `since` is the start of each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A recording: one value per step of the time that each container was there.
+    """A recording: one value per step of each container's lifetime.
 
-    Use moves in a straight line from one step to the next.
+    Usage is linear between two steps.
     """
 
     step_seconds: float
     values: NDArray[np.float32]
     """A row per container and step, container after container; a column per resource.
 
-    Resources that were not recorded may be left off at the end.
+    Trailing resources that were not recorded may be missing.
     """
     start: Rows
-    """Per container: where its rows begin."""
+    """Per container: the index of its first row."""
     first_step: Rows
     steps: Rows
 
     @classmethod
     def of_all(cls, step_seconds: float, values: NDArray[np.float32]) -> "Recorded":
-        """A recording of containers that were all there all the time: container, step, resource."""
+        """A recording of containers that run all the time, from an array of container, step, resource."""
         count, steps, _ = values.shape
         return cls(
             step_seconds,
@@ -64,21 +64,21 @@ class Recorded:
 
     @property
     def duration_seconds(self) -> float:
-        """Until the last value of all."""
+        """The time of the last value."""
         return float((self.first_step + self.steps).max(initial=1) - 1) * self.step_seconds
 
     @property
     def first_seconds(self) -> Floats:
-        """When each container is first seen."""
+        """The time of each container's first value."""
         return self.step_seconds * self.first_step.astype(np.float64)
 
     @property
     def lifetime_seconds(self) -> Floats:
-        """For how long each is seen."""
+        """The time that values of each cover."""
         return self.step_seconds * self.steps.astype(np.float64)
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
-        del since  # a recording goes by the clock, not by when its containers came
+        del since  # a recording depends on the clock, not on when its containers started
         place = seconds / self.step_seconds
         step = int(place)
         begin, last = self.start[rows], self.steps[rows] - 1
@@ -94,12 +94,12 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Steady:
-    """Generated use: each container's own level, reached by a ramp, with waves of its own around it."""
+    """Generated usage: a level per container, reached by a ramp, with waves around it."""
 
     level: Floats
     ramp_seconds: Floats
     wave_ratio: Floats
-    """How far the waves go to either side, per resource."""
+    """The amplitude of the waves, relative to the level, per resource."""
     wave_seconds: Floats
     phase: Floats
 
@@ -122,33 +122,33 @@ class Workload:
 
     ids: tuple[str, ...]
     services: tuple[str, ...]
-    """What each is an instance of."""
+    """The service of each."""
     requested: Floats
-    """What each asks to be promised, in four columns; NaN where it asks for nothing."""
+    """The reservation of each, in four columns; NaN is none."""
     use: Use
     duration_seconds: float
-    """When the recording, or the observation, ends."""
+    """The end of the recording."""
     step_seconds: float
-    """How often there is something new to see."""
+    """The time between two values."""
     arrival_seconds: Floats
     lifetime_seconds: Floats
-    """How long each runs when it gets all that it wants; infinite for those that stay."""
+    """The runtime of each if it gets all that it demands; infinite for those that stay."""
     task_class: Codes
     kind: Codes
     jobs_stretch: bool = True
-    """Whether a job that gets less CPU than it wants takes longer, or is ended at its time all the same."""
+    """Whether a job that gets less CPU than it demands takes longer, or ends at its time nevertheless."""
     constraints: tuple[tuple[Constraint, ...], ...] = ()
-    """Per container; none at all where this is empty."""
+    """Per container; empty if no container has any."""
     labels: tuple[Mapping[str, str], ...] = ()
-    """Per container, besides class and kind; none at all where this is empty."""
+    """Per container, besides class and kind; empty if no container has any."""
 
     def __post_init__(self) -> None:
         if any(first >= second for first, second in zip(self.ids, self.ids[1:], strict=False)):
-            raise ValueError("containers must be in the order of their ids, each of which is there once")
+            raise ValueError("containers must be sorted by id, each once")
 
     @property
     def size(self) -> int:
-        """How many containers there are."""
+        """The number of containers."""
         return len(self.ids)
 
 
@@ -160,7 +160,7 @@ def always_running(
 ) -> Workload:
     """Containers that run from the beginning to the end of a recording, as virtual machines do.
 
-    Each is the only instance of itself.
+    Each is the only instance of its service.
     """
     count = len(ids)
     return Workload(

@@ -1,4 +1,4 @@
-"""What a run comes to: energy, node hours, overload, counts; and the same over time, for the charts."""
+"""Sums of a run: energy, node hours, overload, counts; and the same over time, for the charts."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,27 +19,27 @@ _ROUNDING = 1 + 1e-9
 
 @dataclass(slots=True)
 class Moment:
-    """What happened from one observation to the next."""
+    """The sums from one observation to the next."""
 
     at: float = 0.0
     seconds: float = 0.0
     joules: float = 0.0
     least_joules: float = 0.0
-    """What the same work would have drawn on hosts of the best kind, used at their best point."""
+    """Energy of the same work on the most efficient hosts, at their most efficient point."""
     node_seconds: float = 0.0
     used: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
-    """Integrals over the time: what was wanted and could be served, and what there was of it."""
+    """Integrals over time: the demand that could be served, and the capacity."""
     there: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
     overloaded_seconds: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
     short_seconds: float = 0.0
-    """As CloudSim counts: hosts where a container gets less CPU than it wants, or one is received."""
+    """As CloudSim counts: hosts where a container gets less CPU than it demands, or that receive one."""
     moves: int = 0
     running: int = 0
     waiting: int = 0
 
 
 class Account:
-    """Adds up. Power is taken to move in a straight line between two events, as use does."""
+    """Adds up. Power is linear between two events, as usage is."""
 
     def __init__(self, cluster: Cluster, *, idle_is_off: bool, warm_up_seconds: float) -> None:
         self._cluster = cluster
@@ -47,7 +47,7 @@ class Account:
         self.total = Moment()
         self.counts: Counter[str] = Counter()
         self.waited_seconds: list[float] = []
-        """Of each container that was placed: how long after it came."""
+        """For each placed container: the time from arrival to placement."""
         self.moments: list[Moment] = []
         self._now = Moment()
         self._least_watts = least_watts_per_unit(cluster.hosts)
@@ -60,7 +60,7 @@ class Account:
         return used & self._cluster.on
 
     def spend(self, start: float, before: Load, end: float, after: Load) -> None:
-        """Account for an interval in which nobody came, went or moved.
+        """Account for an interval in which no container started, ended or moved.
 
         As CloudSim has it: half the sum of the watts at both ends, times the time; overloaded is a host that
         begins the interval with more wanted of it than it has.
@@ -96,18 +96,18 @@ class Account:
             each.short_seconds += short * seconds
 
     def count(self, what: str, many: int = 1) -> None:
-        """Something was done."""
+        """Count an event."""
         self.counts[what] += many
         if what == "migrations":
             self._now.moves += many
 
     def placed_after(self, seconds: float) -> None:
-        """A container was placed for the first time, so long after it came."""
+        """Count the first placement of a container, and its waiting time."""
         self.count("placed_later" if seconds > 0 else "placed")
         self.waited_seconds.append(seconds)
 
     def mark(self, seconds: float, running: int, waiting: int) -> None:
-        """An observation: what happened since the last one becomes a point of the charts."""
+        """End an observation: it becomes a point of the charts."""
         self._now.at, self._now.running, self._now.waiting = seconds, running, waiting
         self.moments.append(self._now)
         self._now = Moment()

@@ -1,4 +1,4 @@
-"""The agents of the simulated hosts: the real detector and reporter of each, fed with what its host does.
+"""The agents of the simulated hosts: the real detector and reporter of each, fed with the load of its host.
 
 An agent samples as often as the trace has values. Its windows are at least one sample long, and an alert
 needs as many seconds above a limit as live; everything else has the agent's defaults.
@@ -25,7 +25,7 @@ from wire.messages import PowerCurve, Pressure, Report
 from wire.resources import RESOURCES, Quantities
 
 DEFAULT_INTERVAL_SECONDS = SamplingConfig().interval_seconds
-"""How soon a live agent sees that a container started or ended."""
+"""Time after which a live agent notices that a container started or ended."""
 BEACON_SECONDS = ReportingConfig().beacon_seconds
 _CPU, _MEMORY, _DISK = 0, 1, 2
 _RUNTIME = "docker"
@@ -65,16 +65,16 @@ class AgentSettings:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostLoad:
-    """What runs on the hosts at one moment."""
+    """The load of all hosts at one time."""
 
     running: Rows
     """Containers, as rows of the workload."""
     node: Rows
     """The host of each."""
     used: Floats
-    """What each uses."""
+    """The usage of each."""
     by_node: Floats
-    """What each host uses, all in all."""
+    """The total usage of each host."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class SimulatedAgents:
         boot: str = "boot",
         all_resources: bool = False,
     ) -> None:
-        """`boot` begins the names of the agents' runs.
+        """`boot` is the prefix of the names of the agents' runs.
 
         Resources that the trace does not have are unknown, or with `all_resources` not used.
         """
@@ -118,10 +118,10 @@ class SimulatedAgents:
         known = len(RESOURCES) if all_resources else workload.use.resources
         self._known = [place < known for place in range(len(RESOURCES))]
 
-    # --- What happens to hosts and containers -------------------------------------------------------
+    # --- Changes of hosts and containers -------------------------------------------------------------
 
     def boot(self, host: int, now: float) -> Report | None:
-        """Start the agent of a host on which nothing runs yet; returns its first report."""
+        """Start the agent of an empty host; return its first report."""
         self._boots[host] += 1
         self._agents[host] = _Agent(
             Reporter(
@@ -136,7 +136,7 @@ class SimulatedAgents:
         return self._sample(host, now, self._idle(host), 0.0, [])
 
     def shut_down(self, host: int, now: float) -> Report | None:
-        """Stop the agent of a host on which nothing runs any more; returns its last report."""
+        """Stop the agent of an empty host; return its last report."""
         report = self._sample(host, now, self._idle(host), 0.0, [])
         del self._agents[host]
         return report
@@ -174,11 +174,11 @@ class SimulatedAgents:
         return self._ids[container]
 
     def limit(self, container: int, allocated: Floats) -> None:
-        """A container may use this much from now on."""
+        """Set the limit of a container."""
         self._limit[container] = quantities(allocated)
 
     def kill(self, container: int, host: int, now: float) -> None:
-        """The kernel ends a container for want of memory."""
+        """The kernel kills a container because memory is short."""
         name, container_id = self._workload.ids[container], self._ids[container]
         self._killed[host] += [
             RuntimeEvent("oom", container_id, name, now),
@@ -188,7 +188,7 @@ class SimulatedAgents:
     # --- Samples ------------------------------------------------------------------------------------
 
     def sample(self, now: float, load: HostLoad) -> list[Report]:
-        """Let all agents sample; returns the reports that are due."""
+        """Let all agents sample; return the reports that are due."""
         order = np.argsort(load.node, kind="stable")
         running, on = load.running[order], load.node[order]
         starts = np.searchsorted(on, np.arange(self._hosts.size + 1)).tolist()
@@ -209,7 +209,7 @@ class SimulatedAgents:
         return [report for report in reports if report is not None]
 
     def look(self, now: float, running: Rows, node: Rows, hosts: Iterable[int]) -> list[Report]:
-        """Let the agents of some hosts see what runs there, without a sample; returns the reports due.
+        """Let the agents of some hosts list their containers, without a sample; return the reports due.
 
         What containers use is unknown then: a sample stands for the whole time between two of them.
         """

@@ -1,4 +1,4 @@
-"""The simulated truth: who runs where, what each wants, and what every host comes to."""
+"""The simulated cluster: the host of each container, its demand, and the load of every host."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,7 +16,7 @@ _CPU = 0
 
 
 class Phase(IntEnum):
-    """How far a container has come."""
+    """The state of a container."""
 
     COMING = 0
     WAITING = 1
@@ -29,11 +29,11 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """What is wanted at one moment."""
+    """The demand at one time."""
 
     running: Rows
     wanted: Floats
-    """By each running container, as far as its promise goes."""
+    """The demand of each running container, up to its reservation."""
     by_node: Floats
 
 
@@ -47,25 +47,25 @@ class Cluster:
         self.phase: NDArray[np.int8] = np.full(count, Phase.COMING, dtype=np.int8)
         self.node: Rows = np.full(count, NOWHERE, dtype=np.intp)
         self.target: Rows = np.full(count, NOWHERE, dtype=np.intp)
-        """Where it is on its way to."""
+        """The target of its move."""
         self.came_from: Rows = np.full(count, NOWHERE, dtype=np.intp)
         self.allocated: Floats = workload.requested.copy()
         self.cut: Flags = np.zeros(count, dtype=np.bool_)
         self.since: Floats = np.zeros(count)
-        """When it began to run, this time."""
+        """The time of its last start."""
         self.killed: Flags = np.zeros(count, dtype=np.bool_)
-        """Ended in favour of others, and not placed again yet."""
+        """Killed to make room for others, and not placed again yet."""
         self.left: Floats = workload.lifetime_seconds.copy()
-        """How much of its life is still to come."""
+        """Its remaining runtime."""
         self.on: Flags = hosts.on.copy()
         self.booting: Flags = np.zeros(hosts.size, dtype=np.bool_)
 
     def rows(self, *phases: Phase) -> Rows:
-        """The containers that are so far."""
+        """The containers in this state."""
         return np.flatnonzero(np.isin(self.phase, phases))
 
     def load(self, seconds: float) -> Load:
-        """What all running containers want, and what that comes to on every host.
+        """The demand of all running containers, and its sum on every host.
 
         A container on its way counts at its source in full, and at its target as far as a move causes work.
         """
@@ -74,7 +74,7 @@ class Cluster:
         cut = self.cut[running]
         if cut.any():
             rows = running[cut]
-            # Whoever uses more than it asked for shows that its promise is a weight, and no limit.
+            # A container that uses more than its reservation shows that this is a weight, not a limit.
             is_limit = ~(wanted[cut] > self.workload.requested[rows])
             wanted[cut] = np.where(is_limit, np.fmin(wanted[cut], self.allocated[rows]), wanted[cut])
         by_node = self.hosts.system * self.on[:, None]
@@ -86,7 +86,7 @@ class Cluster:
         return Load(running, wanted, by_node)
 
     def served(self, load: Load) -> Floats:
-        """What each running container gets: a host that is asked for too much CPU shares what it has.
+        """The usage of each running container: a host with too little CPU divides what it has.
 
         Memory is not shared: what is wanted of it is there, or the host has run out.
         """
@@ -95,11 +95,11 @@ class Cluster:
         return got
 
     def speed(self, load: Load) -> Floats:
-        """How much of the CPU that it wants each running container gets."""
+        """The share of its CPU demand that each running container gets."""
         capacity, wanted = self.hosts.capacity[:, _CPU], load.by_node[:, _CPU]
         share = np.divide(capacity, wanted, out=np.ones_like(wanted), where=wanted > capacity)
         return share[self.node[load.running]]
 
     def on_or_coming(self, node: int) -> Rows:
-        """The containers that are on a host or on their way to it."""
+        """The containers that run on a host or move to it."""
         return np.flatnonzero(((self.node == node) | (self.target == node)) & (self.phase != Phase.GONE))

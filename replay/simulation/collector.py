@@ -22,7 +22,7 @@ from wire.messages import Report
 
 _TIDY_SECONDS = 60.0
 _SNAPSHOT_SECONDS = PlacementConfig().snapshot_seconds
-"""As live; but one that a report has overtaken is not used again, so that a run does not depend on it."""
+"""As live; a snapshot older than a report is not used again, so that results do not depend on this."""
 
 
 class SimulatedCollector:
@@ -40,7 +40,7 @@ class SimulatedCollector:
         self._snapshot: Snapshot | None = None
 
     def take(self, reports: Sequence[Report], now: float) -> None:
-        """Take in what agents report at one moment."""
+        """Apply the reports of one time."""
         if reports:
             self._snapshot = None
         heartbeats = []
@@ -51,13 +51,13 @@ class SimulatedCollector:
                 heartbeats.append((key, report.heartbeat.usage))
         self.registry.add_usages(heartbeats)
 
-    def hear(self, nodes: Sequence[str], at: float) -> None:
-        """Take in the beacons of nodes that have nothing to report."""
+    def apply_beacons(self, nodes: Sequence[str], at: float) -> None:
+        """Apply the beacons of nodes that have nothing to report."""
         self.registry.apply_beacons(nodes, at)
         self._snapshot = None
 
     def work(self, now: float) -> None:
-        """Do what a collector does from time to time, if it is due: analyse, and drop what is gone."""
+        """Run the periodic work that is due: the analysis, and the removal of ended containers."""
         if now - self._analysed_at >= self.config.analysis.interval_seconds:
             self._analysed_at = now
             self.analyse(now)
@@ -79,12 +79,12 @@ class SimulatedCollector:
         self._snapshot = None
 
     def put_allocations(self, allocations: Iterable[Allocation]) -> None:
-        """Set what the orchestrator promised containers."""
+        """Set the reservations that the orchestrator reports."""
         self.registry.tables.put_allocations(allocations)
         self._snapshot = None
 
     def snapshot(self, now: float) -> Snapshot:
-        """The cluster as the collector knows it, with the placements that agents have not reported yet."""
+        """The collector's view of the cluster, with placements that agents have not reported yet."""
         taken = self._snapshot
         if taken is None or not 0 <= now - taken.at < _SNAPSHOT_SECONDS:
             taken = self.registry.tables.snapshot(now)
@@ -94,7 +94,7 @@ class SimulatedCollector:
         return self.reservations.fold(taken, now)
 
     def place(self, question: PlacementQuestion, chosen: PolicyChoice, now: float) -> Placement:
-        """Where a container should go, with its reservation."""
+        """Choose a node for a container, and reserve it."""
         return place_container(
             self.snapshot(now),
             question,

@@ -14,17 +14,17 @@ from replay.simulation.results import Point, Results, points_of, result_of
 from replay.simulation.run import run
 
 Show = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
-"""Shows a stretch of work of this name and length; what it gives is called with how much is done."""
+"""Shows the progress of work of this name and length; the function that it yields takes how much is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What every policy came to, at the end and over time."""
+    """The results of every policy, at the end and over time."""
 
     results: Results
     points: dict[str, list[Point]]
     notes: dict[str, str]
-    """What a scenario says of a policy that should be known with its figures."""
+    """Notes of the scenario on policies, to print with their figures."""
 
     def only(self, names: Collection[str]) -> "Comparison":
         """The part of these policies."""
@@ -38,14 +38,14 @@ class Comparison:
 def compare(
     names: Sequence[str], scenario: Scenario, workload: Workload, earlier: Workload | None, progress: Show
 ) -> Comparison:
-    """Replay the workload with each of these."""
+    """Replay the workload with each of these policies."""
     chosen = contenders(names, scenario)
     hosts = build_hosts(scenario.hosts, interleave=scenario.interleave)
     workload = fitted(workload, hosts)
     results, points = {}, {}
     for contender in chosen:
-        with progress(contender.name, workload.duration_seconds) as tell:
-            outcome = run(contender, hosts, workload, earlier, tell)
+        with progress(contender.name, workload.duration_seconds) as update:
+            outcome = run(contender, hosts, workload, earlier, update)
         results[contender.name] = result_of(outcome)
         points[contender.name] = points_of(outcome)
     notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}
@@ -53,11 +53,11 @@ def compare(
 
 
 def fitted(workload: Workload, hosts: Hosts) -> Workload:
-    """The same, with no container asking for more than the largest host has.
+    """The workload with reservations up to the size of the largest host.
 
     A trace may come from larger hosts. A machine that was given more than there is here asks for a whole
     host, else no policy that goes by promises could place it at all.
     """
     largest = np.nan_to_num(hosts.capacity, nan=np.inf).max(axis=0)
-    # A promise of NaN is none, and stays none.
+    # A reservation of NaN is none, and stays none.
     return replace(workload, requested=np.minimum(workload.requested, largest))

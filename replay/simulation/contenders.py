@@ -1,4 +1,4 @@
-"""From the names that a person writes to policies with their settings."""
+"""Policies with settings, from the names that a user gives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,7 +51,7 @@ def _assigned(text: str, assignment: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _converted(given: Mapping[str, Any], into: type[Any], what: str) -> Any:  # noqa: ANN401 - as `into` says
+def _converted(given: Mapping[str, Any], into: type[Any], what: str) -> Any:  # noqa: ANN401 - of the type `into`
     try:
         return msgspec.convert(given, into, strict=False)
     except msgspec.ValidationError as error:

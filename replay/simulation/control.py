@@ -22,7 +22,7 @@ from replay.simulation.driver import SimulatedDriver
 from wire.resources import Quantities
 
 _DAY_SECONDS = 86_400.0
-"""As far back as guards look."""
+"""The period that guards check."""
 _MILLISECOND = 0.001
 """Times this close are the same: Unix times are rounded."""
 
@@ -58,7 +58,7 @@ class SimulatedControl:
         return self._decision is not None
 
     def begin(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> None:
-        """Carry these out, from now on."""
+        """Begin to carry out these actions."""
         steps = [planned_step(action, snapshot) for action in actions]
         if steps:
             most = self._settings.concurrent_moves(len(snapshot.tasks.ids))
@@ -66,7 +66,7 @@ class SimulatedControl:
             self._next_batch(seconds)
 
     def allow(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> bool:
-        """Carry out at once what an arrival needs; False, and nothing is done, if a guard refuses any."""
+        """Carry out at once what an arrival needs; do nothing and return False if a guard refuses."""
         steps = [planned_step(action, snapshot) for action in actions]
         now = unix(seconds)
         if any(first_refusal(step, self._context(snapshot, now, ())) is not None for step in steps):
@@ -78,7 +78,7 @@ class SimulatedControl:
         return True
 
     def advance(self, seconds: float) -> None:
-        """See which steps the agents show by now, and begin the next ones."""
+        """Check which steps agents have confirmed, and begin the next ones."""
         decision = self._decision
         if decision is None:
             return
@@ -87,7 +87,7 @@ class SimulatedControl:
             self._next_batch(seconds)
 
     def _verify(self, decision: _Decision, seconds: float) -> None:
-        """End the steps that the agents show, and undo those that they do not show in time."""
+        """End the steps that agents have confirmed, and undo those that they do not confirm in time."""
         now = unix(seconds)
         for position in list(decision.running):
             if decision.steps[position].state is StepState.STARTED:
@@ -113,7 +113,7 @@ class SimulatedControl:
             self._set(decision, position, state=StepState.DONE, done_at=now, containers=successors)
 
     def next_end(self) -> float:
-        """When the time is up in which the agents have to show a step."""
+        """The time until which agents have to confirm a step."""
         steps = (
             [] if self._decision is None else [self._decision.steps[each] for each in self._decision.running]
         )
@@ -178,7 +178,7 @@ class SimulatedControl:
         )
 
     def _limit(self, step: Step, now: float) -> Quantities | None:
-        """What the node of a container that is cut reports as its limits."""
+        """The limits that the node of a cut container reports."""
         if not isinstance(step.action, Cut):
             return None
         for node in self._collector.registry.nodes(now, node=step.action.node):

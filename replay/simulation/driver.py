@@ -40,9 +40,9 @@ class SimulatedDriver:
         """Moves to a host that has no power yet."""
         self._off_when_empty: set[int] = set()
         self.changed: set[int] = set()
-        """Hosts on which a container started, ended or was limited; who reads them clears them."""
+        """Hosts on which a container started, ended or was limited; the reader clears them."""
         self.promised: set[int] = set()
-        """Containers whose host or promise the orchestrator has to report, likewise."""
+        """Containers whose host or reservation the orchestrator has to report, likewise."""
         self.reports: list[Report | None] = []
         """Of agents that started or stopped, likewise."""
         self.switched: set[int] = set()
@@ -51,7 +51,7 @@ class SimulatedDriver:
         """Moves that ended, likewise."""
 
     def next_end(self) -> float:
-        """When the next move or boot is over."""
+        """The time at which the next move or boot ends."""
         return min((queue[0][0] for queue in (self._moving, self._booting) if queue), default=np.inf)
 
     def finish(self, now: float) -> None:
@@ -62,7 +62,7 @@ class SimulatedDriver:
             self._move_ends(heapq.heappop(self._moving)[1], now)
 
     def do(self, actions: Sequence[Action], now: float) -> None:
-        """Carry these out, in their order."""
+        """Carry out these actions in order."""
         for action in actions:
             match action:
                 case Move():
@@ -105,7 +105,7 @@ class SimulatedDriver:
         self.changed.add(int(cluster.node[row]))
 
     def put_later(self, row: int, node: int, now: float) -> None:
-        """Start a container that had to wait: since it came, or since it was killed."""
+        """Start a container that waited since it arrived or was killed."""
         if self._cluster.killed[row]:
             self._account.count("killed_placed_again")
             self._cluster.killed[row] = False
@@ -125,7 +125,7 @@ class SimulatedDriver:
             self._empty(node, now)
 
     def die(self, rows: Rows, now: float) -> None:
-        """Containers end because their host has run out of memory."""
+        """Kill the containers of a host that has run out of memory."""
         for row in rows.tolist():
             self._agents.kill(row, int(self._cluster.node[row]), unix(now))
         self._account.count("died", int(rows.size))
@@ -155,7 +155,7 @@ class SimulatedDriver:
         return bool(self._cluster.target[row] == node and self._cluster.on[node])
 
     def _send_on(self, row: int, target: int) -> None:
-        """Let a container that is on its way go on to another host, as CloudSim: that is a second move."""
+        """Redirect a moving container to another host, as CloudSim does; this is a second move."""
         if self._cluster.on[target]:
             self._cluster.target[row] = target
             self._account.count("migrations")
@@ -176,7 +176,7 @@ class SimulatedDriver:
         if target == NOWHERE:
             return  # it ended on its way
         cluster.came_from[row], cluster.node[row], cluster.target[row] = source, target, NOWHERE
-        # What runs on the target is another container, with another id: its agent sees it start.
+        # On the target it is another container, with another id: its agent sees it start.
         before = self._agents.id_of(row)
         after = self._agents.start(row, unix(now))
         self._row[after] = row
@@ -231,7 +231,7 @@ class SimulatedDriver:
                 self._move_begins(row, now)
 
     def promise(self, row: int, allocated: Quantities) -> None:
-        """Let a container run with less than it asked for, or again with all of it."""
+        """Cut the limit of a container, or restore it."""
         cluster = self._cluster
         promised = np.array(four(allocated))
         before = cluster.allocated[row].copy()

@@ -1,4 +1,4 @@
-"""An earlier recording, reported before the run begins: what a collector that has been running knows."""
+"""An earlier recording, reported before the run begins, as if the collector had been running."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ from replay.simulation.collector import SimulatedCollector
 
 _DAY_SECONDS = 86_400.0
 _SILENT_SECONDS = SLOTS * SLOT_SECONDS
-"""Between the recording and the run: nothing of it is left in the windows then."""
+"""Time between the recording and the run, so that windows are empty at the start."""
 
 
 def report_earlier(
     collector: SimulatedCollector, hosts: Hosts, earlier: Workload, settings: AgentSettings, start: float
 ) -> None:
-    """Let agents report the last day of a recording, its containers dealt over the hosts in turn."""
+    """Let agents report the last day of a recording, its containers distributed over the hosts in turn."""
     agents = SimulatedAgents(hosts, earlier, settings, boot="earlier")
     node = np.arange(earlier.size) % hosts.size
     ends = earlier.arrival_seconds + earlier.lifetime_seconds

@@ -1,4 +1,4 @@
-"""What a run came to, in numbers that can be compared: as JSON, as rows of a CSV, as a table."""
+"""The results of a run: as JSON, as rows of a CSV, as a table."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Momen
 from replay.simulation.run import NodeAtEnd, Outcome
 from wire.resources import RESOURCES, Resource
 
-MOST_NODES_TOLD = 20
-"""Of a larger cluster, nodes are not told one by one."""
+MAX_NODES_LISTED = 20
+"""Results of a larger cluster do not list its nodes."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,23 +51,23 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
 
     energy_kwh: float
     lower_bound_kwh: float
-    """All that was served, on hosts of the best kind at their best point."""
+    """All served load on the most efficient hosts, at their most efficient point."""
     node_hours: float
     migrations: int
     overloaded_node_time_ratio: dict[Resource, float]
-    """Of the time that nodes were on, how much they were asked for more than they have."""
+    """Share of the time that nodes were on in which demand exceeded their capacity."""
     short_node_time_ratio: float
-    """Of CPU as CloudSim counts it (SLATAH): with the time in which nodes receive a container by a move."""
+    """The same for CPU as CloudSim counts it (SLATAH): with the time in which nodes receive a container."""
     utilisation_ratio: dict[Resource, float]
-    """Of what nodes that were on had, how much was used."""
+    """Usage relative to the capacity of nodes that were on."""
     arrived: int
     placed_ratio: float
-    """Of those that arrived, how many were placed, at once or later."""
+    """Share of arrived containers that were placed, at once or later."""
     placed: int
     refused: int
     placed_later: int
     waited_p50_seconds: float | None = None
-    """How long containers that were placed had waited for it; nothing where none was."""
+    """Time from arrival to placement; None if no container was placed."""
     waited_p90_seconds: float | None = None
     waiting_at_end: int
     finished: int
@@ -81,10 +81,10 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     switched_on: int
     switched_off: int
     job_lateness_ratio: float | None
-    """How much longer jobs took on average than if they had got all that they wanted."""
+    """Mean additional runtime of jobs because they got less than they demanded."""
     timing: Timing
     nodes: dict[str, NodeResult]
-    """At the end; of a large cluster nothing."""
+    """At the end; empty for a large cluster."""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def result_of(outcome: Outcome) -> PolicyResult:
-    """A run, summed up."""
+    """The results of a run."""
     total, counts = outcome.account.total, outcome.account.counts
     lateness = outcome.lateness_ratio
     return PolicyResult(
@@ -133,7 +133,7 @@ def result_of(outcome: Outcome) -> PolicyResult:
 
 
 def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
-    if len(nodes) > MOST_NODES_TOLD:
+    if len(nodes) > MAX_NODES_LISTED:
         return {}
     return {
         node.name: NodeResult(
@@ -146,7 +146,7 @@ def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
 
 
 def points_of(outcome: Outcome) -> list[Point]:
-    """A run over time, for the charts; the time that was not counted is left out."""
+    """A run over time, for the charts, without the time that does not count."""
     return [_point(moment) for moment in outcome.account.moments if moment.seconds > 0]
 
 
@@ -182,7 +182,7 @@ def _percentile_ms(seconds: Sequence[float], percentile: float) -> float | None:
 
 
 def flat(name: str, result: PolicyResult) -> dict[str, object]:
-    """One row of a CSV: numbers per resource, and timings, under names of their own."""
+    """One row of a CSV, with a column for every nested value."""
     row: dict[str, object] = {"policy": name}
     for key, value in msgspec.to_builtins(result).items():
         if key == "nodes":

@@ -49,7 +49,7 @@ _KINDS: dict[int, Literal["service", "job"]] = {TaskKind.SERVICE: "service", Tas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A policy, as it takes part."""
+    """A policy with the settings of its run."""
 
     name: str
     chosen: PolicyChoice
@@ -65,7 +65,7 @@ class NodeAtEnd:
     on: bool
     containers: int
     used_ratio: tuple[float, ...]
-    """What is wanted of each of its resources, of what it has."""
+    """Demand relative to capacity, per resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Outcome:
     place_seconds: list[float]
     rebalance_seconds: list[float]
     lateness_ratio: list[float]
-    """Of each job that ended: how much longer it took than if it had got all that it wanted."""
+    """For each ended job: its additional runtime because it got less than it demanded."""
     nodes: list[NodeAtEnd]
 
 
@@ -88,7 +88,7 @@ def run(
     earlier: Workload | None,
     progress: Callable[[float], None],
 ) -> Outcome:
-    """Simulate from the beginning to the end; `progress` is called with the seconds that are done."""
+    """Simulate the whole workload; `progress` is called with the simulated seconds."""
     if contender.chosen.policy.place is None:
         raise UserError(
             f"{contender.chosen.policy.name} places nothing, so there is nothing to replay with it"
@@ -146,7 +146,7 @@ class _Run:
         # Windows close a tenth of a sample early: one that closes without a sample would be reported so.
         self._early_seconds = 0.1 * self._sample_seconds + 2 * DEFAULT_INTERVAL_SECONDS
         self._looks: dict[int, float] = {}
-        """Hosts whose agent looks what runs, and when: something started or ended there."""
+        """Hosts whose agent lists its containers soon, with the time: one started or ended there."""
         self._outcome = Outcome(
             name=contender.name,
             account=self._account,
@@ -163,7 +163,7 @@ class _Run:
         marks, decides = now + step, now + self._simulation.decide_seconds + self._delay_seconds
         self._introduce(now)
         self._arrive(now)
-        self._tell_changes(now)
+        self._report_changes(now)
         load = self._cluster.load(now)
         while now < end:
             then = min(
@@ -190,14 +190,14 @@ class _Run:
             self._leave(now, load)
             self._run_out_of_memory(now, load)
             self._arrive(now)
-            self._tell_changes(now)
+            self._report_changes(now)
             if self._control.is_busy:
                 self._beacons(now)
                 self._control.advance(now)
             if now >= decides - _SOON and now < end:
                 self._decide(now)
                 decides += self._simulation.decide_seconds
-            self._tell_changes(now)
+            self._report_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
         self._outcome.nodes.extend(self._nodes_at_end(load))
@@ -206,7 +206,7 @@ class _Run:
     # --- Agents and collector -----------------------------------------------------------------------
 
     def _introduce(self, now: float) -> None:
-        """Every host is known from before: those that are off now were on once."""
+        """Report every host once: those that are off now were on before."""
         cluster = self._cluster
         everywhere = range(cluster.hosts.size)
         reports = [self._agents.boot(host, unix(now)) for host in everywhere]
@@ -214,16 +214,16 @@ class _Run:
         for host in everywhere:
             if not cluster.on[host]:
                 self._agents.shut_down(host, unix(now))
-        self._tell_hosts(everywhere)
+        self._report_hosts(everywhere)
 
     def _sample(self, now: float, load: Load) -> None:
-        """Let the agents sample whose time has come."""
+        """Let the agents sample that are due."""
         if now >= self._samples_at - _SOON:
             self._collector.take(self._agents.sample(unix(now), self._seen(load)), unix(now))
             self._sampled_at = now
             self._samples_at += self._sample_seconds
             self._looks.clear()
-            self._tell_promises()
+            self._report_reservations()
             # CloudSim has no services to analyse, and its policies read none.
             if not self._exact:
                 self._collector.work(unix(now))
@@ -232,10 +232,10 @@ class _Run:
             self._collector.take(self._agents.look(unix(now), load.running, node, due), unix(now))
             for host in due:
                 del self._looks[host]
-            self._tell_promises(set(due))
+            self._report_reservations(set(due))
 
     def _seen(self, load: Load) -> HostLoad:
-        """What agents measure: what containers get, or in CloudSim's way what they want."""
+        """What agents measure: the usage of containers, or their demand as in CloudSim."""
         cluster = self._cluster
         return HostLoad(
             running=load.running,
@@ -244,8 +244,8 @@ class _Run:
             by_node=load.by_node if self._exact else np.fmin(load.by_node, cluster.hosts.capacity),
         )
 
-    def _tell_changes(self, now: float) -> None:
-        """Let agents see soon what started or ended, and the collector know which hosts have power."""
+    def _report_changes(self, now: float) -> None:
+        """Schedule agents to list changed containers, and report to the collector which hosts have power."""
         driver = self._driver
         if driver.reports:
             self._collector.take([each for each in driver.reports if each is not None], unix(now))
@@ -254,7 +254,7 @@ class _Run:
             self._collector.registry.add_successions(driver.successions)
             driver.successions.clear()
         if driver.switched:
-            self._tell_hosts(sorted(driver.switched))
+            self._report_hosts(sorted(driver.switched))
             driver.switched.clear()
         if driver.changed:
             soon = now + DEFAULT_INTERVAL_SECONDS
@@ -263,7 +263,7 @@ class _Run:
                     self._looks.setdefault(host, soon)
             driver.changed.clear()
 
-    def _tell_hosts(self, hosts: Iterable[int]) -> None:
+    def _report_hosts(self, hosts: Iterable[int]) -> None:
         names, labels = self._cluster.hosts.names, self._cluster.hosts.labels
         on = self._cluster.on | self._cluster.booting
         self._collector.put_statuses(
@@ -273,8 +273,8 @@ class _Run:
             for host in hosts
         )
 
-    def _tell_promises(self, hosts: set[int] | None = None) -> None:
-        """What the orchestrator promised the containers that agents just reported for the first time."""
+    def _report_reservations(self, hosts: set[int] | None = None) -> None:
+        """Report the reservations of the containers that agents just reported for the first time."""
         cluster, promised = self._cluster, self._driver.promised
         rows = [row for row in promised if hosts is None or int(cluster.node[row]) in hosts]
         if not rows:
@@ -300,7 +300,7 @@ class _Run:
         if sent > 0:
             names = self._cluster.hosts.names
             at = unix(self._sampled_at + sent * BEACON_SECONDS)
-            self._collector.hear([names[host] for host in self._agents.running], at)
+            self._collector.apply_beacons([names[host] for host in self._agents.running], at)
 
     # --- The course of the simulation ---------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class _Run:
         return now + max(_SOON, float((left / self._pace(load)).min()))
 
     def _pace(self, load: Load) -> Floats:
-        """How fast lives go by: a job that gets half of its CPU takes twice as long, a service does not."""
+        """The speed of containers: a job with half of its CPU takes twice as long, a service does not."""
         if not self._workload.jobs_stretch:
             return np.ones(load.running.size)
         is_job = self._workload.kind[load.running] == TaskKind.JOB
@@ -441,7 +441,7 @@ class _Run:
 
     def _give_up(self, waiting: Rows, now: float) -> None:
         patience = self._simulation.patience_seconds
-        waiting = waiting[~self._cluster.killed[waiting]]  # those were promised to be placed again
+        waiting = waiting[~self._cluster.killed[waiting]]  # killed containers are placed again by the driver
         if patience is not None and waiting.size:
             tired = waiting[now - self._workload.arrival_seconds[waiting] > patience]
             self._account.count("refused", int(tired.size))

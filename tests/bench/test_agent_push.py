@@ -76,13 +76,13 @@ def test_a_slot_that_is_missing_repeats_the_one_before(traces: Path) -> None:
 
 
 @pytest.mark.usefixtures("figures")
-def test_a_small_trace_is_told_truly_and_with_few_words(traces: Path) -> None:
+def test_small_trace_is_reported_accurately_with_few_reports(traces: Path) -> None:
     figures = run(traces)
     assert all(figure.ok for figure in figures.values()), [str(figure) for figure in figures.values()]
     assert figures["values_compared"].value is not None
     assert figures["values_compared"].value >= 4 * 4 * 80
-    assert figures["said_because_it_moved"].value is not None
-    assert figures["said_because_it_moved"].value > 0
+    assert figures["sent_because_of_changes"].value is not None
+    assert figures["sent_because_of_changes"].value > 0
     assert figures["container_messages_saved"].at_least == 80
     assert figures["worst_p90"].at_most == 2
     assert figures["steady_traffic"].at_most == 6000
@@ -104,9 +104,7 @@ def test_an_agent_that_kept_too_much_to_itself_would_be_caught(
 
 
 @pytest.mark.usefixtures("figures")
-def test_an_agent_that_said_every_window_would_save_nothing(
-    traces: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agent_that_sends_every_window_saves_nothing(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Talkative(Reporter):
         def __init__(self, node: str, boot: str, _: ReportingConfig, sample_seconds: float) -> None:
             super().__init__(node, boot, ReportingConfig(threshold_points=0.0), sample_seconds)
@@ -124,7 +122,7 @@ def test_what_cannot_be_is_refused(traces: Path, hours: int, per_node: int) -> N
         run(traces, hours=hours, per_node=per_node)
 
 
-def test_without_the_trace_it_says_what_it_lacks(
+def test_missing_trace_is_a_user_error_that_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("WATTPACK_DATA", raising=False)
@@ -132,7 +130,7 @@ def test_without_the_trace_it_says_what_it_lacks(
     assert main(["agent-push", "--data", str(tmp_path)], progress=Progress(io.StringIO())) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "bitbrains-rnd-2013-08-week is not here" in said.err
+    assert "bitbrains-rnd-2013-08-week is not installed" in said.err
     assert f"put it at {tmp_path / 'bitbrains/rnd/2013-8'}" in said.err
     assert len(said.err.splitlines()) == 1
 

@@ -10,6 +10,6 @@ def test_it_tells_what_a_report_and_a_snapshot_cost_at_each_size() -> None:
     result = board.run(options, Progress(io.StringIO()))
     assert result.ok
     measured = {figure.name: figure.value or 0.0 for figure in result.figures}
-    expected = ("first_word", "news", "snapshot", "report_beside_snapshots_p99")
+    expected = ("first_report", "news", "snapshot", "report_beside_snapshots_p99")
     assert set(measured) == {f"{what}_{size}" for what in expected for size in options.sizes}
     assert all(value > 0 for value in measured.values())

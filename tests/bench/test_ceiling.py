@@ -31,7 +31,7 @@ def most(arrivals: Floats, ends: Floats, need: Floats) -> float:
 
 @settings(max_examples=15)
 @given(_requests)
-def test_nobody_places_more_than_the_bound(requests: list[tuple[float, float, float, float]]) -> None:
+def test_no_policy_places_more_than_the_bound(requests: list[tuple[float, float, float, float]]) -> None:
     table = np.array(sorted(requests))
     arrivals, ends, need = table[:, 0], table[:, 0] + table[:, 1], table[:, 2:]
     best = most(arrivals, ends, need)

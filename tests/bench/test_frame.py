@@ -66,7 +66,7 @@ def test_a_figure_keeps_its_bounds_or_not(
     json.dumps(figure.as_json(), allow_nan=False)
 
 
-def test_a_figure_says_what_it_is() -> None:
+def test_figure_is_printed_with_its_bound() -> None:
     figure = Figure(name="cpu", value=2.13456, unit="%", at_most=1.5)
     assert str(figure) == "cpu: 2.135 % (at most 1.5)"
     assert figure.as_json() == {"value": 2.13456, "unit": "%", "bound": {"at_most": 1.5}, "ok": False}
@@ -141,7 +141,7 @@ def test_what_cannot_run_is_status_2_and_one_sentence(
     assert (captured.out, captured.err) == ("", sentence)
 
 
-def test_all_runs_what_can_and_says_what_could_not(
+def test_all_runs_what_is_possible_and_lists_the_rest(
     benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["all"], benchmarks, Progress(io.StringIO())) == 2

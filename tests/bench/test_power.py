@@ -36,7 +36,7 @@ def test_without_recordings_the_prior_is_still_measured(
     monkeypatch.chdir(tmp_path)
     result = run("--data", str(tmp_path))
     assert list(result.left_out) == ["opteron-6140", "xeon-e5-2640", "xeon-x5650"]
-    assert "opteron-6140 is not here: get it from https" in result.left_out["opteron-6140"]
+    assert "opteron-6140 is not installed: download it from https" in result.left_out["opteron-6140"]
     kinds = {figure.name.split("_")[0] for figure in result.figures}
     assert kinds == {"adaptive", "generated", "prior"}
 

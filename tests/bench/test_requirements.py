@@ -31,7 +31,7 @@ def nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "install_packages", lambda _: None)
 
 
-def test_without_a_peer_its_comparison_is_left_out_and_that_is_said_first_and_in_the_result(
+def test_missing_peer_leaves_its_comparison_out_and_is_reported_first_and_in_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bench_compares.py").write_text(COMPARES)

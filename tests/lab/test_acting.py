@@ -22,7 +22,7 @@ def missed(figures: list[Figure]) -> list[str]:
     ]
 
 
-def test_a_bottleneck_is_healed_by_one_move_that_nobody_undoes() -> None:
+def test_bottleneck_is_resolved_by_one_move_that_is_not_undone() -> None:
     scenario = Scenario(lambda cluster, collector: hog(cluster, collector, _WATCHED_SECONDS))
     assert missed(play(scenario)) == []
 

@@ -68,7 +68,7 @@ def test_an_agent_that_starts_later_reports_when_a_container_started(engine: Eng
         engine.remove("older")
 
 
-def test_a_refusal_carries_what_the_engine_said(engine: Engine) -> None:
+def test_refusal_has_the_message_of_the_engine(engine: Engine) -> None:
     with pytest.raises(EngineError, match="No such container"):
         engine.stop("nobody")
 

@@ -414,7 +414,7 @@ def test_a_dry_run_is_not_noticed_by_the_engine(cluster: Swarm, settings: Settin
             ] == []
 
 
-def test_a_lone_container_is_made_anew_on_another_host_by_leave_and_comes_back(
+def test_lone_container_with_permission_is_recreated_on_another_host_and_comes_back(
     cluster: Swarm, settings: Settings
 ) -> None:
     here, there = cluster.node("node2").engine, cluster.node("node3").engine

@@ -135,7 +135,7 @@ def test_memory_is_the_working_set(seen: Seen) -> None:
         )
 
 
-def test_pressure_is_the_share_of_time_the_kernel_says_it_waited(seen: Seen) -> None:
+def test_pressure_is_the_share_of_time_that_the_kernel_counts_as_waiting(seen: Seen) -> None:
     waited = sum(
         reading.agent["wattpack_container_pressure_ratio:cpu"]
         * _grown([before, reading], "monotonic_seconds")

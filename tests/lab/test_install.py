@@ -74,7 +74,7 @@ def test_a_failure_is_one_sentence_and_fails_only_ci(
     assert not (apt / "policy-rc.d").exists()
 
 
-def test_without_root_one_line_says_what_will_be_left_out(
+def test_without_root_one_line_lists_what_is_left_out(
     apt: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -85,7 +85,7 @@ def test_without_root_one_line_says_what_will_be_left_out(
     assert not (apt / "asked").exists()
 
 
-def test_where_all_can_run_nothing_is_said_even_without_root(
+def test_without_root_nothing_is_printed_if_all_parts_can_run(
     apt: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -55,7 +55,7 @@ def test_in_ci_leaving_something_out_is_a_failure(run: Run, monkeypatch: pytest.
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_what_was_asked_to_be_left_out_is_said_but_is_no_failure(
+def test_parts_left_out_on_request_are_listed_but_are_no_failure(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
@@ -65,7 +65,7 @@ def test_what_was_asked_to_be_left_out_is_said_but_is_no_failure(
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_a_whole_run_says_nothing_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_run_lists_nothing_left_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(parts.PARTS, "imaginary", parts.Part("imaginary", {"sh": "dash"}))
     monkeypatch.setenv("CI", "true")
     result = run()

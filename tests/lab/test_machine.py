@@ -309,7 +309,7 @@ def test_energy_counters_are_opened_to_the_agents_group_alone(machine: Machine) 
         machine.run("systemctl", "restart", AGENT)
 
 
-def test_a_mistake_in_the_settings_is_said_in_the_journal(machine: Machine) -> None:
+def test_mistake_in_the_settings_is_in_the_journal(machine: Machine) -> None:
     with _settings(machine, "nod = 1"):
         done = _install(machine, "--role", "agent")
         assert done.returncode == 2

@@ -38,7 +38,7 @@ def test_a_busybox_that_needs_libraries_will_not_do(monkeypatch: pytest.MonkeyPa
     assert "busybox-static" in reason
 
 
-def test_a_machine_without_control_groups_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_without_control_groups_gets_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guardian, "hierarchies", list)
     reason = parts._cgroups_are_writable()
     assert reason is not None

@@ -274,7 +274,7 @@ def test_settings_for_a_zone_that_is_not_there_are_refused(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("fault", list(Fault))
 @pytest.mark.parametrize("file", ["energy_uj", "max_energy_range_uj"])
-def test_a_fault_is_what_it_says_even_to_root(tmp_path: Path, file: str, fault: Fault) -> None:
+def test_fault_is_real_even_for_root(tmp_path: Path, file: str, fault: Fault) -> None:
     tree = PowercapTree(tmp_path, intel(constant(10)))
     before = read(tree, "intel-rapl:0", "max_energy_range_uj")
     tree.fail("intel-rapl:0", file, fault)

@@ -56,7 +56,7 @@ def test_rules_are_evaluated() -> None:
         assert eventually(lambda: server.query("kilowatts"), 30) == [({"__name__": "kilowatts"}, 1.5)]
 
 
-def test_a_target_that_does_not_answer_is_told_with_its_reason() -> None:
+def test_target_that_does_not_answer_is_reported_with_its_reason() -> None:
     with prometheus({"gone": "127.0.0.1:1"}, job_settings={"metrics_path": "/elsewhere"}) as server:
         [gone] = eventually(lambda: [target for target in server.targets() if target.last_error], 30)
         assert (gone.job, gone.url, gone.is_up) == ("gone", "http://127.0.0.1:1/elsewhere", False)
@@ -66,7 +66,7 @@ def test_a_target_that_does_not_answer_is_told_with_its_reason() -> None:
         assert "connection refused" in str(caught.value.__cause__)
 
 
-def test_a_query_that_makes_no_sense_says_why() -> None:
+def test_invalid_query_is_refused_with_a_reason() -> None:
     with prometheus({}) as server, pytest.raises(ValueError, match="parse error"):
         server.query("sum(")
 
@@ -121,5 +121,5 @@ def test_promtool_has_nothing_against_a_good_exposition() -> None:
 @pytest.mark.parametrize(
     ("bad", "said"), [("energy_total 1\n", "energy_total no help text"), ("a b{ 1\n", "parsing error")]
 )
-def test_promtool_says_what_is_wrong(bad: str, said: str) -> None:
+def test_promtool_reports_invalid_input(bad: str, said: str) -> None:
     assert said in promtool_check_metrics(bad)

@@ -111,7 +111,7 @@ def test_a_process_that_will_not_end_is_killed_after_its_grace(tmp_path: Path) -
     assert time.monotonic() - asked >= 0.3
 
 
-def test_a_pid_that_was_given_to_somebody_else_is_left_alone() -> None:
+def test_reused_pid_is_left_alone() -> None:
     with subprocess.Popen(["sleep", "1000"]) as bystander:
         ticks = guardian.start_ticks(bystander.pid)
         assert ticks is not None

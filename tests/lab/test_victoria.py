@@ -45,7 +45,7 @@ def test_what_prometheus_scrapes_arrives_by_remote_write() -> None:
         assert server.query(question) == [({"job": "node", "instance": target}, 42.5)]
 
 
-def test_a_query_that_makes_no_sense_says_why() -> None:
+def test_invalid_query_is_refused_with_a_reason() -> None:
     with victoria_metrics() as store, pytest.raises(ValueError, match="unexpected token"):
         store.query("sum(")
 

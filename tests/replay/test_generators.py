@@ -82,5 +82,5 @@ def test_images_come_one_by_one_ten_of_each() -> None:
 
 
 def test_listed_order_names_only_kinds_that_are_there() -> None:
-    with pytest.raises(UserError, match="not there: y"):
+    with pytest.raises(UserError, match="unknown kinds: y"):
         generate("listed", SMALL["listed"] | {"order": ["y"]}, 0)

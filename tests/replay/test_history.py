@@ -47,7 +47,7 @@ async def recorded(path: Path, *reports: list[Report]) -> Path:
     return path
 
 
-async def test_hosts_and_use_are_those_that_were_told(tmp_path: Path) -> None:
+async def test_hosts_and_usage_are_those_of_the_reports(tmp_path: Path) -> None:
     path = await recorded(
         tmp_path / "history.db", minutes("one", 0.5, 0.7, 0.9), minutes("two", 0.2, 0.2, 0.2)
     )
@@ -154,7 +154,7 @@ async def test_a_container_that_was_there_for_a_part_of_a_step_did_the_same_work
 async def test_node_without_a_power_curve_is_named(tmp_path: Path) -> None:
     plain = msgspec.structs.replace(HEARTBEAT, power_curve=None)
     path = await recorded(tmp_path / "history.db", minutes("dim", 0.5, heartbeat=plain))
-    with pytest.raises(UserError, match="dim told no power curve"):
+    with pytest.raises(UserError, match="dim reported no power curve"):
         read_history(path)
 
 

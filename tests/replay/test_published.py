@@ -147,7 +147,7 @@ class TestPlanetlabFolder:
 
     def test_a_folder_of_days_is_no_day(self, tmp_path: Path) -> None:
         (tmp_path / "20110303").mkdir()
-        with pytest.raises(UserError, match="no machine's file"):
+        with pytest.raises(UserError, match="no files of machines"):
             planetlab.read(tmp_path, ())
 
 

@@ -65,7 +65,7 @@ class TestPlanetlab:
             ("m 1 2 3", "line 2"),
             (f"m {day(7)[:-1]}x", "line 2: not all"),
             (f"m {day(101)}", "line 2: a percentage"),
-            (f"first {day(1)}", "line 2: 'first' is there twice"),
+            (f"first {day(1)}", "line 2: machine 'first' occurs twice"),
         ],
     )
     def test_mistakes_are_named_with_their_line(self, tmp_path: Path, line: str, why: str) -> None:
@@ -104,9 +104,9 @@ class TestBitbrains:
             bitbrains.read(written(tmp_path, BITBRAINS + "1,0,1,1,0,0,0,0\n1,1,x,1,0,0,0,0\n"), sizes)
         with pytest.raises(UserError, match="line 2: has 3 fields"):
             bitbrains.read(written(tmp_path, BITBRAINS + "1,0,1\n"), sizes)
-        with pytest.raises(UserError, match="line 3: a field is missing, or below"):
+        with pytest.raises(UserError, match="line 3: a field is missing or negative"):
             bitbrains.read(written(tmp_path, BITBRAINS + "1,0,1,1,0,0,0,0\n1,1,-4,1,0,0,0,0\n"), sizes)
-        with pytest.raises(UserError, match="line 1: expected"):
+        with pytest.raises(UserError, match="are missing: expected vm, slot"):
             bitbrains.read(written(tmp_path, "a,b\n1,2\n"), sizes)
 
     def test_machines_without_a_size_anywhere_are_complained_of(self, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_it_lists_every_set_with_its_terms_and_where_it_is(
     assert "absent: put it at" in shown  # what CloudSim gave cannot be generated
 
 
-def test_json_says_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "--data", str(sample), "--json"]) == 0
     sets = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert set(sets) == set(DATASETS)
@@ -67,7 +67,7 @@ def test_a_sample_is_the_same_for_the_same_seed(sample: Path, tmp_path: Path) ->
 
 def test_a_sample_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
-    with pytest.raises(UserError, match="not an empty folder"):
+    with pytest.raises(UserError, match="is not empty"):
         write_sample(tmp_path)
 
 
@@ -109,7 +109,7 @@ def test_absent_data_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["replay", str(ROOT / "scenarios" / "planetlab-20110303.toml")]) == 2
     assert main(["evaluate", "--protocol", "unseen"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(":")[2].split(" is not here")[0] for line in lines] == [
+    assert [line.partition(":")[2].split(" is not installed")[0] for line in lines] == [
         " the data set planetlab-20110303",
         " the data set opteron-6140",
     ]
@@ -122,7 +122,7 @@ def test_evaluate_takes_a_name_and_refuses_an_unknown_one(capsys: pytest.Capture
 
 
 @pytest.mark.slow
-def test_evaluate_takes_every_machine_that_is_here_and_says_that_it_is_a_sample(
+def test_evaluate_reads_every_installed_machine_and_marks_a_sample(
     sample: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", "--protocol", "unseen", "--data", str(sample), "--json"]) == 0

@@ -44,8 +44,16 @@ class Collector:
     async def get(self, path: str, **parameters: str | None) -> Json:
         """Get one answer; raises `NoAnswerError`, or `UserError` for a request that the collector rejects."""
         given = {name: value for name, value in parameters.items() if value is not None}
+        return await self._request("GET", path, params=given)
+
+    async def post(self, path: str, question: Json) -> Json:
+        """Post a question that changes nothing; raises as `get` does. Null fields are left out."""
+        given = {name: value for name, value in question.items() if value is not None}
+        return await self._request("POST", path, json=given)
+
+    async def _request(self, method: str, path: str, **content: Any) -> Json:  # noqa: ANN401 - aiohttp's
         try:
-            async with self.session.get(self.url + path, params=given) as answer:
+            async with self.session.request(method, self.url + path, **content) as answer:
                 body = await answer.read()
         except TimeoutError:
             raise NoAnswerError("does not answer in time") from None

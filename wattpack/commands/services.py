@@ -17,6 +17,7 @@ _HEADER = (
     "CONTAINERS",
     "NODES",
     "WATTS",
+    "CPU WEIGHT",
     "DOMINANT",
     "CONFIDENCE",
     "CPU NEED",
@@ -46,7 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(json_text(found))
     elif found:
         print("\n".join(table(_HEADER, [_row(each) for each in found])))
-        print("CPU NEED and MEMORY NEED are per container.")
+        print(
+            "CPU NEED and MEMORY NEED are per container. CPU WEIGHT is the power of CPU time relative to the"
+            " average of its nodes, learned where there is a meter."
+        )
     else:
         print(
             "No matching service. Services come from Swarm, Compose and Kubernetes labels, and appear a"
@@ -62,6 +66,7 @@ def _row(service: Json) -> tuple[str, ...]:
         str(service["containers"]),
         str(service["nodes"]),
         number_text(service["watts"]),
+        number_text(service["cpu_weight"]),
         "-" if lead is None else lead["resource"],
         percent_text(None if lead is None else lead["confidence"]),
         number_text(need.get("cpu_cores"), digits=3),

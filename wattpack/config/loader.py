@@ -223,7 +223,7 @@ def _explained(error: msgspec.ValidationError, tree: Mapping[str, Any], origin: 
     message, _, at = str(error).partition(" - at `$")
     path = tuple(at.strip("`.").split(".")) if at else ()
     if "[" in at:
-        # msgspec does not tell which of several tables it is.
+        # msgspec does not name which of several tables it is.
         return f"{origin.of(path[:1])}: {'.'.join(path)}: {message[:1].lower()}{message[1:]}"
     value: Any = tree
     for part in path:

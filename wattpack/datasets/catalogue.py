@@ -1,4 +1,4 @@
-"""The table of data sets: what each is, where it comes from, and what its files are called."""
+"""The table of data sets: contents, origin, and names of files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 RECORDING = "recording"
-"""The format of watts beside what a metered machine did."""
+"""The format of watts beside the load of a metered machine."""
 _DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who published a set, and under which terms."""
+    """The publisher of a set, and its terms."""
 
     about: str
     url: str
@@ -30,13 +30,13 @@ class Dataset:
     size: str
     """Of the published form."""
     published: tuple[str, ...]
-    """Names of the file or folder as published, below a data folder; the first is where we ask to put it."""
+    """Names of the file or folder as published, below a data folder; the first is where to put it."""
     packed: str | None = None
-    """The name of the same in one file of our own form."""
+    """Its name as one file in our own format."""
     used_by: tuple[str, ...] = ()
     """Commands that read it."""
     period_seconds: tuple[float, float] | None = None
-    """Where the set is a part of the published files: from when to when, by their own clock."""
+    """If the set is a part of the published files: its start and end, by their own clock."""
 
 
 PLANETLAB = Source(

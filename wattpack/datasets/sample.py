@@ -1,4 +1,4 @@
-"""A generated sample of each set, as it is published: enough to run every command, and measured nowhere."""
+"""A generated sample of each set in its published form: enough to run every command, but not measured."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -18,16 +18,16 @@ _RECORDED_SAMPLES, _RECORDED_SECONDS = 150, 2
 _TASKS, _CONTAINERS, _HOURS = 40, 20, 6
 _KIBIBYTES_PER_GIBIBYTE = 1 << 20
 _START_SECONDS = 1_375_660_800
-"""5 August 2013: the week of Bitbrains that scenarios read begins then."""
+"""5 August 2013: the start of the Bitbrains week that scenarios read."""
 
 Files = Iterator[tuple[str, str]]
-"""Paths below the set's own place (nothing where it is one file), each with its text."""
+"""Paths below the folder of the set (empty if it is one file), each with its text."""
 
 
 def write_sample(folder: Path, seed: int = 0) -> list[str]:
-    """Write what can be generated below an empty folder; returns the names of the sets."""
+    """Write a sample of every set below an empty folder; return the names of the sets."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is not an empty folder: name one that is empty or not there")
+        raise UserError(f"{folder} is not empty: give an empty or new folder")
     written: list[str] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where a set is on this machine: the first place that has it, of the folders that are searched."""
+"""Find a data set on this machine: the first match in the folders of the search path."""
 
 import difflib
 import os
@@ -11,7 +11,7 @@ from wire.errors import UserError
 
 VARIABLE = "WATTPACK_DATA"
 SAMPLE_MARK = "GENERATED-SAMPLE.txt"
-"""A folder with this file holds a generated sample, and nothing that was measured."""
+"""A folder with this file contains a generated sample, and no measured data."""
 _DEFAULTS = (Path("data"), Path("../shared/data"))
 _PACKED = ".gz"
 _TRY = "wattpack data sample DIR, and then --data DIR"
@@ -19,19 +19,19 @@ _TRY = "wattpack data sample DIR, and then --data DIR"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A set that is there."""
+    """An installed set."""
 
     dataset: Dataset
     path: Path
     is_published: bool
-    """As it was published, or in our own form of one file."""
+    """As published, or in our own format."""
     is_sample: bool
 
 
 def search_path(
     given: Path | None = None, environment: Mapping[str, str] | None = None, base: Path = Path()
 ) -> list[Path]:
-    """The folders to search, first one first: `--data`, `WATTPACK_DATA`, `./data`, `../shared/data`."""
+    """The folders to search, in order: `--data`, `WATTPACK_DATA`, `./data`, `../shared/data`."""
     variable = (os.environ if environment is None else environment).get(VARIABLE)
     named = [given] if given is not None else []
     if variable:
@@ -40,7 +40,7 @@ def search_path(
 
 
 def find(name: str, folders: Sequence[Path]) -> Found | None:
-    """The first place that has a set."""
+    """The first match of a set."""
     dataset = by_name(name)
     for folder in folders:
         for path, is_published in _candidates(dataset, folder):
@@ -50,7 +50,7 @@ def find(name: str, folders: Sequence[Path]) -> Found | None:
 
 
 def require(name: str, folders: Sequence[Path]) -> Found:
-    """The same; where it is nowhere, one sentence says what to get and where to put it."""
+    """The same; if it is missing, raise an error with what to download and where to put it."""
     found = find(name, folders)
     if found is None:
         dataset = by_name(name)
@@ -60,17 +60,17 @@ def require(name: str, folders: Sequence[Path]) -> Found:
 
 
 def absent(dataset: Dataset, folders: Sequence[Path]) -> str:
-    """What to get, and where to put it."""
+    """What to download, and where to put it."""
     target = folders[0] if folders else _DEFAULTS[0]
     name = dataset.published[0] if dataset.published else dataset.packed
     return (
-        f"the data set {dataset.name} is not here: "
-        f"get it from {dataset.source.url} and put it at {target / (name or dataset.name)}"
+        f"the data set {dataset.name} is not installed: "
+        f"download it from {dataset.source.url} and put it at {target / (name or dataset.name)}"
     )
 
 
 def sample_note(found: Iterable[Found]) -> str | None:
-    """What must be known with every figure that comes from a sample; nothing where none does."""
+    """The notice for figures from a sample; None if there is none."""
     names = [each.dataset.name for each in found if each.is_sample]
     if not names:
         return None
@@ -78,7 +78,7 @@ def sample_note(found: Iterable[Found]) -> str | None:
 
 
 def by_name(name: str) -> Dataset:
-    """A set of the table; an unknown name is answered with the nearest."""
+    """A set of the table; the error for an unknown name suggests the nearest."""
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "'wattpack data' lists them all"
@@ -87,7 +87,7 @@ def by_name(name: str) -> Dataset:
 
 
 def _candidates(dataset: Dataset, folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Every place in a folder where the set may be; the folder may itself be the first part of its name."""
+    """Every possible path of the set in a folder, which may itself be the first part of its name."""
     names = [] if dataset.packed is None else [(dataset.packed, False)]
     for name, is_published in (*names, *((each, True) for each in dataset.published)):
         for variant in (name, name.partition("/")[2]):

@@ -12,7 +12,9 @@ from wire.errors import UserError
 def trace_file(found: Found) -> TraceFile:
     """How a set that is there is read."""
     if found.dataset.format not in FORMATS:
-        raise UserError(f"{found.dataset.name} is no trace: 'wattpack data' says what it is for")
+        raise UserError(
+            f"{found.dataset.name} is not a trace: 'wattpack data' lists the commands that read it"
+        )
     seconds = found.dataset.period_seconds if found.is_published else None
     return TraceFile(found.path, found.dataset.format, None if seconds is None else Period(*seconds))
 

@@ -96,7 +96,7 @@ def _node_lines(name: str, node: NodeState) -> list[str]:
     if power is not None:
         containers = max(0.0, power.watts - power.idle_watts - power.system_watts)
         lines.append(
-            f"power: {watts_text(power.watts, power.error_ratio)} by {power.source}"
+            f"power: {watts_text(power.watts, power.error_ratio)} at the wall by {power.source}"
             f" = idle {power.idle_watts:.2f} + system {power.system_watts:.2f} + containers {containers:.2f}"
         )
     return lines

@@ -51,6 +51,7 @@ class StoredContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     restarts: int | None = None
     started_at: float | None = None
     source: PowerSource | None = None
+    cpu_weight: float = 1.0
 
 
 _encoder = msgspec.json.Encoder()
@@ -169,6 +170,7 @@ def encode_container_facts(container: ContainerState) -> str:
         container.restarts,
         container.started_at,
         None if container.power is None else container.power.source,
+        1.0 if container.power is None else container.power.cpu_weight,
     )
     return _encoder.encode(facts).decode()
 
@@ -246,7 +248,11 @@ def decode_container(runtime_id: str, facts: str, values: Row) -> ContainerState
         pressure=Pressure(*usage[4:]),
         power=None
         if stored.source is None
-        else ContainerPower(source=stored.source, **dict(zip(_CONTAINER_POWER, power, strict=True))),
+        else ContainerPower(
+            source=stored.source,
+            cpu_weight=stored.cpu_weight,
+            **dict(zip(_CONTAINER_POWER, power, strict=True)),
+        ),
         image=stored.image,
         service=stored.service,
         labels=stored.labels,

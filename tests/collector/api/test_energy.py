@@ -15,6 +15,7 @@ from tests.collector.builders import (
     Client,
     Clock,
     collecting,
+    container,
     partial_report,
     report,
     settings,
@@ -22,7 +23,7 @@ from tests.collector.builders import (
 )
 from tests.lab.powercap import PowercapTree, constant, intel
 from tests.powermodels.hosts import HASWELL, write_proc
-from wire.messages import PowerCurve, Report, encode
+from wire.messages import ContainerPower, ContainerState, PowerCurve, PowerSource, Report, encode
 from wire.resources import Quantities
 
 CORES, MEMORY_BYTES = 4.0, 8_000_000_000
@@ -110,6 +111,9 @@ async def test_what_if_uses_the_curve_of_the_node(collector: Client) -> None:
             }
         ],
         "unknown": [],
+        "load": {"cpu_cores": 2.0, "memory_bytes": 4_000_000_000},
+        "factor": 1.0,
+        "cpu_weight": 1.0,
     }
 
 
@@ -172,7 +176,7 @@ async def test_what_if_on_unknown_node_is_an_error(collector: Client) -> None:
         (b'{"envelope": {"watts": 1}}', "$.envelope"),
         (b'{"envelope": {}, "nodes": []}', "$"),
         (b'{"envelope": {}, "node": 7}', "$.node"),
-        (b'{"node": "alpha"}', "$"),
+        (b'{"node": "alpha"}', "$.envelope"),
         (b"[]", "$"),
         (b"{", "$"),
     ],
@@ -261,3 +265,56 @@ async def test_power_of_a_part_of_a_machine_is_refused(collector: Client) -> Non
     status, refusal = await collector.post(body, "/v1/reports")
     assert status == 400
     assert "scope" in refusal["detail"]
+
+
+def drawing(name: str, cores: float, cpu_weight: float = 1.0) -> ContainerState:
+    power = ContainerPower(2.0, PowerSource.RAPL, 0.2, 10.0, cpu_weight=cpu_weight)
+    used = Quantities(cpu_cores=cores, memory_bytes=400_000_000)
+    return container(name, power=power, used=used, service="shop")
+
+
+async def test_what_if_takes_a_service_and_a_factor(collector: Client) -> None:
+    busy = msgspec.structs.replace(report_with_curve("alpha"), containers=(drawing("web", 0.5, 2.0),))
+    await collector.send(busy, report_with_curve("beta"))
+
+    async def added(**question: Any) -> tuple[int, Any]:
+        return await collector.post(encode(question), "/v1/what-if")
+
+    status, twice = await added(service="shop", times=2)
+    assert status == 200
+    assert (twice["factor"], twice["cpu_weight"], twice["load"]["cpu_cores"]) == (1.0, 2.0, 0.5)
+    watts = {each["node"]: each["added_watts"] for each in twice["estimates"]}
+    # From 25 % of CPU to 37.5 %: 7.5 W on the curve, twice that for this service; 0.4 W of memory.
+    assert watts == {"alpha": pytest.approx(15.4), "beta": pytest.approx(15.4)}
+    _, half = await added(service="shop", share=0.5, node="beta")
+    assert half["estimates"][0]["added_watts"] == pytest.approx(7.7)
+    _, virtual = await added(service="shop", share=0.5, node="beta", virtualization_ratio=0.2)
+    assert virtual["estimates"][0]["added_watts"] == pytest.approx(7.5 * 1.2 + 0.2)
+
+
+async def test_what_if_with_less_of_a_service_saves_power_where_it_runs(collector: Client) -> None:
+    busy = msgspec.structs.replace(report_with_curve("alpha"), containers=(drawing("web", 0.5),))
+    await collector.send(busy, report_with_curve("beta"))
+    _, answer = await collector.post(encode({"service": "shop", "times": 0}), "/v1/what-if")
+    (only,) = answer["estimates"]
+    assert (only["node"], only["added_watts"]) == ("alpha", pytest.approx(-7.9))
+    # Nobody has measured what this service takes: a third of its CPU watts is in doubt.
+    assert only["error_watts"] == pytest.approx(((0.1 * 7.9) ** 2 + (7.5 / 3) ** 2) ** 0.5)
+    assert [each["node"] for each in answer["unknown"]] == ["beta"]
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "field"),
+    [
+        ({}, 400, "$.envelope"),
+        ({"envelope": {}, "times": 2}, 400, "$.envelope"),
+        ({"service": "shop"}, 400, "$.service"),
+        ({"service": "shop", "times": 2, "share": 1}, 400, "$.service"),
+        ({"service": "unknown", "times": 2}, 404, "$.service"),
+    ],
+)
+async def test_what_if_rejects_questions_without_a_meaning(
+    collector: Client, question: dict[str, Any], status: int, field: str
+) -> None:
+    answered, refusal = await collector.post(encode(question), "/v1/what-if")
+    assert (answered, refusal["field"]) == (status, field)

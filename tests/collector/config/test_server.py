@@ -22,6 +22,6 @@ def test_an_address_that_is_none_is_refused() -> None:
         HttpConfig(listen="nowhere")
 
 
-def test_names_are_told_apart_and_written_small() -> None:
+def test_names_are_distinct_and_in_lower_case() -> None:
     assert HttpConfig(names=" Power.example, ,watts").other_names == {"power.example", "watts"}
     assert HttpConfig().other_names == frozenset()

@@ -153,7 +153,7 @@ async def test_what_the_driver_cannot_do_is_on_record_with_its_reason(stage: Sta
     assert [(step.state, step.why) for step in decision.steps] == [(StepState.FAILED, "the target died")]
 
 
-async def test_what_is_decided_by_the_last_word_of_one_who_is_away_says_so_and_is_thought_over_later(
+async def test_decision_while_the_driver_is_away_says_so_and_is_repeated_later(
     stage: Stage,
 ) -> None:
     """All others were closed when the orchestrator was last heard: whether they still are, nobody knows."""

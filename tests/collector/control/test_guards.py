@@ -242,7 +242,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
         ),
     ],
 )
-def test_each_guard_says_no_in_a_sentence(changes: dict[str, Any], guard: str, why: str) -> None:
+def test_each_guard_refuses_with_a_reason(changes: dict[str, Any], guard: str, why: str) -> None:
     assert said(move(), guard_context(**changes)) == (guard, why)
 
 
@@ -343,7 +343,7 @@ def test_a_daemon_neither_moves_nor_keeps_its_node_on() -> None:
     assert first_refusal(power_off("alpha"), context) is None
 
 
-def test_a_node_that_is_off_may_be_switched_on_though_it_is_not_heard_of() -> None:
+def test_node_that_is_off_can_be_switched_on_without_reports() -> None:
     context = guard_context(nodes={"gamma": {"on": False, "report_age_seconds": 9999.0}})
     step = Step(action=PowerOn(node="gamma", reasons=("because",)))
     assert first_refusal(step, context) is None

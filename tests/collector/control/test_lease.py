@@ -85,7 +85,7 @@ async def test_different_clocks_are_reported(tmp_path: Path, skew_seconds: float
     assert (await other.take()).skew_seconds == skew_seconds
 
 
-def test_collectors_that_share_no_disk_must_be_told_where_the_lease_is(tmp_path: Path) -> None:
+def test_collectors_without_a_shared_disk_need_the_place_of_the_lease(tmp_path: Path) -> None:
     store = HistoryConfig(store="prometheus", path=str(tmp_path / "history.db"))
     with pytest.raises(UserError, match=r"set control\.lease_file"):
         lease_path(CollectorConfig(history=store))

@@ -113,7 +113,7 @@ async def test_room_that_had_to_be_made_is_kept_a_while_without_a_word_and_then_
     assert scene.kept == []
 
 
-async def test_who_says_how_long_room_is_kept_has_it_for_so_long(scene: Scene) -> None:
+async def test_room_is_reserved_for_the_requested_time(scene: Scene) -> None:
     asked = PlacementQuestion(
         service="strict", reserve=STRICT.reserve, task_class=1, reserve_seconds=4 * _LOOK_SECONDS
     )

@@ -21,7 +21,7 @@ def test_managers_are_never_switched_off_and_keep_their_own_labels() -> None:
     assert labels == {"a": {"zone": "z", "wattpack.power": "never"}, "b": {}}
 
 
-def test_what_an_orchestrator_runs_on_every_node_is_told_as_such() -> None:
+def test_global_services_of_an_orchestrator_are_marked_as_such() -> None:
     services = (ServiceView(name="agent", mode=Mode.GLOBAL), ServiceView(name="web"))
     tasks = [
         TaskView(container=f"id-of-{each.name}", service=each.name, node="a", state="running")
@@ -79,7 +79,7 @@ def test_what_was_cut_asked_for_more_than_it_has() -> None:
     assert (found.requested[:2], found.allocated[:2]) == ((2.0, 1000), (1.0, 500))
 
 
-def test_a_cut_container_that_no_orchestrator_keeps_is_told_of_all_the_same() -> None:
+def test_cut_container_without_an_orchestrator_is_listed_too() -> None:
     cut = done(Cut, task="id-of-alone", node="b", allocated=Quantities(1.0, 500))
     (found,) = allocations(OrchestratorState(), CompletedActions.of((cut,)), opt_in=False)
     assert (found.node, found.container, found.allocated[:2]) == ("b", "id-of-alone", (1.0, 500))
@@ -99,7 +99,7 @@ def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to
         assert (host.on, host.accepts) == expected
 
 
-def test_a_node_that_opted_out_is_open_to_nobody_not_even_when_it_is_off() -> None:
+def test_node_that_opted_out_accepts_nothing_even_when_it_is_off() -> None:
     unwilling = OrchestratorState(nodes=(NodeView(name="a", labels={"wattpack.act": "never"}),))
     for steps in ((), (done(PowerOff, node="a"),)):
         (host,) = hosts(unwilling, CompletedActions.of(steps))

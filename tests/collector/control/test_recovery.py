@@ -110,7 +110,7 @@ def speak_with_limit(stage: Stage, limit: Quantities) -> None:
     stage.say("alpha", state=state(), containers=there, heartbeat=HEARTBEAT)
 
 
-async def test_a_cut_is_found_done_by_what_the_node_says(stage: Stage) -> None:
+async def test_cut_is_recognized_as_done_from_the_report_of_the_node(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, CUT, state=StepState.STARTED)
     speak_with_limit(stage, CUT.allocated)

@@ -129,9 +129,7 @@ def test_of_a_cut_of_one_resource_the_other_is_no_matter() -> None:
     )
 
 
-def test_a_node_that_was_switched_on_must_be_heard_and_one_that_was_switched_off_need_not_fall_silent() -> (
-    None
-):
+def test_node_switched_on_must_report_and_node_switched_off_may_still_report() -> None:
     assert find_effect(power(PowerOn), snapshot(liveness=Liveness.DOWN), None) is None
     assert find_effect(power(PowerOn), snapshot(), None) == frozenset()
     assert find_effect(power(PowerOff), snapshot(), None) == frozenset()
@@ -156,7 +154,7 @@ def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
         ([], ActionStatus.NEITHER),
     ],
 )
-def test_how_a_move_stands_is_told_by_who_runs_where(
+def test_state_of_a_move_follows_from_where_its_containers_run(
     action: Action, containers: list[tuple[str, str]], expected: ActionStatus
 ) -> None:
     assert action_status(step(action, there_before=(_SIBLING,)), view(*containers)) is expected
@@ -173,7 +171,7 @@ def test_how_a_move_stands_is_told_by_who_runs_where(
         (PowerOn, {"ready": False}, ActionStatus.NOT_DONE),
     ],
 )
-def test_how_switching_stands_is_told_by_the_node(
+def test_state_of_switching_follows_from_the_node(
     kind: type[PowerOn | PowerOff], beta: Any, expected: ActionStatus
 ) -> None:
     assert action_status(power(kind), view(**beta)) is expected
@@ -189,7 +187,7 @@ def test_the_new_containers_are_those_on_the_target_that_were_not_there() -> Non
     assert new_containers(step(MOVE, there_before=(_SIBLING,)), seen) == (_NEW,)
 
 
-def test_a_load_is_the_fullest_resource_of_each_node_and_no_watts_where_nobody_tells_any() -> None:
+def test_load_is_the_fullest_resource_of_each_node_and_watts_may_be_unknown() -> None:
     found = load(snapshot(bottleneck=(False, True, False, False)), frozenset({"beta", "unheard-of"}))
     assert found.used_ratios == {"beta": 0.75}
     assert found.watts is None

@@ -20,7 +20,7 @@ async def test_the_node_is_the_last_argument(tmp_path: Path) -> None:
         ("/nowhere/command", r"cannot run '/nowhere/command web1' \(no such file or directory\)"),
     ],
 )
-async def test_a_command_that_fails_is_told_with_what_it_said(command: str, why: str) -> None:
+async def test_failed_command_is_reported_with_its_output(command: str, why: str) -> None:
     with pytest.raises(DriverError, match=why):
         await run_hook(command, "web1", 10.0)
 

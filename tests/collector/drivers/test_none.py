@@ -34,7 +34,7 @@ ID = "0123456789abcdef"
         (PowerOn(node="a", reasons=WHY), "would switch a on"),
     ],
 )
-async def test_a_dry_run_says_what_it_would_do(action: Action, said: str) -> None:
+async def test_dry_run_describes_the_action(action: Action, said: str) -> None:
     async with open_driver(DriverConfig()) as driver:
         assert driver.dry
         done = await driver.carry_out(action)

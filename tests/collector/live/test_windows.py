@@ -113,7 +113,7 @@ def test_a_row_that_is_cleared_starts_empty() -> None:
     assert known(windows) == []
 
 
-def test_a_row_goes_on_elsewhere_within_a_slot_and_after_slots_that_nobody_reported() -> None:
+def test_row_continues_elsewhere_within_a_slot_and_after_slots_without_reports() -> None:
     windows = UsageWindows()
     put(windows, 0.5, BEGIN)
     put(windows, 0.5, BEGIN + SLOT_SECONDS)

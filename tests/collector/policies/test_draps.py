@@ -147,14 +147,14 @@ def test_a_global_service_goes_where_it_fits_best() -> None:
     assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"1": "b"}
 
 
-def test_where_nobody_has_room_nothing_moves_and_that_is_said() -> None:
+def test_without_room_nothing_moves_and_the_plan_says_why() -> None:
     nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 6), node("c", accepts=False)]
     plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
     assert plan.actions == ()
     assert plan.left == ("a stays short of cpu: no node without the service has room for hog",)
 
 
-def test_where_nobody_takes_anything_that_is_said_and_not_that_all_run_the_service() -> None:
+def test_closed_nodes_are_the_reason_and_not_that_all_run_the_service() -> None:
     nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", accepts=False)]
     plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
     assert plan.left == ("a stays short of cpu: no node that accepts containers has room for hog",)
@@ -219,7 +219,7 @@ def test_a_container_is_not_sent_back() -> None:
 
 
 @pytest.mark.parametrize("short", [CPU_IS_SHORT, DISK_IS_SHORT])
-def test_a_resource_whose_size_nobody_told_can_still_be_relieved(
+def test_resource_of_unknown_capacity_can_still_be_relieved(
     short: tuple[bool, bool, bool, bool],
 ) -> None:
     told = Quantities(10.0, 10 * 2**30)
@@ -231,7 +231,7 @@ def test_a_resource_whose_size_nobody_told_can_still_be_relieved(
     assert moves(rebalance(assemble(nodes, [task("hog", "a", 2)]), SETTINGS)) == {"hog": "c"}
 
 
-def test_the_budget_of_moves_is_kept_and_said() -> None:
+def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
     nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c")]
     plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), Stability(moves=1))
     assert moves(plan) == {"1": "c"}

@@ -111,7 +111,7 @@ def test_the_order_of_the_input_does_not_matter_to_a_plan(policy: Policy, seed: 
 @moving
 @given(seed=SEEDS)
 @fifty
-def test_a_plan_loses_no_container_and_says_why(policy: Policy, seed: int) -> None:
+def test_plan_loses_no_container_and_has_reasons(policy: Policy, seed: int) -> None:
     cluster = random_cluster(seed, classes=4, calm=False)
     snapshot = cluster.snapshot()
     plan = plan_of(policy, snapshot)
@@ -201,5 +201,5 @@ def test_a_plan_has_no_more_moves_than_it_may(policy: Policy) -> None:
         assert sum(isinstance(action, Move) for action in plan.actions) <= 1
 
 
-def test_each_policy_has_a_name_of_its_own_and_says_what_it_does() -> None:
+def test_each_policy_has_a_name_of_its_own_and_a_summary() -> None:
     assert all(POLICIES[policy.name] is policy and policy.summary for policy in [*PLACING, *MOVING])

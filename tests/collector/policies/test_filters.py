@@ -34,7 +34,7 @@ def test_what_is_known_of_a_node_may_rule_it_out(facts: dict[str, Any], expected
     assert eligible(assemble([node(**facts)]), Request()).tolist() == [expected]
 
 
-def test_one_that_is_off_may_be_woken_and_need_not_be_heard_of() -> None:
+def test_node_that_is_off_may_be_switched_on_without_reports() -> None:
     asleep = node(on=False, liveness=Liveness.DOWN, report_age_seconds=1e6)
     closed = node("b", on=False, accepts=False)
     assert eligible(assemble([asleep, closed]), Request(), wake=True).tolist() == [
@@ -100,7 +100,7 @@ def test_a_rounding_error_is_not_a_lack() -> None:
     assert without_room(np.zeros(1, dtype=np.int8), free - 1e-12, Quantities(0.3)).tolist() == [Rejection.NOT]
 
 
-def test_the_load_is_what_was_told_or_what_the_tasks_come_to() -> None:
+def test_load_is_the_reported_one_or_the_sum_of_the_tasks() -> None:
     tasks = [TaskFacts(id="1", node="a", mean=amount(3, 1))]
     told = assemble([node("a", used=amount(1, 2))], tasks)
     assert free_of_load(told)[0, :2].tolist() == [1.0, 2 * 1024**3]

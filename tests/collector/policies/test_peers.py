@@ -44,7 +44,7 @@ def test_load_is_brought_to_the_target() -> None:
     assert [snapshot.nodes.names[row] for row in ranking.rows] == ["3", "0", "4", "9"]
 
 
-def test_a_node_that_told_nothing_is_not_taken_for_idle() -> None:
+def test_node_without_reports_does_not_count_as_idle() -> None:
     nodes = [
         NodeFacts(name="a", capacity=Quantities(10.0, 10)),
         NodeFacts(name="b", capacity=amount(10, 10), used=amount(3, 0)),

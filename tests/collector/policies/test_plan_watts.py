@@ -35,7 +35,7 @@ def test_watts_follow_the_containers_and_the_switches(actions: tuple[Action, ...
     assert estimate_watts(snapshot, actions) == pytest.approx((70, after))
 
 
-def test_watts_that_nobody_can_know_are_not_made_up() -> None:
+def test_unknown_watts_stay_unknown() -> None:
     dark = NodeFacts(name="b", capacity=amount(4, 4))
     snapshot = assemble([node("a"), dark])
     assert estimate_watts(snapshot, ()) == (None, None)

@@ -52,21 +52,21 @@ OTHERS = [Sample(0.0, 100.0, Load(0.0))] * 3
 WORKLOAD = [Sample(float(index), 100.0 + index, Load(index / 10)) for index in range(5)]
 
 
-def test_unseen_is_never_told() -> None:
+def test_unseen_protocol_never_shows_watts_to_the_model() -> None:
     spy = Spy()
     guesses = unseen(spy.make, OTHERS, WORKLOAD)
     assert spy.calls == ["made 3 0", "asked 0.0", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
     assert [truth for truth, _ in guesses] == [100, 101, 102, 103, 104]
 
 
-def test_blind20_is_told_the_first_fifth_and_asked_about_the_rest() -> None:
+def test_blind20_learns_from_the_first_fifth_and_predicts_the_rest() -> None:
     spy = Spy()
     guesses = blind20(spy.make, OTHERS, WORKLOAD)
     assert spy.calls == ["made 3 1", "told 100", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
     assert len(guesses) == 4
 
 
-def test_metered_is_asked_before_it_is_told() -> None:
+def test_metered_protocol_predicts_before_it_learns() -> None:
     spy = Spy()
     metered(spy.make, OTHERS, WORKLOAD[:3])
     assert spy.calls == ["made 3 0", "told 100", "asked 0.1", "told 101", "asked 0.2", "told 102"]

@@ -64,7 +64,7 @@ def test_thinning_keeps_both_ends_nearly() -> None:
     assert (seconds[0], seconds[-1]) == (0, 4950)
 
 
-def test_what_is_judged_is_what_the_model_says() -> None:
+def test_fit_is_judged_by_the_watts_of_its_model() -> None:
     samples = [*metered(group="a"), *metered(group="b", seed=2, noise_ratio=0.1)]
     for kind in KINDS:
         model = fit(request(samples, kind=kind), MADE)

@@ -59,7 +59,7 @@ def test_packed_and_plain_files_are_the_same(tmp_path: Path) -> None:
         (TEXT.replace(",160,", ",,"), "line 3.*no value for watts"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text: str, complaint: str) -> None:
+def test_errors_name_their_line(text: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         parse_recording("m", text)
 

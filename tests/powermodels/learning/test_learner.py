@@ -134,7 +134,7 @@ def test_when_the_machine_changes_the_model_follows_within_five_minutes(tmp_path
     assert lab.estimator.gaps == tuple(g for g in lab.estimator.gaps if g.what != "power model")
 
 
-def test_every_sample_adds_up_and_is_what_the_meter_says(tmp_path: Path) -> None:
+def test_every_sample_adds_up_to_the_reading_of_the_meter(tmp_path: Path) -> None:
     lab = Lab(tmp_path, with_fan, service_loads()[:100])
     for moment in lab.run():
         estimate = moment.estimate
@@ -221,7 +221,7 @@ def test_a_slow_meters_value_is_put_to_the_mean_load_of_its_time(tmp_path: Path)
     assert watts == 103
 
 
-def test_a_fit_that_fails_is_said_and_tried_again(tmp_path: Path) -> None:
+def test_failed_fit_is_logged_and_repeated(tmp_path: Path) -> None:
     made = learner(tmp_path, Waiting())
     for index in range(60):
         cpu_ratio = (index % 10) / 10
@@ -231,7 +231,7 @@ def test_a_fit_that_fails_is_said_and_tried_again(tmp_path: Path) -> None:
     assert made.gap.why == "no fit today"
 
 
-def test_what_cannot_be_kept_is_said(tmp_path: Path) -> None:
+def test_model_that_cannot_be_stored_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     made = learner(tmp_path, path=tmp_path / "file/model.json")
     made.pass_time(3.0, Load(0.5), 3.0)

@@ -100,7 +100,7 @@ def test_a_child_that_does_not_end_is_ended() -> None:
         ("import sys; sys.exit('too hot today')", "too hot today"),
     ],
 )
-def test_a_child_that_fails_says_why(code: str, why: str) -> None:
+def test_child_that_fails_reports_why(code: str, why: str) -> None:
     refit = Refit(python(code))
     refit.start(FitRequest(samples=samples(), host=""), 0.0)
     refit.wait()

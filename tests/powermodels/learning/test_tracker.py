@@ -100,7 +100,7 @@ def test_within_five_minutes_of_a_change_the_error_is_under_3_percent(
     )
 
 
-def test_what_was_learned_stays_when_the_meter_goes_and_its_age_is_said() -> None:
+def test_learned_model_stays_without_its_meter_and_has_an_age() -> None:
     clock = Clock()
     tracker = Tracker(fitted(), clock)
     assert "not yet compared" in tracker.describe()
@@ -169,7 +169,7 @@ def test_the_next_reading_is_the_last_one_moved_by_some_of_what_changed() -> Non
     assert 155 < tracker.expected_watts(Load(1.0)) < 200
 
 
-def test_a_snapshot_says_what_the_tracker_says() -> None:
+def test_snapshot_estimates_the_same_as_the_tracker() -> None:
     clock = Clock()
     tracker = Tracker(fitted(), clock)
     follow(tracker, clock, 600, lambda load: true_watts(load) * 1.1)
@@ -184,7 +184,7 @@ readings = st.tuples(loads, st.floats(0, 2000), st.floats(-10, 1e6))
 
 
 @given(st.lists(readings, max_size=30), loads)
-def test_whatever_a_meter_says_watts_are_bounded_and_rise_with_load(
+def test_watts_are_bounded_and_rise_with_load_for_any_meter(
     seen: list[tuple[Load, float, float]], at: Load
 ) -> None:
     clock = Clock()

@@ -61,7 +61,7 @@ def test_move_takes_memory_over_bandwidth_and_runs_twice_meanwhile() -> None:
     assert outcome.account.total.joules == pytest.approx(600 * (200 + 100) + 10 * 100)
 
 
-def test_move_causes_less_at_its_target_where_the_scenario_says_so() -> None:
+def test_move_causes_the_configured_share_at_its_target() -> None:
     plans, _ = once(300.0, Move(task="a", node="one", target="two", reasons=()))
     simulation = Simulation(delay_seconds=0.0, migration_use_ratio=0.1)
     outcome = simulate(scripted({"a": "one"}, plans), two_nodes(), workload((1.0, 625 * MB)), simulation)
@@ -170,7 +170,7 @@ def test_arrivals_that_fit_nowhere_are_refused_or_wait_for_room() -> None:
     assert (later.placed, later.placed_later, later.refused, later.finished) == (1, 1, 0, 2)
 
 
-def test_all_containers_of_a_host_without_memory_die_where_the_scenario_says_so() -> None:
+def test_all_containers_of_a_host_without_memory_die_if_the_scenario_kills() -> None:
     containers = workload((0.1, GIGABYTE * 0.6), (0.1, GIGABYTE * 0.6), arrivals=[0.0, 100.0])
     place = scripted({"a": "node", "b": "node"})
     assert result_of(simulate(place, [PLAIN], containers)).died == 0
@@ -271,7 +271,7 @@ def test_who_was_killed_is_placed_again_when_there_is_room_and_counts_once() -> 
     assert (result.placed_ratio, result.waited_p90_seconds) == (1.0, 0.0)
 
 
-def test_how_long_containers_waited_is_told() -> None:
+def test_results_have_the_waiting_time_of_containers() -> None:
     load = workload((0.6, 0), (0.6, 0), lifetimes=[100.0, 100.0])
     waits = Simulation(delay_seconds=0.0, decide_seconds=60, when_full="wait")
     result = result_of(simulate("binpack", [PLAIN], load, waits))

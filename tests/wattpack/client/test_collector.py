@@ -33,6 +33,7 @@ async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int,
         (["alerts"], ["alpha", "cpu", "open", "CPU at 97 %"]),
         (["alerts", "--kind", "quiet"], ["No open alerts"]),
         (["energy"], ["No data from"]),
+        (["what-if", "shop", "--times", "2"], ["no estimate", "shop uses", "at the wall"]),
     ],
 )
 async def test_list_commands_print_tables(

@@ -65,7 +65,7 @@ def test_an_absent_set_is_one_sentence_with_where_to_get_and_to_put_it(tmp_path:
 
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda each: each.name)
-def test_every_set_can_be_put_where_the_sentence_says(tmp_path: Path, dataset: object) -> None:
+def test_every_set_is_found_where_the_error_asks_to_put_it(tmp_path: Path, dataset: object) -> None:
     each = by_name(getattr(dataset, "name"))  # noqa: B009 - parametrize hands over an object
     place = absent(each, [tmp_path]).partition("put it at ")[2]
     put(Path(place))
@@ -90,5 +90,5 @@ def test_only_the_published_month_is_cut_to_the_week(tmp_path: Path) -> None:
 
 def test_a_recording_is_no_trace(tmp_path: Path) -> None:
     put(tmp_path / "power" / "xeon-x5650.csv.gz")
-    with pytest.raises(UserError, match="xeon-x5650 is no trace"):
+    with pytest.raises(UserError, match="xeon-x5650 is not a trace"):
         locate_in([tmp_path])("xeon-x5650")

@@ -24,7 +24,9 @@ def test_report_lists_containers_by_power() -> None:
     assert shown[0] == (
         "node1: 1.50 of 4 cores (38%), memory 2.0 GiB of 8.0 GiB (25%), disk 4.0 KiB/s, network -"
     )
-    assert shown[1] == ("power: 45.50 W ±22.75 by prior = idle 38.00 + system 2.00 + containers 5.50")
+    assert shown[1] == (
+        "power: 45.50 W ±22.75 at the wall by prior = idle 38.00 + system 2.00 + containers 5.50"
+    )
     assert shown[3].split() == ["CONTAINER", "CPU", "CORES", "MEMORY", "DISK", "NETWORK", "POWER"]
     assert shown[4].split() == ["big", "0.500", "256.0", "MiB", "2.0", "KiB/s", "-", "5.00", "W", "±3.00"]
     assert shown[5].startswith("small")

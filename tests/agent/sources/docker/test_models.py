@@ -46,7 +46,7 @@ def test_a_start_carries_all_there_is_to_know() -> None:
 
 
 @pytest.mark.parametrize(("said", "code"), [("0", 0), ("137", 137), ("", None), ("?", None)])
-def test_the_exit_code_of_a_death(said: str, code: int | None) -> None:
+def test_exit_code_of_a_stopped_container(said: str, code: int | None) -> None:
     assert parse_event(line("die", attributes={"exitCode": said})).exit_code == code
 
 

@@ -61,7 +61,7 @@ async def test_the_next_address_is_asked_where_one_is_silent_or_no_manager(tmp_p
         assert asked == ["GET"], "the one that answered is asked first from then on"
 
 
-async def test_when_nobody_answers_each_is_named(tmp_path: Path) -> None:
+async def test_without_any_answer_every_address_is_named(tmp_path: Path) -> None:
     async with (
         listening(tmp_path / "worker", info=no_manager) as worker,
         connect([f"unix://{tmp_path}/nowhere", worker], Settings()) as engine,
@@ -73,7 +73,7 @@ async def test_when_nobody_answers_each_is_named(tmp_path: Path) -> None:
             await engine.get("/info", dict[str, str])
 
 
-async def test_an_order_that_may_have_been_heard_is_not_given_to_another(tmp_path: Path) -> None:
+async def test_request_that_may_have_arrived_is_not_sent_to_another_address(tmp_path: Path) -> None:
     asked = []
 
     async def lost(request: web.Request) -> web.Response:
@@ -92,7 +92,7 @@ async def test_an_order_that_may_have_been_heard_is_not_given_to_another(tmp_pat
     assert asked == ["/order"]
 
 
-async def test_what_the_engine_refuses_is_said_in_its_own_words(tmp_path: Path) -> None:
+async def test_refusal_of_the_engine_keeps_its_message(tmp_path: Path) -> None:
     async def refused(_: web.Request) -> web.Response:
         return web.json_response({"message": "no such thing"}, status=404)
 
@@ -153,13 +153,13 @@ async def test_an_engine_is_spoken_to_over_tls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "/var/run/docker.sock", "unix://", "tcp://host", "http://host:1"])
-async def test_what_is_no_address_is_said_at_once(address: str) -> None:
+async def test_invalid_address_is_a_user_error_at_once(address: str) -> None:
     with pytest.raises(UserError, match="is not an address of a Docker engine"):
         async with connect([address], Settings()):
             pass
 
 
-async def test_certificates_that_cannot_be_used_are_said_at_once(tmp_path: Path) -> None:
+async def test_unusable_certificates_are_a_user_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"check ca_file, cert_file and key_file in \[driver\]"):
         async with connect(["tcp://127.0.0.1:1"], Settings(ca_file=str(tmp_path / "none"))):
             pass

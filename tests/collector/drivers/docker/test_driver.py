@@ -30,7 +30,7 @@ async def test_a_host_that_does_not_answer_is_not_ready() -> None:
         (Cut(task="x", node="a", allocated=Quantities(1.0), reasons=WHY), "no Docker engine answers"),
     ],
 )
-async def test_what_cannot_be_done_says_why(action: Action, why: str) -> None:
+async def test_impossible_action_is_refused_with_a_reason(action: Action, why: str) -> None:
     async with open_driver(AWAY) as driver:
         with pytest.raises(DriverError, match=why):
             await driver.carry_out(action)

@@ -52,7 +52,7 @@ def test_what_is_cut_is_held_to_it_and_can_be_put_back(host: dict[str, Any], cpu
     assert restored.memory_bytes == (asked.memory_bytes or HOST), "no limit is all that the host has"
 
 
-def test_what_is_not_told_is_left_alone() -> None:
+def test_unknown_values_are_left_unchanged() -> None:
     assert limit_changes(current_limits({"NanoCpus": 1}), Quantities(None, None, 5.0, 5.0)) == {}
     assert limit_changes(current_limits({"NanoCpus": 10**9}), Quantities(None, 64 * MB)) == {
         "Memory": 64 * MB,

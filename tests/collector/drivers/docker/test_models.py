@@ -57,7 +57,7 @@ def test_what_stays_and_why(described: DockerContainer, stays: str | None) -> No
     assert (view.name, view.mode, view.stays) == ("web", Mode.ALONE, stays)
 
 
-def test_a_container_is_made_anew_with_all_but_what_is_its_hosts() -> None:
+def test_container_is_recreated_with_all_but_the_properties_of_its_host() -> None:
     assert recipe(container(LABELS), {"NanoCpus": 10**9}) == {
         "Image": "web:1",
         "Env": ["A=b"],

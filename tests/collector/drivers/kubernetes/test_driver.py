@@ -59,7 +59,7 @@ async def test_a_pod_that_comes_straight_back_is_no_success(tmp_path: Path) -> N
             await driver.carry_out(MOVE)
 
 
-async def test_a_pod_that_does_not_come_back_is_said(tmp_path: Path) -> None:
+async def test_pod_that_does_not_come_back_is_reported(tmp_path: Path) -> None:
     async with (
         faking(cluster(place=""), tmp_path, healthy_seconds=0.1) as settings,
         open_driver(settings) as driver,
@@ -167,7 +167,7 @@ async def test_what_kubernetes_does_itself_is_left_to_it(tmp_path: Path) -> None
                 await driver.carry_out(action)
 
 
-async def test_a_server_that_is_away_is_said(tmp_path: Path) -> None:
+async def test_unreachable_server_is_reported(tmp_path: Path) -> None:
     async with faking(cluster(), tmp_path) as settings:
         pass
     async with open_driver(settings) as driver:

@@ -70,7 +70,7 @@ def test_what_stays_and_why(described: dict[str, Any], stays: str | None) -> Non
     assert service_view(service(**described)).stays == stays
 
 
-def test_a_service_is_told_as_its_user_wrote_it_also_while_it_moves() -> None:
+def test_service_is_listed_as_its_user_wrote_it_also_while_it_moves() -> None:
     plain = service(constraints=("node.role==worker",), labels={"own": "1"})
     moving = msgspec.structs.replace(plain, spec=steered(plain.spec, ["node.id==x"], Order.START, 5.0))
     for each in (plain, moving):
@@ -162,7 +162,7 @@ def test_what_is_being_updated_is_left_alone() -> None:
         plan_path(seen, seen.tasks[0], "c")
 
 
-def test_tasks_that_have_no_container_or_end_are_not_told() -> None:
+def test_tasks_without_a_container_or_that_end_are_not_listed() -> None:
     ending = msgspec.structs.replace(task(1, "b"), desired_state="shutdown")
     pending = msgspec.convert({"ID": "t2", "ServiceID": "s", "DesiredState": "running"}, SwarmTask)
     unknown = msgspec.structs.replace(task(3, "a"), service_id="made since")

@@ -135,7 +135,7 @@ async def test_a_move_that_cannot_be_finished_is_done_and_its_rest_is_lifted_lat
         assert await driver.release() == ()
 
 
-async def test_what_cannot_be_put_back_yet_says_so(tmp_path: Path) -> None:
+async def test_constraints_that_cannot_be_restored_yet_are_reported(tmp_path: Path) -> None:
     late = [*START, task(1, "b", "starting")]
     fake = Fake([START, late], breaks_after=1)
     fake.spec["TaskTemplate"]["ContainerSpec"] = {"StopGracePeriod": 1}
@@ -151,7 +151,7 @@ async def test_what_cannot_be_put_back_yet_says_so(tmp_path: Path) -> None:
             await driver.carry_out(MOVE)
 
 
-async def test_swarm_may_choose_another_node_of_its_peers_and_that_is_said(tmp_path: Path) -> None:
+async def test_swarm_may_choose_another_node_and_that_is_reported(tmp_path: Path) -> None:
     first = [task(0, "a"), task(1, "c")]
     then = [task(0, "a", "shutdown", wanted=False), task(1, "c"), task(2, "c")]
     fake = Fake([first, then])

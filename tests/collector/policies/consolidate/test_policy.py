@@ -117,7 +117,7 @@ def test_a_request_goes_where_power_rises_least() -> None:
     assert ranking.explain(int(ranking.rows[0]))[0].startswith("adds ")
 
 
-def test_a_request_that_nobody_has_room_for_is_refused() -> None:
+def test_request_that_fits_on_no_node_is_refused() -> None:
     snapshot = assemble([_node("a")], [_task("there", "a", 9)])
     ranking = place(snapshot, Request(reserve=amount(2, 1)), _FIXED)
     assert ranking.best is None

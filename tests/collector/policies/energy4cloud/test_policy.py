@@ -161,7 +161,7 @@ def test_a_request_loses_only_what_overbooking_leaves_of_its_tolerance(
     assert place(snapshot, request(2.1, 1, task_class), SETTINGS).best is None
 
 
-def test_what_a_request_is_promised_is_told_of_each_node() -> None:
+def test_ranking_has_the_reservation_on_each_node() -> None:
     """Of two stricter nodes, one leaves it less than the other; on its own kind it would lose nothing."""
     tasks = [task("a", "one", 7, 1, 1), task("b", "two", 7.8, 1, 2), task("c", "four", 15.5, 1, 4)]
     snapshot = assemble([node(name, 0.3) for name in ("four", "one", "two")], tasks)

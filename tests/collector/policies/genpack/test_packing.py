@@ -42,7 +42,7 @@ def test_the_blend_takes_one_of_each_class_in_turn_the_heaviest_first() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 1)), max_size=50))
-def test_the_blend_leaves_nobody_out(containers: list[tuple[int, float]]) -> None:
+def test_blend_keeps_every_container(containers: list[tuple[int, float]]) -> None:
     groups = np.array([group for group, _ in containers], dtype=np.int8)
     order = blend(groups, np.array([score for _, score in containers]))
     assert sorted(order.tolist()) == list(range(len(containers)))

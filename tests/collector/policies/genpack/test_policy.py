@@ -212,7 +212,7 @@ def test_reasons_are_whole_sentences() -> None:
     )
 
 
-def test_the_budget_of_moves_is_kept_and_said() -> None:
+def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
     tasks = [task(f"{number}", "n", amount(0.5, 0.5), age_seconds=700.0) for number in range(5)]
     plan = rebalance(assemble([node("n", NURSERY), node("y", YOUNG)], tasks), GenPackSettings(moves=3))
     assert len(moves(plan)) == 3

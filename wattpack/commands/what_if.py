@@ -1,0 +1,82 @@
+"""`wattpack what-if`: the power that more, or less, of a service would take on each node."""
+
+import argparse
+
+from wattpack.client.collector import (
+    Collector,
+    Json,
+    add_collector_options,
+    json_text,
+    number_text,
+    query_collector,
+)
+from wattpack.output.report import bytes_text, table
+
+_HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("service", metavar="SERVICE", help="a service with running containers")
+    amount = parser.add_mutually_exclusive_group(required=True)
+    amount.add_argument(
+        "--times",
+        type=float,
+        metavar="N",
+        help="throughput of the service relative to now; the node takes the difference",
+    )
+    amount.add_argument(
+        "--share",
+        type=float,
+        metavar="RATIO",
+        help="share of the service's present throughput that the node takes in addition",
+    )
+    parser.add_argument("--on", metavar="NODE", help="only this node (default: each node in turn)")
+    parser.add_argument(
+        "--virtualization",
+        type=float,
+        default=0.0,
+        metavar="RATIO",
+        help="CPU time that virtualization adds, as a share: 0.1 for a tenth more (default: 0)",
+    )
+    add_collector_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    question = {
+        "service": arguments.service,
+        "times": arguments.times,
+        "share": arguments.share,
+        "node": arguments.on,
+        "virtualization_ratio": arguments.virtualization,
+    }
+
+    async def ask(collector: Collector) -> Json:
+        return await collector.post("/v1/what-if", question)
+
+    found = query_collector(arguments, ask)
+    if arguments.json:
+        print(json_text(found))
+        return 0
+    if found["estimates"]:
+        print("\n".join(table(_HEADER, [_row(each) for each in found["estimates"]])))
+    for each in found["unknown"]:
+        print(f"{each['node']}: no estimate: {each['reason']}")
+    used, weight = found["load"], found["cpu_weight"]
+    print(
+        f"{arguments.service} uses {number_text(used.get('cpu_cores'))} cores and"
+        f" {bytes_text(used.get('memory_bytes'))} now; each core takes {weight:.1f} times the average power."
+    )
+    print("Watts are of the whole machine at the wall.")
+    return 0
+
+
+def _row(estimate: Json) -> tuple[str, ...]:
+    exceeded = estimate["exceeded"]
+    return (
+        estimate["node"],
+        f"{estimate['before_watts']:.1f} W",
+        f"{estimate['after_watts']:.1f} W",
+        f"{estimate['added_watts']:+.1f} W ±{estimate['error_watts']:.1f}",
+        estimate["source"],
+        f"not enough {' and '.join(exceeded)}" if exceeded else "-",
+    )
