@@ -21,6 +21,7 @@ from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
 from agent.sampling.sampler import Sampler, Survey
 from agent.sampling.ticker import ticks
+from agent.sources.machine import read_machine
 from wire.address import Address, parse_address
 from wire.http.serving import metrics_handler, serving
 from wire.messages import Report
@@ -128,7 +129,11 @@ class _SamplingLoop:
         self._alive = alive
         self._detector = BottleneckDetector(config.bottleneck)
         self._reporter = Reporter(
-            node_name(config), secrets.token_hex(8), config.reporting, self._interval_seconds
+            node_name(config),
+            secrets.token_hex(8),
+            config.reporting,
+            self._interval_seconds,
+            read_machine(config.roots.sys),
         )
 
     async def run(self) -> None:

@@ -264,6 +264,8 @@ class Heartbeat(_Message, frozen=True):
     top: dict[Resource, Annotated[tuple[Name, ...], Meta(max_length=100)]] = {}
     """IDs of the containers with the highest usage since the last heartbeat, per resource, highest first."""
     power_curve: PowerCurve | None = None
+    machine: Name | None = None
+    """Hash of the machine's id, which tells two machines of the same name apart."""
 
 
 class Report(_Message, frozen=True):

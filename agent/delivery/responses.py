@@ -24,6 +24,7 @@ _OFFSETS = 5
 _MISCONFIGURED = {
     HTTPStatus.UNAUTHORIZED: "the token is not valid: check collector.token_file",
     HTTPStatus.FORBIDDEN: "the token or certificate is not valid for this node: check that its name matches",
+    HTTPStatus.CONFLICT: "another machine reports under the name of this node: check node in agent.toml",
     HTTPStatus.NOT_FOUND: "there is no collector at this URL: check collector.url",
     HTTPStatus.METHOD_NOT_ALLOWED: "there is no collector at this URL: check collector.url",
 }

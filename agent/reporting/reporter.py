@@ -46,11 +46,19 @@ _CPU = 0
 class Reporter:
     """Creates the reports of one node during one run of its agent, and numbers them."""
 
-    def __init__(self, node: str, boot: str, config: ReportingConfig, sample_seconds: float) -> None:
+    def __init__(
+        self,
+        node: str,
+        boot: str,
+        config: ReportingConfig,
+        sample_seconds: float,
+        machine: str | None = None,
+    ) -> None:
         self._node = node[:MAX_NAME_LENGTH]
         self._boot = boot
         self._config = config
         self._sample_seconds = sample_seconds
+        self._machine = machine
         self._sequence = 0
         self._schedule: _Schedule | None = None
         self._tracker = ContainerTracker()
@@ -200,6 +208,7 @@ class Reporter:
             # Only running containers: nothing can be done about the others.
             top=top_containers(tallies, self._config.top_containers),
             power_curve=sample.power_curve,
+            machine=self._machine,
         )
         self._ended = {}
         for tracked in self._containers.values():

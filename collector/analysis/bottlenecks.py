@@ -43,6 +43,8 @@ class BottleneckKind(StrEnum):
     """A node is promised beyond what the class of its containers allows."""
     LIMIT = "limit"
     """A node reports more than its limits allow: the surplus is refused."""
+    DUPLICATE = "duplicate"
+    """Two machines report under the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

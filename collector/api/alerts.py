@@ -23,7 +23,8 @@ class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     kind: BottleneckKind
     """`node`: a node reports a bottleneck; `quiet`: a node stopped reporting while containers ran there;
     `service`: a service is overloaded on all its nodes; `overbooked`: a node's containers reserve more than
-    their SLA class allows; `limit`: a node reports more than its limits allow, and the surplus is refused."""
+    their SLA class allows; `limit`: a node reports more than its limits allow, and the surplus is refused;
+    `duplicate`: two machines report under the same name."""
     subject: str
     """Name of the node or service."""
     node: str | None

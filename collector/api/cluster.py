@@ -54,6 +54,7 @@ class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
     service: int
     overbooked: int
     limit: int
+    duplicate: int
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +124,7 @@ def summarize(core: Core) -> ClusterSummary:
             service=alerts[BottleneckKind.SERVICE],
             overbooked=alerts[BottleneckKind.OVERBOOKED],
             limit=alerts[BottleneckKind.LIMIT],
+            duplicate=alerts[BottleneckKind.DUPLICATE],
         ),
         analyzed_at=latest.at,
         problems=tuple(core.outages.listed),

@@ -14,6 +14,7 @@ from collector.api.energy import ROUTES as ENERGY
 from collector.api.events import ROUTES as EVENTS
 from collector.api.extender.routes import ROUTES as EXTENDER
 from collector.api.hints import ROUTES as HINTS
+from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.page import page
@@ -57,10 +58,12 @@ ROUTES: tuple[Route, ...] = (
                 "The token or certificate is not valid for a node in the batch, or the Host header is not a"
                 " name of the collector.",
             ),
+            **refused(HTTPStatus.CONFLICT, "Another machine reports under the name of a node in the batch."),
             **refused(HTTPStatus.TOO_MANY_REQUESTS, "The collector is overloaded; retry after Retry-After."),
             **NO_HISTORY,
         },
     ),
+    *JOINING,
     *CLUSTER,
     *NODES,
     *CONTAINERS,

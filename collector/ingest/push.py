@@ -41,6 +41,7 @@ async def _receive(core: Core, request: web.Request) -> Receipt:
     caller, backpressure = request[CALLER], request.app[BACKPRESSURE]
     reports = parse_reports(await read_body(request))
     check_sender(reports, caller)
+    check_machine(core, reports, caller)
     with backpressure.storing(reports):
         return await store_reports(core, reports)
 
@@ -105,6 +106,27 @@ def check_sender(reports: Sequence[Report], caller: Caller) -> None:
                 HTTPStatus.FORBIDDEN,
                 f"this token or certificate is not valid for node {report.node}. Create a token with:"
                 f" wattpack token add node {report.node} - at `{where}`",
+                where,
+            )
+
+
+def check_machine(core: Core, reports: Sequence[Report], caller: Caller) -> None:
+    """Reject a batch from a machine that is not the one that has the name of its node."""
+    for number, report in enumerate(reports):
+        where = f"$[{number}].heartbeat.machine"
+        machine = None if report.heartbeat is None else report.heartbeat.machine
+        if caller.machine is not None and machine not in (None, caller.machine):
+            raise ApiError(
+                HTTPStatus.FORBIDDEN,
+                f"this token belongs to another machine than the one that reports as {report.node}. Run"
+                f" wattpack join on this machine - at `{where}`",
+                where,
+            )
+        if core.registry.is_other_machine(report, core.clock()):
+            raise ApiError(
+                HTTPStatus.CONFLICT,
+                f"another machine reports as {report.node}. Set another name with node in agent.toml, or stop"
+                f" the agent of the other machine - at `{where}`",
                 where,
             )
 

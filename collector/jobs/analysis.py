@@ -38,6 +38,7 @@ Found = TypeVar("Found")
 _NODES_AT_ONCE = 4
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
 _LISTED = 5
+_DUPLICATE_SECONDS = 300.0
 _STORE_SECONDS = 900.0
 """Interval at which the profile of a running service is stored: it changes slowly."""
 _bottlenecks = msgspec.msgpack.Decoder(Bottleneck)
@@ -93,8 +94,8 @@ class AnalysisJob:
     async def detect(self) -> tuple[Bottleneck, ...]:
         """Detect bottlenecks; returns those that opened or closed."""
         now = self._core.clock()
-        over_limit = tuple(self._over_limit(now))
-        found = (*await self._in_thread(self._find, now), *over_limit)
+        refused = tuple(self._refused(now))
+        found = (*await self._in_thread(self._find, now), *refused)
         kept = {each.id for each in self._tracker.listed()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.listed()
@@ -119,8 +120,8 @@ class AnalysisJob:
     def _find(self, now: float) -> tuple[Finding, ...]:
         return findings(self._core.registry.tables.snapshot(now))
 
-    def _over_limit(self, now: float) -> Iterator[Finding]:
-        """The nodes that exceeded a limit since the last check."""
+    def _refused(self, now: float) -> Iterator[Finding]:
+        """The nodes that exceeded a limit, or that two machines claim to be, since the last check."""
         since = now - 2 * self._core.config.analysis.bottleneck_seconds
         for node, refused in self._core.registry.admission.over_limit(since).items():
             limits = ", ".join(f"{limit} ({count})" for limit, count in sorted(refused.items()))
@@ -128,6 +129,13 @@ class AnalysisJob:
                 kind=BottleneckKind.LIMIT,
                 subject=node,
                 evidence=f"{node} reports more than its limits allow; refused since the start: {limits}",
+            )
+        # An agent whose name is taken retries less and less often.
+        for node in self._core.registry.duplicates(now - _DUPLICATE_SECONDS):
+            yield Finding(
+                kind=BottleneckKind.DUPLICATE,
+                subject=node,
+                evidence=f"two agents report as {node}: give one of them another name",
             )
 
     async def _store_services(self, services: Mapping[str, ServiceProfile], forgotten: Iterable[str]) -> None:

@@ -30,7 +30,7 @@ from collector.analysis.envelopes import Statistic
 from collector.analysis.usage import ObservedContainer, UsageRing, UsageWeights, slot_at
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
-from collector.history.interface import UsageKey, UsageTotal, WindowEnd
+from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
 from collector.live.admission import Admission
 from collector.live.live_tables import LiveTables
 from collector.live.successions import Successions
@@ -44,6 +44,7 @@ from wire.resources import RESOURCES
 log = logging.getLogger(__name__)
 
 _NO_USAGE = UsageRing()
+_MOST_OTHER_BOOTS = 100
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)
 
 
@@ -59,6 +60,16 @@ class _Entry:
     beacon_seconds: float = 0.0
     """From the last heartbeat of any run."""
     alerts: NodeAlerts = field(default_factory=NodeAlerts)
+    other_boots: dict[str, None] = field(default_factory=dict)
+    """Runs on another machine of the same name, which are refused."""
+    previous_boot: str = ""
+    duplicate_at: float = 0.0
+    """When two agents were last noticed that report under this name."""
+
+    @property
+    def machine(self) -> str | None:
+        """Of the present run; None if it is unknown."""
+        return None if self.run.heartbeat is None else self.run.heartbeat.value.machine
 
     @property
     def sample_seconds(self) -> float:
@@ -128,6 +139,10 @@ class Registry:
             if not self._replaces(report, received_at, entry):
                 self._write(entry, _update(report.node, entry, failures=failures))
                 return False
+            if report.boot == entry.previous_boot:
+                # A run that ended does not come back: there are two.
+                entry.duplicate_at = received_at
+            entry.previous_boot = before.boot
             entry.run = AgentRun(report.boot, received_at)
         run = entry.run
         merged = run.merge(report, received_at)
@@ -152,6 +167,29 @@ class Registry:
             update = _with_alerts(update, entry)
         self._write(entry, update)
         return merged.is_ahead
+
+    def is_other_machine(self, report: Report, now: float) -> bool:
+        """Whether a report comes from another machine than the one that has the name of its node.
+
+        The name is free again when the machine that has it is down.
+        """
+        entry = self._entries.get(report.node)
+        if entry is None or report.boot == entry.run.boot or entry.machine is None or is_pulled(report):
+            return False
+        if self._liveness(entry, now) is Liveness.DOWN:
+            return False
+        if report.heartbeat is not None and report.heartbeat.machine != entry.machine:
+            entry.other_boots[report.boot] = None
+            if len(entry.other_boots) > _MOST_OTHER_BOOTS:
+                del entry.other_boots[next(iter(entry.other_boots))]
+        elif report.boot not in entry.other_boots:
+            return False
+        entry.duplicate_at = now
+        return True
+
+    def duplicates(self, since: float) -> list[str]:
+        """The nodes under whose name two agents reported since a time."""
+        return [name for name, entry in self._entries.items() if entry.duplicate_at >= since]
 
     def apply_beacons(self, nodes: Sequence[str], received_at: float) -> None:
         """Apply reports of nodes that only show that they are up."""
@@ -413,7 +451,9 @@ class Registry:
             for new_name, shared in self.tables.nodes_sharing_containers(name).items():
                 new = self._entries[new_name]
                 is_later = (
-                    new.first_report_at > entry.last_report_at
+                    # Any node can report any container, but only the renamed one has its machine.
+                    new.machine == entry.machine
+                    and new.first_report_at > entry.last_report_at
                     and self._liveness(new, now) is not Liveness.DOWN
                 )
                 if is_later and 2 * shared > len(entry.run.containers):

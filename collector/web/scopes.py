@@ -17,6 +17,8 @@ class Scope(StrEnum):
     """Read everything, and make requests that change nothing."""
     PLACE = "place"
     """Read everything, and reserve nodes for containers, as kube-scheduler does."""
+    JOIN = "join"
+    """Get a token for a node."""
     ADMIN = "admin"
     """Change things."""
 
@@ -25,6 +27,7 @@ _MAY: dict[Scope, frozenset[Scope]] = {
     Scope.NODE: frozenset({Scope.OPEN, Scope.NODE}),
     Scope.READ: frozenset({Scope.OPEN, Scope.READ}),
     Scope.PLACE: frozenset({Scope.OPEN, Scope.READ, Scope.PLACE}),
+    Scope.JOIN: frozenset({Scope.OPEN, Scope.JOIN}),
     Scope.ADMIN: frozenset(Scope),
 }
 
@@ -38,6 +41,10 @@ class Caller:
     """The nodes that it may report for; None means all."""
     token: str = ""
     """Id of its token; empty for a certificate, and if there are no tokens."""
+    machine: str | None = None
+    """The machine that its token belongs to; None is any."""
+    joins: str | None = None
+    """Pattern of the names of nodes that may join; None is any."""
 
     def may(self, scope: Scope) -> bool:
         return scope in _MAY[self.scope]

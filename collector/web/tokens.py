@@ -20,7 +20,7 @@ from wire.messages import Name
 _SECRET_BYTES = 32
 _ID_BYTES = 4
 
-KINDS = (Scope.NODE, Scope.READ, Scope.PLACE, Scope.ADMIN)
+KINDS = (Scope.NODE, Scope.READ, Scope.PLACE, Scope.JOIN, Scope.ADMIN)
 """Scopes that a token can have."""
 
 
@@ -31,10 +31,12 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """Public name of the token; unrelated to the secret."""
     kind: Scope
     name: Name
-    """The node that it is valid for; for other kinds, a label."""
+    """The node that it is valid for; of a join token, a pattern of such nodes; for other kinds, a label."""
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     created_at: float
     expires_at: float | None = None
+    machine: Name | None = None
+    """Of a node that has joined: its machine. The token is not valid for another one."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -82,7 +84,8 @@ class Tokens:
         if not token.is_valid(now):
             return None
         nodes = frozenset({token.name}) if token.kind is Scope.NODE else None
-        return Caller(token.kind, nodes, token.id)
+        joins = token.name if token.kind is Scope.JOIN else None
+        return Caller(token.kind, nodes, token.id, token.machine, joins)
 
     def _keyed_hash(self, digest: bytes) -> bytes:
         return hashlib.blake2b(digest, key=self._key).digest()

@@ -34,6 +34,22 @@ def test_token_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture
     assert token(capsys, path, "list")[1] == f"No tokens in {path}.\n"
 
 
+def test_rotation_replaces_the_secret_and_a_join_token_expires(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens.jsonl"
+    (old,) = json.loads(token(capsys, path, "add", "node", "web1", "--json")[1])
+    status, output = token(capsys, path, "rotate", "web1", "--json")
+    (new,) = json.loads(output)
+    assert (status, new["name"], new["kind"]) == (0, "web1", "node")
+    tokens = Tokens(read_tokens(path) or [])
+    now = new["created_at"]
+    assert tokens.caller(old["secret"].encode(), now) is None
+    assert tokens.caller(new["secret"].encode(), now) is not None
+    (join,) = json.loads(token(capsys, path, "add", "join", "web*", "--json")[1])
+    assert join["expires_at"] == pytest.approx(join["created_at"] + 86_400)
+
+
 def test_token_table_ends_with_the_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, output = token(capsys, tmp_path / "tokens.jsonl", "add", "read", "grafana", "--days", "7")
     head, row, empty, secret, last = output.splitlines()

@@ -11,7 +11,9 @@ _HEADER = ("SUBJECT", "KIND", "RESOURCE", "OPENED (UTC)", "CLOSED (UTC)")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="include closed alerts")
     parser.add_argument(
-        "--kind", choices=("node", "quiet", "service", "overbooked", "limit"), help="only alerts of this kind"
+        "--kind",
+        choices=("node", "quiet", "service", "overbooked", "limit", "duplicate"),
+        help="only alerts of this kind",
     )
     parser.add_argument("--node", metavar="NAME", help="only alerts of this node")
     add_collector_options(parser)

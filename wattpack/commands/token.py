@@ -1,7 +1,8 @@
-"""`wattpack token`: add, list and revoke tokens for access to the collector."""
+"""`wattpack token`: add, list, rotate and revoke tokens for access to the collector."""
 
 import argparse
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,22 +18,29 @@ from wire.messages import MAX_NAME_LENGTH
 
 _DAY_SECONDS = 86_400
 _MAX_DAYS = 36_500
+_JOIN_DAYS = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_subparsers(dest="what", required=True, metavar="add|list|revoke")
+    what = parser.add_subparsers(dest="what", required=True, metavar="add|list|rotate|revoke")
     add = what.add_parser("add", help="create a token and print its secret once")
     add.add_argument(
         "kind",
         choices=[kind.value for kind in KINDS],
         help="node: send reports of one node; read: read everything; place: also reserve nodes, as"
-        " kube-scheduler does; admin: read and change everything",
+        " kube-scheduler does; join: let hosts join with 'wattpack join'; admin: read and change everything",
     )
-    add.add_argument("name", help="name of the node; for other kinds, a label")
-    add.add_argument("--days", type=float, metavar="N", help="expire after N days (default: never)")
+    add.add_argument(
+        "name", help="name of the node; of nodes that may join, a pattern such as 'web*'; else a label"
+    )
+    add.add_argument(
+        "--days", type=float, metavar="N", help="expire after N days (default: never; a join token after one)"
+    )
+    rotate = what.add_parser("rotate", help="replace the secret of a token; the old one is revoked")
+    rotate.add_argument("token", metavar="ID", help="id of the token from 'wattpack token list', or its name")
     revoke = what.add_parser("revoke", help="revoke a token; it takes effect within a second")
     revoke.add_argument("token", metavar="ID", help="id of the token from 'wattpack token list', or its name")
-    for command in (add, what.add_parser("list", help="list tokens, without their secrets"), revoke):
+    for command in (add, rotate, what.add_parser("list", help="list tokens, without their secrets"), revoke):
         command.add_argument("--file", type=Path, help="token file (default: the setting access.tokens)")
         command.add_argument("--json", action="store_true", help="print JSON")
         add_config_options(command, "collector")
@@ -43,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     match arguments.what:
         case "add":
             shown = _add(path, Scope(arguments.kind), arguments.name, arguments.days)
+        case "rotate":
+            shown = _rotate(path, arguments.token)
         case "revoke":
             shown = _revoke(path, arguments.token)
         case _:
@@ -81,22 +91,38 @@ def _add(path: Path, kind: Scope, name: str, days: float | None) -> list[Shown]:
     if days is not None and not 0 < days <= _MAX_DAYS:
         raise UserError(f"--days {days:g}: use a number above 0 and up to {_MAX_DAYS}")
     now = time.time()
+    if kind is Scope.JOIN and days is None:
+        days = _JOIN_DAYS
     token, secret = make_token(kind, name, now, None if days is None else now + days * _DAY_SECONDS)
     with edit_tokens(path) as tokens:
         tokens.append(token)
     return [_public(token, secret)]
 
 
+def _rotate(path: Path, which: str) -> list[Shown]:
+    with edit_tokens(path) as tokens:
+        old = _find(tokens, which, path)
+        token, secret = make_token(old.kind, old.name, time.time(), old.expires_at)
+        token = msgspec.structs.replace(token, machine=old.machine)
+        tokens[tokens.index(old)] = token
+    return [_public(token, secret)]
+
+
 def _revoke(path: Path, which: str) -> list[Shown]:
     with edit_tokens(path) as tokens:
-        found = [token for token in tokens if which in (token.id, token.name)]
-        if not found:
-            raise UserError(f"no token {which!r} in {path}: 'wattpack token list' shows all tokens")
-        if len(found) > 1:
-            ids = ", ".join(token.id for token in found)
-            raise UserError(f"{len(found)} tokens have the name {which!r}: give one of the ids {ids}")
-        tokens.remove(found[0])
-    return [_public(found[0])]
+        found = _find(tokens, which, path)
+        tokens.remove(found)
+    return [_public(found)]
+
+
+def _find(tokens: Sequence[Token], which: str, path: Path) -> Token:
+    found = [token for token in tokens if which in (token.id, token.name)]
+    if not found:
+        raise UserError(f"no token {which!r} in {path}: 'wattpack token list' shows all tokens")
+    if len(found) > 1:
+        ids = ", ".join(token.id for token in found)
+        raise UserError(f"{len(found)} tokens have the name {which!r}: give one of the ids {ids}")
+    return found[0]
 
 
 def _table(shown: list[Shown], path: Path) -> str:

@@ -26,7 +26,7 @@ def test_a_receipt_is_the_only_acknowledgement() -> None:
         assert answer.needs_attention
 
 
-@pytest.mark.parametrize("status", [400, 409, 413, 415, 422])
+@pytest.mark.parametrize("status", [400, 410, 413, 415, 422])
 def test_what_is_wrong_with_a_report_stays_wrong(status: int) -> None:
     assert parse_response(status, {}, b"no", 0.0) == Rejected(f"{status} no")
 
@@ -36,7 +36,7 @@ def test_what_may_pass_is_worth_another_try(status: int) -> None:
     assert parse_response(status, {}, b"", 0.0) == Retry(str(status))
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 405])
+@pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 405, 409])
 def test_wrong_setting_is_reported_and_drops_nothing(status: int) -> None:
     answer = parse_response(status, {"Location": "https://there/"}, b"", 0.0)
     assert isinstance(answer, Retry)

@@ -108,6 +108,20 @@ def test_a_renamed_machine_is_recognised_by_its_containers() -> None:
     assert registry.tables.snapshot(START + 41).tasks.observed_seconds.tolist() == [0, 3]
 
 
+@pytest.mark.parametrize(("claimed", "is_taken"), [("a" * 32, True), ("b" * 32, False), (None, False)])
+def test_the_containers_of_a_node_are_not_taken_over_by_a_claim(
+    claimed: str | None,
+    is_taken: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    registry = make_registry()
+    for node, machine, at in (("alpha", "a" * 32, START), ("mallory", claimed, START + 9)):
+        whole = report(node, boot=node, at=at, containers=[container(), container("a")])
+        heartbeat = msgspec.structs.replace(HEARTBEAT, machine=machine)
+        registry.apply(msgspec.structs.replace(whole, heartbeat=heartbeat), at)
+    registry.apply(partial_report("mallory", boot="mallory", sequence=2, at=START + 40), START + 40)
+    assert registry.drop_old(START + 40) == ({"alpha": "mallory"} if is_taken else {})
+
+
 def test_a_container_that_comes_back_keeps_its_usage() -> None:
     registry = make_registry()
     apply_report(registry, heartbeat_with(1.0, 1.0), START)

@@ -48,6 +48,7 @@ def test_scopes_of_each_kind() -> None:
         Scope.NODE: {Scope.OPEN, Scope.NODE},
         Scope.READ: {Scope.OPEN, Scope.READ},
         Scope.PLACE: {Scope.OPEN, Scope.READ, Scope.PLACE},
+        Scope.JOIN: {Scope.OPEN, Scope.JOIN},
         Scope.ADMIN: set(Scope),
     }
 

@@ -1,0 +1,106 @@
+"""Joining: a machine exchanges a join token for a token of its own node."""
+
+import asyncio
+import logging
+from fnmatch import fnmatchcase
+from http import HTTPStatus
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from collector.common.errors import ApiError
+from collector.core.parts import Core
+from collector.web.bodies import JSON_TYPE, parse_body, read_body
+from collector.web.routes import REFUSED_BODY, REFUSED_HOST, Answer, NoQuery, Route, parse_query, refused
+from collector.web.scopes import CALLER, Caller, Scope
+from collector.web.token_file import edit_tokens
+from collector.web.tokens import Token, make_token
+from wire.messages import Name, encode
+
+log = logging.getLogger(__name__)
+
+
+class JoinRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A machine that wants to report."""
+
+    node: Name
+    machine: Name
+    """Hash of the machine's id, as in its heartbeats."""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The credential of a node."""
+
+    node: str
+    token: str
+    """Secret of the node's token. It is shown only here."""
+
+
+_request = msgspec.json.Decoder(JoinRequest)
+
+
+async def join(core: Core, request: web.Request) -> web.Response:
+    """Create the token of a node, or a new one for the machine that already has it."""
+    parse_query(request, NoQuery)
+    wanted = parse_body(await read_body(request), _request.decode)
+    caller, path = request[CALLER], core.config.access.tokens
+    _check(wanted, caller)
+    if not caller.token:
+        raise ApiError(
+            HTTPStatus.CONFLICT,
+            "this collector uses no tokens, so there is nothing to join: start the agent with collector.url",
+        )
+    secret = await asyncio.to_thread(_enrol, Path(path), wanted, core.clock())
+    log.info("node %r has joined", wanted.node)
+    return web.Response(body=encode(Joined(wanted.node, secret)), content_type=JSON_TYPE)
+
+
+def _check(wanted: JoinRequest, caller: Caller) -> None:
+    if caller.joins is not None and not fnmatchcase(wanted.node, caller.joins):
+        raise ApiError(
+            HTTPStatus.FORBIDDEN,
+            f"this join token is for nodes {caller.joins}, not for {wanted.node}: choose a name with --node",
+            "$.node",
+        )
+
+
+def _enrol(path: Path, wanted: JoinRequest, now: float) -> str:
+    """Replace the node's token if this machine has it; raises `ApiError` if another machine does."""
+    with edit_tokens(path) as tokens:
+        own = [each for each in tokens if _is_of(each, wanted.node, now)]
+        if any(each.machine != wanted.machine for each in own):
+            raise ApiError(
+                HTTPStatus.CONFLICT,
+                f"node {wanted.node} belongs to another machine: choose another name with --node, or revoke"
+                f" its token on the collector's host with: wattpack token revoke {wanted.node}",
+                "$.node",
+            )
+        for each in own:
+            tokens.remove(each)
+        token, secret = make_token(Scope.NODE, wanted.node, now)
+        tokens.append(msgspec.structs.replace(token, machine=wanted.machine))
+    return secret
+
+
+def _is_of(token: Token, node: str, now: float) -> bool:
+    return token.kind is Scope.NODE and token.name == node and token.is_valid(now)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/join",
+        summary="Exchange a join token for the token of a node. `wattpack join` uses it.",
+        serve=join,
+        body=JoinRequest,
+        needs=Scope.JOIN,
+        answers={
+            HTTPStatus.OK: Answer("The token of the node.", Joined),
+            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
+            **REFUSED_BODY,
+            **REFUSED_HOST,
+            **refused(HTTPStatus.CONFLICT, "Another machine has this name, or the collector uses no tokens."),
+        },
+    ),
+)
