@@ -1,7 +1,7 @@
-"""Who takes part: our models, and what others do instead.
+"""The contenders of an evaluation: our models and baselines.
 
 Each is fitted to earlier measurements: the machine's other workloads, and the known part of this one. Then
-it is asked for watts, with or without more readings in between.
+it predicts watts, with or without more readings in between.
 """
 
 from collections import deque
@@ -142,7 +142,7 @@ def _cubic(others: Samples, seen: Samples) -> Contender:
 
 
 def _curve_of_cpu(others: Samples, seen: Samples) -> Contender:
-    """The three-parameter curve: least squares on CPU and its root, on this workload alone if it was seen."""
+    """The three-parameter curve: least squares on CPU and its root, on this workload alone if possible."""
     samples = seen or others
     fitted = fit_form(workloads_of(samples), Form("formula"))
     lowest_watts, highest_watts = (pick(s.watts for s in samples) for pick in (min, max))
@@ -214,5 +214,5 @@ BASELINES: Mapping[str, Maker] = {
     "persistence": _Persistence,
 }
 
-# As they are used elsewhere: utilisation is whatever is not idle, waiting for disks included.
+# As elsewhere, utilisation is all time that is not idle, including waiting for disks.
 ON_UTILISATION = frozenset({"two-point line", "least squares on utilisation", "cubic TDP formula"})

@@ -26,7 +26,7 @@ def unseen(make: Maker, others: Samples, workload: Samples) -> list[Guess]:
 
 
 def blind20(make: Maker, others: Samples, workload: Samples) -> list[Guess]:
-    """What comes after the first fifth."""
+    """All samples after the first fifth."""
     split = int(_SEEN_SHARE * len(workload))
     contender = make(others, workload[:split])
     for sample in workload[:split]:

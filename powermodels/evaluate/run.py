@@ -25,7 +25,7 @@ DEFAULT_MODEL = "adaptive"
 _MICRO = "micro_"
 _LEAST_SAMPLES = 10
 _DIGITS = 2
-# What no guess may exceed, above the highest watts that were shown.
+# Upper bound of predictions, relative to the highest watts of the recording.
 _CAP_RATIO = 1.1
 
 
@@ -47,7 +47,7 @@ class FileResult(msgspec.Struct, frozen=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True):
-    """What one protocol showed."""
+    """The results of one protocol."""
 
     protocol: str
     model: str
@@ -57,7 +57,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     """Our other models."""
     baselines: dict[str, Means]
     outside_bounds: int
-    """How many of the model's guesses were below 0 or above what the machine can draw."""
+    """Number of predictions below 0 or above the maximum power of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def evaluate(
 
 
 def _others(model: str, protocol: str) -> list[str]:
-    """Our models beside this one; adaptive-alone is a model of its own only where something was seen."""
+    """Our models beside this one; adaptive-alone differs only if samples of the workload are known."""
     redundant = {model} if protocol == "blind20" else {model, "adaptive-alone"}
     return [name for name in MODELS if name not in redundant]
 
@@ -131,8 +131,8 @@ def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, 
     real = _real(workloads)
     if len(workloads) < 2 or not real:  # noqa: PLR2004 - one to ask about, one to learn from
         raise UserError(
-            f"{recording.name} holds {len(workloads)} workloads of {_LEAST_SAMPLES} samples or more: "
-            "an evaluation needs two, one of them not called micro_"
+            f"{recording.name} needs two workloads of {_LEAST_SAMPLES} samples or more, "
+            f"one of them not called micro_: it has {len(workloads)}"
         )
     watts = [sample.watts for sample in recording.samples]
     range_watts = max(watts) - min(watts)

@@ -53,10 +53,12 @@ def _request(arguments: argparse.Namespace) -> FitRequest:
         data = sys.stdin.buffer.read() if path is None else path.read_bytes()
         return msgspec.json.decode(data, type=FitRequest)
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give a file that can be") from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}): check its path and permissions"
+        ) from error
     except msgspec.MsgspecError as error:
         raise UserError(
-            f"this is no request for a fit ({error}): send one as JSON, or a .csv file"
+            f"this is not a request for a fit ({error}): give one as JSON, or a .csv file"
         ) from error
 
 

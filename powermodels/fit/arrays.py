@@ -1,4 +1,4 @@
-"""Samples as arrays, workload by workload: what every fit and every comparison of fits works on."""
+"""Samples as arrays per workload: the input of fits and of their comparison."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class Workload:
     values: Floats
     watts: Floats
     weight: float = 1.0
-    """How much it counts in a fit, all its samples together."""
+    """The weight of all its samples together in a fit."""
 
     def column(self, name: str) -> Floats:
         return self.values[:, _COLUMNS[name]]
@@ -36,7 +36,7 @@ class Workload:
 
     @property
     def sample_weights(self) -> Floats:
-        """What makes squared errors relative ones, and workloads count by their weights."""
+        """Factors that make squared errors relative, and weight workloads."""
         return self.weight / (len(self.watts) * relative_to(self.watts) ** 2)
 
     def error_ratio(self, watts: Floats) -> float:
@@ -80,7 +80,7 @@ def weighted(workloads: Sequence[Workload], current: int | None, current_weight:
 
 
 def parts_of(workloads: Sequence[Workload]) -> list[Workload]:
-    """What is left out in turn: whole workloads; of a single one, blocks of time."""
+    """The parts to leave out in turn: workloads, or blocks of time of a single workload."""
     return list(workloads) if len(workloads) > 1 else [part for each in workloads for part in _blocks(each)]
 
 
@@ -97,5 +97,5 @@ def _blocks(workload: Workload) -> list[Workload]:
 
 
 def relative_to(watts: Floats) -> Floats:
-    """What an error is divided by; below a watt, errors are absolute."""
+    """The divisor of errors; below a watt, errors are absolute."""
     return np.maximum(1.0, watts)

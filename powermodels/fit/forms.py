@@ -24,14 +24,14 @@ SHAPES: tuple[Shape, ...] = ("mean", "formula", "table")
 # The watts of a resource that was never used more than this are unknown.
 _LEAST_USE = 1e-6
 _MOST_WATTS = 1e7
-"""What a stored model takes."""
+"""Maximum of a coefficient in a stored model."""
 # Closer together at low load, where power changes most.
 _GRID = np.linspace(0.0, 1.0, 21) ** 2
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a curve is made of."""
+    """The parts of a curve."""
 
     shape: Shape = "mean"
     cpu: Literal["cpu", "cycles"] = "cpu"

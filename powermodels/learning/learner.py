@@ -29,7 +29,7 @@ _SAVED_EVERY_SECONDS = 600.0
 
 @dataclass(slots=True)
 class _MeanLoad:
-    """Loads since the last reading that counted, each weighed by its time."""
+    """Loads since the last reading that was used, each weighted by its duration."""
 
     seconds: float = 0.0
     sums: dict[str, float] = field(default_factory=dict)
@@ -52,14 +52,14 @@ class _MeanLoad:
 
 
 class Learner:
-    """A tracker, and what it needs from the outside."""
+    """A tracker with its meter, fits and file."""
 
     def __init__(self, curve: CurveModel, path: Path | None = None, refit: Refit | None = None) -> None:
         self._now_seconds = 0.0
         self.tracker = Tracker(curve, lambda: self._now_seconds)
         self.scaling = curve.origin.scaling
         self.gap: Gap | None = None
-        """Why the last fit failed, or the model cannot be kept."""
+        """Why the last fit failed, or the model cannot be stored."""
         self._path = path
         self._refit = refit or Refit()
         self._load = _MeanLoad()
@@ -67,26 +67,26 @@ class Learner:
         self._learned = False
 
     def pass_time(self, monotonic_seconds: float, load: Load, interval_seconds: float) -> None:
-        """An interval went by with this load."""
+        """Add an interval with this load."""
         self._now_seconds = monotonic_seconds
         if interval_seconds > 0:
             self._load.add(load, interval_seconds)
         self._attend()
 
     def learn(self, watts: float, period_seconds: float) -> None:
-        """The meter's value for the time until now; the same value again is no news."""
+        """Add the meter's value for the time until now; a repeated value is ignored."""
         if self._load.seconds <= 0 or self._load.seconds < period_seconds:
             return
         self.tracker.observe(self._load.take(), watts)
         self._learned = True
 
     def close(self) -> None:
-        """End a fit that is under way, and keep what was learned."""
+        """End a running fit, and store the model."""
         self._refit.close()
         self._save()
 
     def _attend(self) -> None:
-        """Take a fit's answer, ask for another, write things down: whatever is due."""
+        """Use the result of a fit, start another one, store the model: each if due."""
         fitted = self._refit.poll(self._now_seconds)
         if fitted is None and self.tracker.refit_due and not self._refit.is_running:
             request = self.tracker.request()
@@ -109,7 +109,9 @@ class Learner:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             save(self.tracker.snapshot(datetime.now(UTC)), self._path)
         except (UserError, OSError) as error:
-            self.gap = Gap("power model", f"what is learned cannot be kept over a restart: {error}")
+            self.gap = Gap(
+                "power model", f"the learned model cannot be stored, and is lost with a restart: {error}"
+            )
 
 
 def _spread(request: FitRequest) -> float:
@@ -118,7 +120,7 @@ def _spread(request: FitRequest) -> float:
 
 
 def first_curve(model: Model, facts: HostFacts, scope: Scope, load: Load, metered_watts: float) -> CurveModel:
-    """A curve with the shape of a model that was never metered here, and the level of a first reading."""
+    """A curve with the shape of an unmetered model and the level of a first reading."""
     quarter, full = (model.terms(Load(cpu_ratio)) for cpu_ratio in (0.25, 1.0))
     busy = model.terms(Load(0.0, 1.0, 1.0, 1.0))
     # a*u + b*sqrt(u) through both points.

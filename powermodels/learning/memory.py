@@ -1,7 +1,7 @@
-"""A memory of metered samples that does not forget idle and peak while something in between runs for days.
+"""Stored samples of a meter, which keep idle and peak load while a load in between runs for days.
 
-Samples are kept by load: each bin holds its newest ones, however old those are. Every fifth goes into a store
-of its own that no fit sees, so that a new fit can be judged by what it does not know.
+Samples are stored by load: each bin contains its newest ones, however old they are. Every fifth is held out:
+no fit uses it, so that a new fit is judged by samples that it does not know.
 """
 
 from collections import deque
@@ -37,8 +37,8 @@ class StratifiedMemory:
         self._changed_seconds = float("-inf")
 
     def add(self, sample: Sample) -> None:
-        """Remember a sample, at the cost of the oldest of its bin."""
-        # By the root of CPU use: most of the way to full power lies in the lower loads.
+        """Store a sample, instead of the oldest of its bin."""
+        # By the root of CPU usage: most of the dynamic power is at lower loads.
         index = min(BINS - 1, int(sqrt(cpu(sample.load)) * BINS))
         self._seen[index] += 1
         hold_back = self._seen[index] % _HOLD_BACK_EVERY == 0
@@ -47,46 +47,46 @@ class StratifiedMemory:
         self._replace(index)
 
     def doubt_before(self, seconds: float) -> None:
-        """The machine has changed at that time: wherever there is something newer, what is older goes."""
+        """Note a change of the machine at this time: bins with newer samples drop older ones."""
         self._changed_seconds = seconds
         for index in range(BINS):
             self._replace(index)
 
     def move(self, moved_watts: Callable[[Sample], float]) -> None:
-        """Give everything older than the last change other watts."""
+        """Replace the watts of samples older than the last change."""
         for each in (*self._kept, *self._held_back):
             for index, sample in enumerate(each):
                 each[index] = self._moved(sample, moved_watts)
 
     def before(self, seconds: float) -> list[Sample]:
-        """What a fit may see of the time before, in order."""
+        """The samples for fits from before this time, in order."""
         return [sample for sample in self._grouped(self._kept) if sample.seconds < seconds]
 
     @property
     def changed_seconds(self) -> float:
-        """When the machine last changed; long ago if it never did."""
+        """The time of the last change of the machine; minus infinity if there is none."""
         return self._changed_seconds
 
     @property
     def is_mixed(self) -> bool:
-        """Whether some of it is older than the last change of the machine."""
+        """Whether some samples are older than the last change of the machine."""
         return any(sample.seconds < self._changed_seconds for each in self._kept for sample in each)
 
     def since(self, seconds: float) -> list[Sample]:
-        """Everything from that time on, in order."""
+        """All samples from this time on, in order."""
         everything = self._grouped((*self._kept, *self._held_back))
         return [sample for sample in everything if sample.seconds >= seconds]
 
     def samples(
         self, moved_watts: Callable[[Sample], float] = lambda sample: sample.watts
     ) -> tuple[Sample, ...]:
-        """What a fit may see, in order of time, grouped into now and before; the latter may be moved."""
+        """The samples for fits in order of time, grouped into recent and older ones; these may be moved."""
         return tuple(self._moved(sample, moved_watts) for sample in self._grouped(self._kept))
 
     def error_ratio(self, model: Model) -> float | None:
-        """A model's mean relative error on what was held back since the last change; None if that is little.
+        """A model's mean relative error on held-out samples; None if there are few since the last change.
 
-        Now and before count the same.
+        Recent and older samples have the same weight.
         """
         errors: dict[str, list[float]] = {}
         for sample in self._grouped(self._held_back):

@@ -1,9 +1,8 @@
-"""A fit in a child of its own: started, left alone, and looked at now and then. Never waited for.
+"""Runs a fit in a child process: started, and polled from time to time, without waiting.
 
-Fitting takes a numeric library of a hundred megabytes that a small process does not want to hold. So it is
-given to `python -m powermodels.fit`, by way of this module's own `main`, which first takes from the child
-what it does not need: memory beyond a bound, CPU time beyond a bound, and any claim against what else runs
-on the host. It ends by itself; one that does not is killed.
+A fit needs numeric libraries of a hundred megabytes, which an agent must not load. So it runs as
+`python -m powermodels.fit`, started by this module's own `main`, which first limits the memory, CPU time and
+priority of the child. A child that takes too long is killed.
 """
 
 import os
@@ -23,18 +22,18 @@ from powermodels.models.stored import Stored, decode
 from wire.errors import UserError
 
 _MEMORY_BYTES = 1 << 30
-"""Of addresses: what the libraries map is several times what they touch."""
+"""Limit of address space: libraries map several times the memory that they use."""
 _CPU_SECONDS = 60
 _PATIENCE_SECONDS = 120.0
 _LONGEST_COMPLAINT = 300
 
-# Isolated: neither the folder it is started in nor the environment decides what is imported.
+# Isolated: neither the working directory nor the environment affects imports.
 COMMAND = (sys.executable, "-I", "-m", "powermodels.learning.refit")
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """How a fit ended: with a model, or with the reason why there is none."""
+    """The result of a fit: a model, or the reason why there is none."""
 
     model: Stored | None
     why: str = ""
@@ -52,7 +51,7 @@ class Refit:
         return self._running is not None
 
     def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
-        """Begin a fit; an answer comes at once only where none can be begun."""
+        """Start a fit; returns a result only if it cannot be started."""
         answer, errors = os.memfd_create("model"), os.memfd_create("errors")
         question = os.memfd_create("request")
         try:
@@ -70,7 +69,7 @@ class Refit:
         return None
 
     def poll(self, monotonic_seconds: float) -> Fitted | None:
-        """How the fit ended; None while it goes on, or where there is none."""
+        """The result of the fit; None while it runs, or if there is none."""
         running = self._running
         if running is None:
             return None
@@ -79,17 +78,17 @@ class Refit:
             return running.result()
         if monotonic_seconds - running.began_seconds > _PATIENCE_SECONDS:
             self.close()
-            return Fitted(None, f"a fit took more than {_PATIENCE_SECONDS:.0f} s and was ended")
+            return Fitted(None, f"a fit took more than {_PATIENCE_SECONDS:.0f} s and was killed")
         return None
 
     def wait(self) -> None:
-        """Let a fit that is under way come to its end, or to the end of patience."""
+        """Wait for the end of a running fit, up to its time limit."""
         if self._running is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._running.process.wait(_PATIENCE_SECONDS)
 
     def close(self) -> None:
-        """End a fit that is under way."""
+        """Kill a running fit."""
         if self._running is not None:
             self._running.process.kill()
             self._running.process.wait()
@@ -98,7 +97,7 @@ class Refit:
 
 
 def fit_and_wait(request: FitRequest) -> Stored:
-    """A fit for someone who has the time; raises a `UserError` where there is no model to be had."""
+    """Run a fit and wait for it; raises `UserError` if there is no model."""
     refit = Refit()
     fitted = refit.start(request, 0.0)
     refit.wait()
@@ -139,11 +138,11 @@ def main() -> NoReturn:
         lambda: resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS)),
         lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
         lambda: os.nice(19),
-        # Where memory runs out it is this one that may go.
+        # If memory runs out, the kernel kills this process first.
         lambda: Path("/proc/self/oom_score_adj").write_text("1000"),
     )
     for step in steps:
-        # A sandbox may forbid all of this; then it is the sandbox that sets the limits.
+        # A sandbox may forbid this; then the sandbox sets the limits.
         with suppress(OSError, ValueError):
             step()
     os.execv(sys.executable, (sys.executable, "-I", "-m", "powermodels.fit", *sys.argv[1:]))  # noqa: S606 - ours

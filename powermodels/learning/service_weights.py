@@ -78,7 +78,7 @@ class _HeldOut:
 
     @property
     def error_share(self) -> float:
-        """What is left of the error with own weights, 0-1."""
+        """The remaining error with own weights, 0-1."""
         return 1.0 if self.common_error <= 0 else min(1.0, sqrt(self.error / self.common_error))
 
 

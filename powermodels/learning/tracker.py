@@ -1,14 +1,14 @@
-"""The adaptive model at work: tracks its error against the meter, and knows when it needs a new fit.
+"""Keeps the adaptive model up to date: tracks its error against the meter, and requests refits.
 
-Every reading moves a small correction (`correction`). When the curve beneath it errs by more
+Every reading updates a small correction (`correction`). When the curve beneath it errs by more
 than max(2 W, 2 %), a refit is due: the caller has one made from `request()` in another process, since that
-takes a numeric library, and hands it to `offer()`, which takes it only if it beats the current curve on
-samples that no fit has seen. Between refits the wait doubles, as long as none is better. Readings that the
-curve misses one after the other are a change of the machine: what was learned before it is then doubted, and
-where the curve was right until then, older samples take part in fits with the level and gain of the change.
+takes a numeric library, and passes it to `offer()`, which accepts it only if it is better than the current
+curve on held-out samples. The time between refits doubles as long as none is better. Several readings in a
+row that the curve misses are a change of the machine: older samples are then used only in part, and if the
+curve was right until then, with the level and gain of the change.
 
 Without a meter the last correction stays; the expected error grows with the time since the last reading.
-Nothing here ever leaves the bounds of what the meter has shown.
+Estimates stay within the range of the meter's readings.
 """
 
 from collections import deque
@@ -39,7 +39,7 @@ _READINGS_AFTER_A_CHANGE = 12
 # Samples from before a change are used only for loads that have not come back.
 _WEIGHT_AFTER_A_CHANGE = 4.0
 
-# How much of a change in the model's watts the next reading of a meter shows; most meters average over time.
+# Share of a change in the model's watts that the next reading shows; most meters average over time.
 _FOLLOWED = 0.3
 # No model is more accurate than this, whatever the last readings suggest.
 _LEAST_ERROR_RATIO = 0.01
@@ -81,12 +81,12 @@ class Tracker:
 
     @property
     def stale_seconds(self) -> float | None:
-        """How long ago the meter was last there; None if it never was."""
+        """Time since the last reading; None if there was none."""
         return None if self._last is None else max(0.0, self._clock() - self._last.seconds)
 
     @property
     def error_ratio(self) -> float:
-        """What it was off by lately, on its way back to what the curve alone is off by."""
+        """The error of recent readings, returning to the error of the curve alone."""
         stale_seconds = self.stale_seconds
         if stale_seconds is None or not self._error_ratios:
             return self._curve.error_ratio
@@ -138,14 +138,14 @@ class Tracker:
 
     @property
     def refit_due(self) -> bool:
-        """Whether the curve errs too much, and enough was seen to ask for another one."""
+        """Whether the error of the curve is too large, and there are enough samples for another one."""
         if self._readings_to_refit > 0 or len(self._curve_errors) < _LEAST_IN_WINDOW:
             return False
         error_watts = median(error for error, _ in self._curve_errors)
         return error_watts > _allowed_watts(median(watts for _, watts in self._curve_errors))
 
     def request(self) -> FitRequest:
-        """What to fit; until an answer is offered, or enough more was seen, no other is due."""
+        """The request for a fit; the next is due after an offer, or after enough other samples."""
         self._readings_to_refit = self._patience
         origin = self._curve.origin
         return FitRequest(
@@ -160,7 +160,7 @@ class Tracker:
         )
 
     def offer(self, candidate: CurveModel) -> bool:
-        """Take a new curve if it does better on what was held back; return whether it does."""
+        """Accept a new curve if it is better on held-out samples; return whether it is."""
         error_ratio = self._memory.error_ratio(candidate)
         current_error_ratio = self._memory.error_ratio(self._curve)
         if error_ratio is None or current_error_ratio is None:
@@ -179,7 +179,7 @@ class Tracker:
         return True
 
     def snapshot(self, now: datetime) -> AdaptiveModel:
-        """All that is needed to go on without a meter, here or elsewhere."""
+        """The state for estimates without a meter, here or on another host."""
         origin = msgspec.structs.replace(
             self._curve.origin, training=self._training, error_ratio=min(1.0, self.error_ratio)
         )
@@ -191,7 +191,7 @@ class Tracker:
         )
 
     def _was_right_before(self, seconds: float) -> bool:
-        """Whether the machine changed then, and not only what is known about it: a first curve is a guess."""
+        """Whether the machine changed, and not only the estimate: a first curve is a guess."""
         before = self._memory.before(seconds)
         if not before:
             return False
@@ -199,7 +199,7 @@ class Tracker:
         return error_watts <= _allowed_watts(median(sample.watts for sample in before))
 
     def _moved_watts(self) -> Callable[[Sample], float]:
-        """What a load drew before the last change, to what it would draw now.
+        """Convert watts from before the last change to what the same load would draw now.
 
         A change of level or gain holds at all loads, so loads that have not come back move with the others.
         """
@@ -213,7 +213,7 @@ class Tracker:
         return lambda sample: sample.watts + correction.even_watts(before.free_terms(sample.load).cpu_watts)
 
     def _notice_change(self, seconds: float, *, missed: bool) -> bool:
-        """Whether this reading makes it certain that the machine is not what it was."""
+        """Whether this reading proves a change of the machine."""
         if not missed:
             self._missed = max(0, self._missed - 1)
             return False
@@ -239,5 +239,5 @@ def _count(sums: CorrectionSums, curve: CurveModel, sample: Sample) -> None:
 
 
 def _allowed_watts(watts: float) -> float:
-    """How far off the curve may be."""
+    """The tolerated error of the curve."""
     return max(REFIT_WATTS, REFIT_RATIO * watts)

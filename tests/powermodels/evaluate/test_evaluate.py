@@ -130,7 +130,7 @@ def test_recordings_that_cannot_be_evaluated_are_complained_about(
     lonely = tmp_path / "lonely.csv"
     lonely.write_text("workload,timestamp,watts,cpu_idle\n" + "web,1,100,50\n" * 20)
     for files, complaint in (
-        ([lonely], "holds 1 workloads"),
+        ([lonely], "needs two workloads of 10 samples or more"),
         ([recordings[0], recordings[0]], "two recordings are called machine0"),
     ):
         assert wattpack(["evaluate", *map(str, files), "--protocol", "unseen"]) == 2

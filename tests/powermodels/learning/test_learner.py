@@ -238,7 +238,7 @@ def test_model_that_cannot_be_stored_is_a_gap(tmp_path: Path) -> None:
     made.learn(100.0, 0.0)
     made.close()
     assert made.gap is not None
-    assert "cannot be kept over a restart" in made.gap.why
+    assert "cannot be stored" in made.gap.why
 
 
 def test_what_is_learned_is_kept_now_and_then(tmp_path: Path) -> None:
