@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,6 +64,10 @@ class _Implementation(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status (2 for a `UserError`)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # In a POSIX locale, a character that cannot be shown is replaced instead of an error.
+            stream.reconfigure(errors="replace")
     name, *rest = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     if name in {"-h", "--help", "help"}:
         print(_overview())

@@ -43,6 +43,7 @@ class Rejected:
     """The collector will never accept this batch."""
 
     why: str
+    is_too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +60,35 @@ class Retry:
 Response = Accepted | Rejected | Retry
 
 
-def parse_response(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Response:
-    """Interpret the HTTP response to a batch."""
+def parse_response(
+    status: int, headers: Mapping[str, str], body: bytes, now: float, sent: int | None = None
+) -> Response:
+    """Interpret the HTTP response to a batch of so many reports."""
     body_text = f"{status} {body[:_MAX_TEXT].decode(errors='replace')}".strip()
     if status == HTTPStatus.OK:
         try:
-            return Accepted(parse_receipt(body))
+            receipt = parse_receipt(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             why = f"the response is not a receipt ({error}): check that collector.url is a collector"
             return Retry(why, needs_attention=True)
+        received = receipt.accepted + receipt.duplicates + receipt.rejected
+        if sent is not None and received != sent:
+            why = f"the receipt is for {received} reports instead of {sent}: check collector.url"
+            return Retry(why, needs_attention=True)
+        return Accepted(receipt)
     if status in _MISCONFIGURED:
         return Retry(f"{_MISCONFIGURED[HTTPStatus(status)]} ({body_text})", needs_attention=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         elsewhere = headers.get("Location", "elsewhere")
         return Retry(f"redirected to {elsewhere} ({status}): check collector.url", needs_attention=True)
     if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _RETRYABLE:
-        return Rejected(body_text)
+        return Rejected(body_text, is_too_large=status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return Retry(body_text, parse_retry_after(headers, now))
 
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds to wait by the Retry-After header, a number or a date; None without it."""
-    value = headers.get("Retry-After", "").strip()
+    value = headers.get("Retry-After", "").strip()[:_MAX_TEXT]
     if value.isascii() and value.isdigit():
         return min(float(value), _MAX_WAIT_SECONDS)
     until = _parse_date(value)
@@ -94,9 +102,9 @@ def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 def _parse_date(text: str) -> float | None:
     try:
         date: datetime = parsedate_to_datetime(text)
-    except ValueError:
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError):
         return None
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 class Backoff:

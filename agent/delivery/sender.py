@@ -24,13 +24,15 @@ from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls
 from agent.delivery.responses import Accepted, Backoff, ClockOffset, Rejected, Response, Retry, parse_response
 from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spool_file import Entry
+from agent.reporting.validity import encode_valid, without_labels
 from wire.errors import UserError
-from wire.messages import MAX_BATCH, Gap, Report, encode
+from wire.messages import MAX_BATCH, Gap, Report
 from wire.version import __version__
 
 log = logging.getLogger(__name__)
 
 _BATCH_BYTES = 256 << 10
+_MAX_ANSWER_BYTES = 64 << 10
 _KEEPALIVE_SECONDS = 120.0
 _FLUSH_SECONDS = 2.0
 _CLOSE_SECONDS = 1.0
@@ -113,7 +115,9 @@ class ReportSender:
             # Closing; or the disk hangs, and the number of reports that wait for it is bounded.
             self._dropped += 1
             return
-        body = encode(report)
+        body, left_out = encode_valid(report)
+        if left_out:
+            log.warning("left invalid parts out of a report: %s", "; ".join(left_out[:5]))
         self._writing_count += 1
         self._writing_bytes += len(body)
         stored = asyncio.get_running_loop().run_in_executor(self._disk, self._spool.add, (body,))
@@ -184,6 +188,8 @@ class ReportSender:
         if batch is None:
             return None
         answer = await self._post(session, batch)
+        if isinstance(answer, Rejected) and answer.is_too_large and len(batch.entries) == 1:
+            answer = await self._post_shortened(session, batch) or answer
         match answer:
             case Accepted():
                 self.delivered += await self._on_disk(partial(self._spool.remove, batch.entries))
@@ -201,11 +207,20 @@ class ReportSender:
                 self._log_failure(answer)
         return answer
 
+    async def _post_shortened(self, session: aiohttp.ClientSession, batch: _Batch) -> Response | None:
+        """Send a report without labels that is too large with them; None if it has none."""
+        body = await self._on_disk(partial(without_labels, batch.entries[0].body))
+        if body is None:
+            return None
+        log.warning("a report is too large for the collector: it is sent without labels")
+        return await self._post(session, await self._on_disk(partial(self._packed, batch.entries, [body])))
+
     def _next_batch(self) -> _Batch | None:
         entries = self._spool.first(self._batch_limit, _BATCH_BYTES)
-        if not entries:
-            return None
-        body = b"[" + b",".join(entry.body for entry in entries) + b"]"
+        return self._packed(entries, [entry.body for entry in entries]) if entries else None
+
+    def _packed(self, entries: list[Entry], bodies: list[bytes]) -> _Batch:
+        body = b"[" + b",".join(bodies) + b"]"
         headers = {}
         # Read for each batch, so that a new token needs no restart.
         if (token := read_token(self._settings)) is not None:
@@ -233,6 +248,8 @@ class ReportSender:
                 hdrs.USER_AGENT: f"wattpack-agent/{__version__}",
             },
             skip_auto_headers=(hdrs.ACCEPT, hdrs.ACCEPT_ENCODING),
+            # It did not ask for compression, and a small answer can unpack to gigabytes.
+            auto_decompress=False,
         ) as session:
             yield session
 
@@ -255,9 +272,16 @@ class ReportSender:
         async with session.post(
             url, data=batch.body, headers=batch.headers, allow_redirects=False
         ) as response:
-            body_text = await response.read()
+            body_text = await response.content.read(_MAX_ANSWER_BYTES)
+            while len(body_text) < _MAX_ANSWER_BYTES and (
+                more := await response.content.read(_MAX_ANSWER_BYTES - len(body_text))
+            ):
+                body_text += more
+            if not response.content.at_eof():
+                # Not a collector, or one that wants to harm: do not read to its end.
+                response.close()
             took_seconds, answered_at = self._monotonic() - began, self._wall()
-        answer = parse_response(response.status, response.headers, body_text, answered_at)
+        answer = parse_response(response.status, response.headers, body_text, answered_at, len(batch.entries))
         if isinstance(answer, Accepted):
             self._clock.update(answer.receipt.server_time, answered_at, took_seconds)
         return answer

@@ -1,5 +1,6 @@
 """Converts a sample to messages: the values that are averaged, and messages with their means. Pure."""
 
+from agent.reporting.validity import shorten_labels
 from agent.reporting.windows import Values
 from agent.sampling.node_sample import ContainerSample, NodeSample, display_name
 from wire.messages import (
@@ -58,7 +59,9 @@ def container_state(container: ContainerSample, mean: Values, window_seconds: fl
         restarts=info.restarts,
         image=info.image and info.image[:MAX_TEXT_LENGTH],
         service=info.service and info.service[:MAX_TEXT_LENGTH],
-        labels={key[:MAX_TEXT_LENGTH]: value[:MAX_TEXT_LENGTH] for key, value in info.labels.items()},
+        labels=shorten_labels(
+            {key[:MAX_TEXT_LENGTH]: value[:MAX_TEXT_LENGTH] for key, value in info.labels.items()}
+        ),
         started_at=container.started_at,
     )
 

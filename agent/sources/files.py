@@ -12,8 +12,9 @@ from agent.sources.readings import PressureTotals
 _CHUNK_BYTES = 16384
 _SURELY_WHOLE_BYTES = 2048
 """A read may end at a page boundary: with lines under half a page, only a shorter read is surely whole."""
-_MAX_DIGITS = 20
-"""Digits of the largest 64-bit number; anything longer is not a count."""
+_LARGEST = 2**63 - 1
+_MAX_DIGITS = 19
+"""Digits of the largest count that a report can hold; anything larger is an error of a driver."""
 
 
 def read_file(path: str) -> bytes | None:
@@ -42,7 +43,10 @@ def parse_count(text: bytes | None) -> int | None:
     if text is None:
         return None
     digits = text.strip()
-    return int(digits) if digits.isdigit() and len(digits) <= _MAX_DIGITS else None
+    if not digits.isdigit() or len(digits) > _MAX_DIGITS:
+        return None
+    count = int(digits)
+    return count if count <= _LARGEST else None
 
 
 def parse_field(text: bytes | None, key: bytes) -> int | None:

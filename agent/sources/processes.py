@@ -7,9 +7,10 @@ every runtime.
 
 import os
 from collections.abc import Iterable
+from math import isfinite
 from pathlib import Path
 
-from agent.sources.files import read_file
+from agent.sources.files import parse_count, read_file
 
 _MAX_PROCESSES = 64
 """Processes that are read per container: of more, the oldest may be missed, and the time is too late."""
@@ -47,8 +48,11 @@ class StartReader:
         ]
         if not uptime or not ticks:
             return None
-        age_seconds = float(uptime[0]) - min(ticks) / self._ticks_per_second
-        return round(unix_seconds - max(0.0, age_seconds), 2)
+        try:
+            age_seconds = float(uptime[0]) - min(ticks) / self._ticks_per_second
+        except ValueError:
+            return None
+        return round(unix_seconds - max(0.0, age_seconds), 2) if isfinite(age_seconds) else None
 
     def _stat(self, pid: str) -> bytes | None:
         return read_file(f"{self._proc}/{pid}/stat")
@@ -57,7 +61,7 @@ class StartReader:
 def parse_start_ticks(stat: bytes | None) -> int | None:
     """The start of a process in clock ticks since boot, from `/proc/<pid>/stat`."""
     fields = (stat or b"").rpartition(b")")[2].split()
-    return int(fields[_START_FIELD]) if len(fields) > _START_FIELD else None
+    return parse_count(fields[_START_FIELD]) if len(fields) > _START_FIELD else None
 
 
 def _processes(directory: str) -> list[str]:

@@ -33,3 +33,14 @@ def watts_between(earlier: CounterReading, later: CounterReading, range_uj: int 
     # A reset counter looks like a wrap over nearly its whole range: implausibly many watts.
     watts = energy_uj / 1e6 / seconds
     return watts if 0 <= watts <= MAX_DOMAIN_WATTS else None
+
+
+def parse_micro(text: str) -> int:
+    """A count of microwatts or microjoules; raises ValueError beyond 64 bits, an error of the driver."""
+    count = int(text)
+    if abs(count) >= _BEYOND:
+        raise ValueError("the number has more than 64 bits")
+    return count
+
+
+_BEYOND = 2**63

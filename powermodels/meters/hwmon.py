@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from powermodels.common.interface import Part, Scope
-from powermodels.meters.counters import CounterReading, watts_between
+from powermodels.meters.counters import CounterReading, parse_micro, watts_between
 from powermodels.meters.rapl import own_group
 from wire.messages import Gap, PowerSource
 
@@ -196,7 +196,7 @@ def _with_unique_names(sensors: list[Sensor]) -> Iterator[Sensor]:
 def read_micro(file: Path, what: str) -> tuple[int | None, Gap | None]:
     """Read microwatts or microjoules from a file, or the reason why it cannot be read."""
     try:
-        return int(file.read_text()), None
+        return parse_micro(file.read_text()), None
     except PermissionError:
         command = f"sudo sh -c 'chgrp {own_group()} {file} && chmod g+r {file}'"
         return None, Gap(what, f"no permission to read {file}; to allow the agent's group: {command}")

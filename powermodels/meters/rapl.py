@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from powermodels.common.interface import Part, Scope
-from powermodels.meters.counters import CounterReading, watts_between
+from powermodels.meters.counters import CounterReading, parse_micro, watts_between
 from wire.messages import Gap, PowerSource
 
 # On a server with both meters (Kepler model database, nx12) wall power minus RAPL is 105.7 W on average with
@@ -46,7 +46,7 @@ ReadEnergy = Callable[[Domain], int]
 
 def read_energy_uj(domain: Domain) -> int:
     """Read the counter of a domain."""
-    return int(domain.energy_file.read_text())
+    return parse_micro(domain.energy_file.read_text())
 
 
 def read_domains(sys: Path) -> tuple[Domain, ...]:
@@ -160,7 +160,7 @@ def _is_top(zone: Path) -> bool:
 
 def _read_domain(name: str, zone: Path, *, counted: bool) -> Domain:
     try:
-        range_uj = int((zone / "max_energy_range_uj").read_text())
+        range_uj = parse_micro((zone / "max_energy_range_uj").read_text())
     except (OSError, ValueError):
         range_uj = 0
     return Domain(name, zone / "energy_uj", range_uj if range_uj > 0 else None, counted)

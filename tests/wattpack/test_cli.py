@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,3 +105,18 @@ def test_agent_does_not_import_numpy_sdks_or_the_collector() -> None:
     assert "agent" in seen
     heavy = {"numpy", "scipy", "sklearn", "pandas", "docker", "requests"}
     assert set(seen) & (heavy | {"collector", "replay"}) == set()
+
+
+@pytest.mark.parametrize("locale", ["POSIX", "C"])
+def test_output_in_a_posix_locale_replaces_what_it_cannot_show(locale: str) -> None:
+    plain = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "wattpack", "agent", "--once"],
+        env=plain,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"W" in done.stdout
+    assert done.stdout.isascii()

@@ -10,6 +10,7 @@ import msgspec
 from wire.messages import MAX_TEXT_LENGTH
 
 MAX_LABELS = 64
+_EXIT_CODES = 2**31
 _SHORT_ID = 12
 _NANOSECONDS = 1_000_000_000
 _NOT_LABELS = frozenset({"name", "image"})
@@ -66,9 +67,10 @@ class EngineEvent:
     @property
     def exit_code(self) -> int | None:
         try:
-            return int(self.attributes.get("exitCode", ""))
+            code = int(self.attributes.get("exitCode", ""))
         except ValueError:
             return None
+        return code if -_EXIT_CODES <= code < _EXIT_CODES else None
 
     def describe(self) -> ContainerInfo:
         """The container of a start event, which carries its name, image and labels."""

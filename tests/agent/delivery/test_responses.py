@@ -28,7 +28,7 @@ def test_a_receipt_is_the_only_acknowledgement() -> None:
 
 @pytest.mark.parametrize("status", [400, 410, 413, 415, 422])
 def test_what_is_wrong_with_a_report_stays_wrong(status: int) -> None:
-    assert parse_response(status, {}, b"no", 0.0) == Rejected(f"{status} no")
+    assert parse_response(status, {}, b"no", 0.0) == Rejected(f"{status} no", is_too_large=status == 413)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599, 100])

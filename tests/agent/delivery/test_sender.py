@@ -1,12 +1,15 @@
 import asyncio
+import gzip
 import logging
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -16,7 +19,7 @@ from agent.delivery.sender import ReportSender
 from agent.delivery.spool import Spool
 from tests.agent.fake_collector import FakeCollector, accept, serving_reports, status
 from tests.waiting import until
-from wire.messages import MAX_BATCH, NodeState, Receipt, Report, encode
+from wire.messages import MAX_BATCH, ContainerState, NodeState, Receipt, Report, encode
 from wire.resources import Quantities
 
 MEMORY = SpoolConfig(path="")
@@ -379,3 +382,86 @@ async def test_closing_does_not_wait_for_a_collector_that_does_not_answer(tmp_pa
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM report").fetchone() == (5,)
     connection.close()
+
+
+# --- A collector that wants to harm ----------------------------------------------------------
+
+
+def bomb(_: list[int]) -> web.Response:
+    """A small answer that would unpack to a gigabyte."""
+    packed = gzip.compress(bytes(1 << 20))
+    return web.Response(body=packed * 1024, headers={"Content-Encoding": "gzip"})
+
+
+def endless(_: list[int]) -> web.Response:
+    async def body() -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(1 << 20)
+
+    return web.Response(body=body())
+
+
+def receipt_for(count: int) -> Callable[[list[int]], web.Response]:
+    receipt = Receipt(accepted=count, duplicates=0, rejected=0, server_time=1.0)
+    return lambda _: web.Response(body=encode(receipt))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        bomb,
+        endless,
+        receipt_for(0),
+        receipt_for(7),
+        receipt_for(2**63 - 1),
+        status(503, **{"Retry-After": "9" * 400}),
+        status(503, **{"Retry-After": "Mon, 01 Jan 0001 00:00:00 +2359"}),
+        status(503, **{"Retry-After": "Fri, 31 Dec 9999 23:59:59 -2359"}),
+    ],
+)
+async def test_no_answer_makes_it_lose_a_report_or_stop(
+    receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, answer: Callable[[list[int]], web.Response]
+) -> None:
+    collector, settings = receiver
+    collector.answers = [answer]
+    sender = ReportSender(settings, MEMORY, sleep=waits)
+    peak = tracemalloc_peak()
+    async with sending(sender):
+        sender.enqueue(report(1))
+        await until(lambda: len(collector.batches) >= 2 and sender.delivered == 1)
+    assert sender.dropped == 0
+    assert max(waits.seconds) <= 900 * 1.25
+    assert peak() < 16 << 20
+
+
+def tracemalloc_peak() -> Callable[[], int]:
+    tracemalloc.start()
+
+    def peak() -> int:
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    return peak
+
+
+async def test_a_report_that_is_too_large_is_sent_without_labels(
+    receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits
+) -> None:
+    collector, settings = receiver
+    collector.answers = [status(413)]
+    sender = ReportSender(settings, MEMORY, sleep=waits)
+    large = ContainerState(
+        id="c",
+        name="c",
+        runtime="docker",
+        cpu_seconds_total=1.0,
+        used=Quantities(),
+        labels={"a": "b", "wattpack.class": "2"},
+    )
+    async with sending(sender):
+        sender.enqueue(msgspec.structs.replace(report(1), containers=(large,)))
+        await until(lambda: sender.delivered == 1)
+    assert sender.dropped == 0
+    (arrived,) = collector.reports.values()
+    assert arrived.containers[0].labels == {"wattpack.class": "2"}

@@ -48,7 +48,7 @@ def test_any_bytes_are_survived(text: bytes, other: bytes) -> None:
     v1.parse_service(b"8:0 Read " + text, frozenset())
 
 
-@given(st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 2**63))
+@given(st.integers(0, 2**62), st.integers(0, 2**62), st.integers(0, 2**62))
 def test_io_is_what_was_read_and_written_on_disks(read: int, written: int, elsewhere: int) -> None:
     text = f"8:0 Read {read}\n8:0 Write {written}\n8:0 Total 9\n7:0 Read {elsewhere}\nTotal 9\n".encode()
     assert v1.parse_service(text, frozenset({b"7:0"})) == read + written

@@ -1,0 +1,128 @@
+"""Absurd numbers, names and labels on a host: the report arrives, without what cannot be right."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.config import AgentConfig, DockerConfig, RootsConfig
+from agent.main import full_report
+from agent.reporting.validity import MAX_LABEL_BYTES, encode_valid, shorten_labels, without_labels
+from agent.sampling.sampler import Sampler
+from tests.agent.trees import container_id, make_host, make_v1, make_v2, v1_container, v2_container
+from tests.collector.builders import HEARTBEAT, START, container, report
+from wire.messages import ContainerUsage, Event, EventKind, encode, parse_batch
+from wire.resources import Quantities
+from wire.sketch import Sketch
+
+ABSURD = {"2^63": b"9223372036854775808", "2^64": b"18446744073709551616", "400 digits": b"9" * 400}
+_NUMBER = re.compile(rb"\b[0-9]+\b")
+
+
+def v1(root: Path) -> tuple[Path, Path]:
+    host = make_host(root)
+    make_v1(host)
+    v1_container(host, f"docker/{container_id(1)}", pid=100)
+    return host.proc, host.sys
+
+
+def v2(root: Path) -> tuple[Path, Path]:
+    host = make_host(root)
+    make_v2(host)
+    v2_container(host, f"system.slice/docker-{container_id(1)}.scope", pid=100)
+    return host.proc, host.sys
+
+
+@pytest.mark.parametrize("make", [v1, v2])
+@pytest.mark.parametrize("absurd", ABSURD.values(), ids=ABSURD)
+def test_absurd_numbers_in_any_kernel_file_cost_no_report(
+    tmp_path: Path, make: Callable[[Path], tuple[Path, Path]], absurd: bytes
+) -> None:
+    """Every file in turn has absurd numbers: the pass goes on, and the collector accepts the report."""
+    proc, sys = make(tmp_path)
+    config = AgentConfig(roots=RootsConfig(proc=str(proc), sys=str(sys)), docker=DockerConfig(enabled=False))
+    config = msgspec.structs.replace(config, power=msgspec.structs.replace(config.power, energy_file=""))
+    files = [file for file in sorted(tmp_path.rglob("*")) if file.is_file() and not file.is_symlink()]
+    assert len(files) > 20
+    for file in files:
+        before = file.read_bytes()
+        sampler = Sampler(config)
+        sampler.take_sample()
+        file.write_bytes(_NUMBER.sub(absurd, before))
+        sample = sampler.take_sample()
+        file.write_bytes(before)
+        assert sample is not None
+        body, _ = encode_valid(full_report("alpha", sample))
+        (arrived,) = parse_batch(b"[" + body + b"]")
+        assert arrived.state is not None, file
+
+
+def test_one_invalid_part_is_left_out_and_named() -> None:
+    good, bad = container("good"), container("bad", used=Quantities(1.0, 2**64, 1.0, 1.0))
+    odd = container("odd", labels={"name": "\udcff"})
+    broken = msgspec.structs.replace(
+        report(containers=[good, bad, odd]),
+        events=(Event(EventKind.DIED, START, exit_code=2**40), Event(EventKind.JOINED, START)),
+        gone=("gone", "\udcff"),
+        heartbeat=msgspec.structs.replace(
+            HEARTBEAT, usage=(ContainerUsage("id", cpu=Sketch({3: 5})), ContainerUsage("\udcff"))
+        ),
+    )
+    body, left_out = encode_valid(broken)
+    (arrived,) = parse_batch(b"[" + body + b"]")
+    assert arrived.containers == (
+        good,
+        msgspec.structs.replace(bad, used=Quantities(1.0, None, 1.0, 1.0)),
+        msgspec.structs.replace(odd, labels={}),
+    )
+    assert [(event.kind, event.exit_code) for event in arrived.events] == [
+        (EventKind.DIED, None),
+        (EventKind.JOINED, None),
+    ]
+    assert arrived.gone == ("gone",)
+    assert arrived.heartbeat is not None
+    assert [usage.id for usage in arrived.heartbeat.usage] == ["id"]
+    assert arrived.state is not None
+    assert left_out == ("usage.id", "container.used.memory_bytes", "container.labels", "event.exit_code")
+    assert [gap.why for gap in arrived.state.gaps if gap.what == "report"] == [
+        f"left out: {name}" for name in left_out[:3]
+    ]
+
+
+def test_a_valid_report_is_sent_as_it_is() -> None:
+    whole = report(containers=[container()])
+    assert encode_valid(whole) == (encode(whole), ())
+
+
+def test_130_containers_with_64_kib_of_labels_each_fit_into_a_report() -> None:
+    labels = {f"label-{number}": "x" * 1000 for number in range(64)} | {"wattpack.class": "2"}
+    containers = [container(f"c{number}", labels=shorten_labels(labels)) for number in range(130)]
+    body, left_out = encode_valid(report(containers=containers))
+    assert not left_out
+    assert len(body) < 1 << 20
+    (arrived,) = parse_batch(b"[" + body + b"]")
+    assert len(arrived.containers) == 130
+    assert all(each.labels["wattpack.class"] == "2" for each in arrived.containers)
+
+
+@given(st.dictionaries(st.text(max_size=50), st.text(max_size=1024), max_size=30))
+def test_labels_are_within_their_bound_and_unchanged_if_they_fit(labels: dict[str, str]) -> None:
+    kept = shorten_labels(labels)
+    assert kept.items() <= labels.items()
+    size = sum(len((key + value).encode(errors="replace")) for key, value in kept.items())
+    assert size <= MAX_LABEL_BYTES
+    if sum(len((key + value).encode(errors="replace")) for key, value in labels.items()) <= MAX_LABEL_BYTES:
+        assert kept == labels
+
+
+def test_a_report_without_labels_keeps_our_own() -> None:
+    mixed = report(containers=[container(labels={"a": "b", "wattpack.class": "2"})])
+    short = without_labels(encode(mixed))
+    assert short is not None
+    (arrived,) = parse_batch(b"[" + short + b"]")
+    assert arrived.containers[0].labels == {"wattpack.class": "2"}
+    assert without_labels(short) is None
