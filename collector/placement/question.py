@@ -15,7 +15,7 @@ from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
 from collector.policies.interface import Constraint, Operator, Request
 from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
-from collector.snapshot.columns import Four
+from collector.snapshot.columns import Four, four
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 from wire.errors import UserError
@@ -34,7 +34,8 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     image: Name | None = None
     """Its image. The measured need of a known service with the same image is used."""
     demand: Quantities = _NOTHING
-    """What it needs. Overrides what is measured."""
+    """What it is expected to use. Overrides what is measured; before its service is measured, it counts with
+    a margin."""
     reserve: Quantities = _NOTHING
     """Its reservation."""
     task_class: Annotated[int, Meta(ge=1, le=4)] | None = msgspec.field(default=None, name="class")
@@ -179,12 +180,12 @@ def _unmeasured(demand: Quantities, reserve: Quantities, *, given: bool) -> Expe
     if given:
         assumed = Assumed(
             basis=Basis.REQUEST,
-            explanation="given in the request",
+            explanation="given in the request, not measured yet",
             demand=demand,
             mean=demand,
             reserve=reserve,
         )
-        return ExpectedNeed(assumed=assumed, known=True)
+        return ExpectedNeed(assumed=assumed, known=False, variance=_variance_of_guess(demand))
     if reserve != _NOTHING:
         explanation = "a guess: the service is not measured yet, so its reservation is used"
         return ExpectedNeed(
@@ -203,6 +204,15 @@ def _unmeasured(demand: Quantities, reserve: Quantities, *, given: bool) -> Expe
         ),
         known=False,
     )
+
+
+def _variance_of_guess(demand: Quantities) -> Four:
+    """Return the variance of a demand that is not measured.
+
+    As of an exponential law, the deviation is the demand itself. Memory has none: envelopes add up.
+    """
+    cpu, _, disk, network = (amount * amount for amount in four(demand, missing=0.0))
+    return cpu, 0.0, disk, network
 
 
 def _largest_reservation(snapshot: Snapshot, service: int) -> Quantities:

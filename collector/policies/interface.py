@@ -50,7 +50,7 @@ class Request:
     reserve: Quantities = _UNSET
     """Its reservation."""
     known: bool = False
-    """Whether `demand` is measured or given, and not guessed from the reservation."""
+    """Whether its service is measured; otherwise `demand` is given, or guessed from the reservation."""
     service: str | None = None
     dominant: Resource | None = None
     task_class: int = STRICTEST_CLASS

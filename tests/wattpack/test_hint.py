@@ -46,7 +46,7 @@ async def test_hint_prints_nodes_with_reasons(collector: Client, capsys: pytest.
     asked = ("hint", "new", "--cpu", "1", "--memory", "1GB", "--policy", "draps", "--reserve", "60")
     lines = (await printed(collector, capsys, *asked)).splitlines()
     assert lines[0].startswith(
-        "Policy draps. Assumed need: 1 core, 953.7 MiB of memory (given in the request"
+        "Policy draps. Assumed need: 1 core, 953.7 MiB of memory (a guess: the service is not measured yet"
     )
     calm = next(number for number, line in enumerate(lines) if line.startswith("calm"))
     assert "25%" in lines[calm]
@@ -68,9 +68,21 @@ async def test_hint_prints_the_limit_of_a_shrunk_request(
     assert "    limited to 1 core, 512.0 MiB of memory there" in lines
 
 
+async def test_unknown_service_goes_to_the_nursery_with_a_margin(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await collector.send(sample("a", 1.0), sample("b", 1.0), sample("c", 1.0))
+    asked = ("hint", "new", "--cpu", "4", "--memory", "1GB", "--policy", "genpack")
+    lines = (await printed(collector, capsys, *asked)).splitlines()
+    assert "    nursery node; a service without a profile goes to nursery nodes first" in lines
+    # It may use more than it reserves: seven cores are free, and four of them are a guess.
+    best = next(line for line in lines if line.startswith(("a", "b", "c")))
+    assert best.split()[-1] in {"77%", "76%"}
+
+
 async def test_hint_as_json(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
     await collector.send(sample("calm", 1.0), sample("busy", 4.0))
-    shape: dict[str, Any] = {"demand": NEED, "reserve": NEED, "policy": "draps", "exclude": ["busy"]}
+    shape: dict[str, Any] = {"reserve": NEED, "policy": "draps", "exclude": ["busy"]}
     _, expected = await collector.post(msgspec.json.encode(shape), "/v1/hints/placement")
     size = ("--cpu", "1", "--memory", "1000000000", "--exclude", "busy")
     answer = json.loads(await printed(collector, capsys, "hint", *size, "--policy", "draps", "--json"))

@@ -24,9 +24,9 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("service", nargs="?", metavar="SERVICE", help="service of the container")
     parser.add_argument("--image", help="image; a profiled service with the same image provides the need")
-    parser.add_argument("--cpu", type=float, metavar="CORES", help="CPU need, in cores")
+    parser.add_argument("--cpu", type=float, metavar="CORES", help="CPU reservation, in cores")
     for name, example in (("memory", "4GiB"), ("disk", "20MB/s"), ("network", "5MB/s")):
-        parser.add_argument(f"--{name}", metavar="SIZE", help=f"{name} need, such as {example}")
+        parser.add_argument(f"--{name}", metavar="SIZE", help=f"{name} reservation, such as {example}")
     parser.add_argument(
         "--class",
         dest="task_class",
@@ -78,14 +78,13 @@ def policy_question(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    need = _need(arguments)
-    if arguments.service is None and arguments.image is None and need == Quantities():
+    reserve = _reservation(arguments)
+    if arguments.service is None and arguments.image is None and reserve == Quantities():
         raise UserError("describe the container: give a SERVICE, --image, or --cpu and --memory")
     question = policy_question(arguments) | {
         "service": arguments.service,
         "image": arguments.image,
-        "demand": need,
-        "reserve": need,
+        "reserve": reserve,
         "class": arguments.task_class,
         "kind": arguments.kind,
         "constraints": arguments.constraint,
@@ -114,7 +113,7 @@ def parse_size(text: str) -> float:
     return float(found["number"]) * math.pow(step, _POWERS[found["unit"]])
 
 
-def _need(arguments: argparse.Namespace) -> Quantities:
+def _reservation(arguments: argparse.Namespace) -> Quantities:
     memory, disk, network = (
         None if each is None else parse_size(each)
         for each in (arguments.memory, arguments.disk, arguments.network)
