@@ -17,7 +17,7 @@ class Pair:
 
 
 class Authority:
-    """Somebody who signs certificates."""
+    """A certificate authority."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         require("certificates")
@@ -36,7 +36,7 @@ class Authority:
         return self._make(name, *signed, "-addext", "subjectAltName=IP:127.0.0.1")
 
     def lock(self, name: str, locked: str) -> None:
-        """Write the key of a certificate anew, encrypted with a password."""
+        """Replace the key of a certificate by one that is encrypted with a password."""
         source, target = (str(self._folder / f"{each}.key") for each in (name, locked))
         command = ["openssl", "ec", "-in", source, "-out", target, "-aes128", "-passout", "pass:secret"]
         subprocess.run(command, check=True, capture_output=True)

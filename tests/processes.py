@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def free_port() -> Iterator[tuple[int, socket.socket]]:
-    """A loopback port held by somebody for as long as the block runs."""
+    """A loopback port that is in use while the block runs."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

@@ -2,7 +2,7 @@
 
     python -m tests.agent.reporting_process SPOOL URL BOOT FIRST_TICK LAST_TICK
 
-After each tick whose report is stored it prints the tick and the number of the report. When all is said it
+After each tick whose report is stored it prints the tick and the number of the report. After the last tick it
 stays until everything is delivered. It is made to be killed.
 """
 

@@ -68,9 +68,10 @@ def test_it_needs_an_engine_and_each_peer_for_its_own_comparison() -> None:
 def test_it_measures_a_real_agent_on_real_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     require("docker")
     monkeypatch.setattr(agent_cost, "SETTLE_SECONDS", SAMPLING_SECONDS)
-    said = io.StringIO()
+    output = io.StringIO()
     result = agent_cost.run(
-        options("--containers=3", "--seconds=9", "--busy-seconds=6", "--growth=", "--peers="), Progress(said)
+        options("--containers=3", "--seconds=9", "--busy-seconds=6", "--growth=", "--peers="),
+        Progress(output),
     )
     figures = {figure.name: figure for figure in result.figures}
     # How cheap it is depends on what else runs during the tests; that it was measured does not.
@@ -84,4 +85,4 @@ def test_it_measures_a_real_agent_on_real_containers(monkeypatch: pytest.MonkeyP
     assert figures["agent_cpu"].at_most == 1.5
     assert figures["agent_rss"].at_most == 60
     assert figures["agent_engine_cpu_added"].at_most == 0.3
-    assert "starting containers: 0 of 3" in said.getvalue()
+    assert "starting containers: 0 of 3" in output.getvalue()

@@ -128,11 +128,11 @@ def test_missing_trace_is_a_user_error_that_names_it(
     monkeypatch.delenv("WATTPACK_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     assert main(["agent-push", "--data", str(tmp_path)], progress=Progress(io.StringIO())) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "bitbrains-rnd-2013-08-week is not installed" in said.err
-    assert f"put it at {tmp_path / 'bitbrains/rnd/2013-8'}" in said.err
-    assert len(said.err.splitlines()) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "bitbrains-rnd-2013-08-week is not installed" in output.err
+    assert f"put it at {tmp_path / 'bitbrains/rnd/2013-8'}" in output.err
+    assert len(output.err.splitlines()) == 1
 
 
 @pytest.mark.usefixtures("figures")

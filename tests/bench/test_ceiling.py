@@ -1,4 +1,4 @@
-"""What is said to be the most that can be placed is never less than what can."""
+"""The bound of placed requests is never less than what can be placed."""
 
 from itertools import combinations
 

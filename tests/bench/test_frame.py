@@ -111,10 +111,10 @@ def test_one_object_is_all_that_stdout_gets(
 def test_a_missed_bound_is_status_1_and_named(
     benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = io.StringIO()
-    assert main(["bad"], benchmarks, Progress(said)) == 1
+    output = io.StringIO()
+    assert main(["bad"], benchmarks, Progress(output)) == 1
     assert json.loads(capsys.readouterr().out)["ok"] is False
-    assert "bad: bound missed: size: 7" in said.getvalue()
+    assert "bad: bound missed: size: 7" in output.getvalue()
 
 
 @pytest.mark.parametrize(

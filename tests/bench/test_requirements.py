@@ -1,4 +1,4 @@
-"""What a benchmark needs is checked before it starts; what cannot be had is left out, and said."""
+"""The needs of a benchmark are checked before it starts; missing ones are left out and listed."""
 
 import io
 import json
@@ -36,9 +36,9 @@ def test_missing_peer_leaves_its_comparison_out_and_is_reported_first_and_in_the
 ) -> None:
     (tmp_path / "bench_compares.py").write_text(COMPARES)
     monkeypatch.syspath_prepend(tmp_path)
-    said = io.StringIO()
-    assert main(["compares"], {"compares": ("bench_compares", "Compares.")}, Progress(said)) == 0
-    assert "compares: left out: peer: peer is not installed" in said.getvalue()
+    output = io.StringIO()
+    assert main(["compares"], {"compares": ("bench_compares", "Compares.")}, Progress(output)) == 0
+    assert "compares: left out: peer: peer is not installed" in output.getvalue()
     result = json.loads(capsys.readouterr().out)
     assert list(result["figures"]) == ["ours"]
     assert result["left_out"] == {"peer": "peer is not installed"}
@@ -62,9 +62,9 @@ def test_an_installation_that_fails_leaves_the_comparison_out(monkeypatch: pytes
         raise UserError("no mirror: see to it")
 
     monkeypatch.setattr(requirements, "install_packages", fails)
-    said: list[str] = []
-    assert check([Need("peer", lambda: "absent", "peer", ("peer",))], said.append) == {"peer": "absent"}
-    assert said == ["not installed: no mirror: see to it", "left out: peer: absent"]
+    output: list[str] = []
+    assert check([Need("peer", lambda: "absent", "peer", ("peer",))], output.append) == {"peer": "absent"}
+    assert output == ["not installed: no mirror: see to it", "left out: peer: absent"]
 
 
 def test_a_generated_sample_is_no_data_for_a_benchmark(tmp_path: Path) -> None:

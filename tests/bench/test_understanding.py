@@ -33,11 +33,13 @@ def test_envelopes_of_steady_jumping_and_idle_machines_are_numpys() -> None:
 def test_a_cluster_tells_of_a_whole_day_and_then_of_what_moved() -> None:
     now = time.time()
     cluster = Cluster(nodes=2, containers=5)
-    told = [parse_batch(body)[0] for body in cluster.heartbeats(now)]
-    assert [report.node for report in told] == 3 * cluster.names
-    assert told[0].at == now - 16 * 3600
-    assert all(report.heartbeat is not None and len(report.heartbeat.usage) == 5 for report in told)
+    reports = [parse_batch(body)[0] for body in cluster.heartbeats(now)]
+    assert [report.node for report in reports] == 3 * cluster.names
+    assert reports[0].at == now - 16 * 3600
+    assert all(report.heartbeat is not None and len(report.heartbeat.usage) == 5 for report in reports)
     (news,) = parse_batch(cluster.news(now))
     assert news.node in cluster.names
     assert news.heartbeat is None
-    assert {each.id for each in news.containers} <= {each.id for report in told for each in report.containers}
+    assert {each.id for each in news.containers} <= {
+        each.id for report in reports for each in report.containers
+    }

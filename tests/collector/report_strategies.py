@@ -106,7 +106,7 @@ def runs(
         at += draw(_seconds)
         is_heartbeat = sequence == 1 or not draw(_quarter)
         moved = [some_container(draw, name, at) for name in draw(_names)]
-        # Some of these are gone and there in the same report: they were started anew.
+        # Some of these are gone and there in the same report: they were restarted.
         gone = {f"id-of-{name}" for name in draw(_names)} & set(run.containers)
         run.containers = {name: each for name, each in run.containers.items() if name not in gone}
         run.containers |= {each.id: each for each in moved}

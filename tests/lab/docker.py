@@ -40,11 +40,11 @@ exec "$@"
 
 
 class EngineError(Exception):
-    """The engine refused a command; the text is what it said."""
+    """The engine refused a command; the text is its message."""
 
 
 class Engine:
-    """One engine and its command line. Containers run the lab's image unless told otherwise."""
+    """One engine and its command line. Containers run the lab's image by default."""
 
     def __init__(
         self, reaper: Reaper, *, hostname: str = "", netns: str = "", live_restore: bool = True
@@ -92,7 +92,7 @@ class Engine:
         )
         namespaces = ["unshare", "--mount", "--propagation=slave", "--uts"]
         if self._netns:
-            # Not `ip netns exec`, which mounts /sys anew and thereby hides the control groups.
+            # Not `ip netns exec`, which mounts /sys again and thereby hides the control groups.
             namespaces = ["nsenter", f"--net={self._netns}", *namespaces]
         process = self._start(
             *namespaces,

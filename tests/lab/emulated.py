@@ -30,7 +30,7 @@ ExecStopPost=/bin/systemctl --force poweroff
 
 
 class EmulatedHostError(Exception):
-    """The script failed, or the host never came so far; with what its console said."""
+    """The script failed, or the host never came so far; with the output of its console."""
 
 
 def emulated_host(
@@ -56,11 +56,11 @@ def emulated_host(
         try:
             machine.wait(limit_seconds)
         except subprocess.TimeoutExpired as error:
-            raise EmulatedHostError(f"not done within {limit_seconds:g} s:\n{_said(serial)}") from error
+            raise EmulatedHostError(f"not done within {limit_seconds:g} s:\n{_console(serial)}") from error
         results = _read_results(disk, scratch)
         status = results.pop("exit-status", b"unknown").decode().strip()
         if status != "0":
-            raise EmulatedHostError(f"the script's exit status is {status}:\n{_said(serial)}")
+            raise EmulatedHostError(f"the script's exit status is {status}:\n{_console(serial)}")
         return results
 
 
@@ -78,10 +78,10 @@ def _qemu(root: Path, disk: Path) -> list[str]:
 
 
 def _read_results(disk: Path, scratch: Path) -> dict[str, bytes]:
-    """Read /results from a disk that nobody has mounted."""
+    """Read /results from a disk that is not mounted."""
     subprocess.run(["debugfs", "-R", f"rdump /results {scratch}", str(disk)], check=True, capture_output=True)
     return {path.name: path.read_bytes() for path in (scratch / "results").iterdir()}
 
 
-def _said(serial: Path) -> str:
+def _console(serial: Path) -> str:
     return serial.read_text(encoding="utf-8", errors="replace")[-8000:]

@@ -60,7 +60,7 @@ def _all_pids() -> Iterator[int]:
 def kill(*, pid: int, ticks: int, group: bool, grace_seconds: float) -> None:
     """Ask a process (with its whole group) to end, make it end after the grace, and see it gone."""
     if start_ticks(pid) not in {ticks, None}:
-        return  # the number belongs to somebody else by now
+        return  # another process has this number by now
     _signal(_members(pid, group=group), signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds
     while left := _members(pid, group=group):
@@ -184,7 +184,7 @@ def main() -> None:
     for reason in left:
         try:
             print(json.dumps(reason), flush=True)
-        except BrokenPipeError:  # the tests were killed: nobody reads this any more but a person
+        except BrokenPipeError:  # the tests were killed: only a person reads this
             sys.stderr.write(f"lab: could not undo {reason}\n")
 
 

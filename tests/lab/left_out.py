@@ -1,6 +1,6 @@
 """A pytest plugin that ends every run with what was left out and why; with CI=true that is a failure.
 
-What a person asked to leave out (`-m "not lab"`) is said as well, but is never a failure.
+What a person asked to leave out (`-m "not lab"`) is listed as well, but is never a failure.
 """
 
 import os

@@ -65,7 +65,7 @@ class Machine:
             raise
 
     def journal(self, unit: str) -> str:
-        """Everything that a unit said, and systemd of it."""
+        """The output of a unit, and of systemd about it."""
         return self.run("journalctl", "--no-pager", "--output=cat", f"--unit={unit}").stdout
 
 
@@ -109,11 +109,11 @@ def _in_cgroup_of_its_own(name: str, reaper: Reaper) -> list[str]:
 def _wait_for_boot(notices: socket.socket, console: Path) -> int:
     """Wait until the machine's init says that it has started everything; give its pid."""
     notices.settimeout(BOOT_SECONDS)
-    said: dict[str, str] = {}
+    notified: dict[str, str] = {}
     try:
-        while said.get("READY") != "1":
-            said |= dict(line.split("=", 1) for line in notices.recv(4096).decode().splitlines())
+        while notified.get("READY") != "1":
+            notified |= dict(line.split("=", 1) for line in notices.recv(4096).decode().splitlines())
     except TimeoutError as error:
         error.add_note(console.read_text(encoding="utf-8", errors="replace"))
         raise
-    return int(said["X_NSPAWN_LEADER_PID"])
+    return int(notified["X_NSPAWN_LEADER_PID"])

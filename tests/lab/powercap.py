@@ -234,7 +234,7 @@ class PowercapTree:
             self._show(counter)
 
     def suspend(self, seconds: float, *, keep_registers: bool) -> None:
-        """Let time pass that nobody counts: asleep to memory registers are lost, asleep to idle kept."""
+        """Let time pass without counting: asleep to memory registers are lost, asleep to idle kept."""
         with self._lock:
             awake_seconds = self._now_seconds + seconds
             for counter in self._counters.values():

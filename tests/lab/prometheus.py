@@ -97,14 +97,14 @@ def prometheus(  # noqa: PLR0913 - one argument for each thing that a test may w
 
 def promtool_check_metrics(exposition: str) -> str:
     """What `promtool check metrics` has to say about a scrape; empty only if it has nothing against it."""
-    status, said = _promtool("check", "metrics", given=exposition)
-    return said if said or status == 0 else f"promtool ended with status {status}"
+    status, output = _promtool("check", "metrics", given=exposition)
+    return output if output or status == 0 else f"promtool ended with status {status}"
 
 
 def promtool_check_web_config(file: Path) -> str:
     """What `promtool check web-config` has against a file; empty if it accepts it."""
-    status, said = _promtool("check", "web-config", str(file))
-    return said if status else ""
+    status, output = _promtool("check", "web-config", str(file))
+    return output if status else ""
 
 
 def _promtool(*arguments: str, given: str = "") -> tuple[int, str]:

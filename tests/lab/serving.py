@@ -35,7 +35,7 @@ class Server:
         return json.loads(self.request("GET", f"{path}?{urllib.parse.urlencode(parameters or {})}"))
 
     def request(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """Ask the server; an answer that is not a success is a ValueError with what it said."""
+        """Ask the server; an answer that is not a success is a ValueError with its text."""
         connection = http.client.HTTPConnection(self.host, timeout=REQUEST_SECONDS)
         try:
             connection.request(method, path, body)
@@ -50,7 +50,7 @@ class Server:
 
 @contextmanager
 def serving(reaper: Reaper, command: list[str], log: Path, ready_path: str) -> Iterator[Server]:
-    """Start a server that was told to listen on port 0, and wait until it is ready.
+    """Start a server on port 0, and wait until it is ready.
 
     The kernel picks the port, so that no other program can take it first, and the server's own sockets
     tell which one it is. When the block fails, the end of the server's log is part of the error.
@@ -61,7 +61,7 @@ def serving(reaper: Reaper, command: list[str], log: Path, ready_path: str) -> I
         eventually(lambda: _is_ready(server, ready_path), START_SECONDS)
         yield server
     except BaseException as error:
-        error.add_note(f"{command[0]} said:\n{log.read_text()[-_LOG_TAIL_CHARACTERS:]}")
+        error.add_note(f"output of {command[0]}:\n{log.read_text()[-_LOG_TAIL_CHARACTERS:]}")
         raise
 
 

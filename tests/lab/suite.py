@@ -88,9 +88,9 @@ def fetch(url: str) -> str:
 
 
 def _announced(output: Any) -> str:
-    said = []
+    lines = []
     for line in output:
-        said.append(line)
+        lines.append(line)
         if ("listening on" in line or "metrics at" in line) and (found := _ANSWERING.search(line)):
             return found[1]
-    raise AssertionError("it ended before it served: " + "".join(said))
+    raise AssertionError("it ended before it served: " + "".join(lines))

@@ -79,7 +79,7 @@ class Swarm:
         cgroups.limit(node.engine.cgroup_parent, cpus=cpus, memory_bytes=memory_bytes)
 
     def cut(self, node: Node) -> None:
-        """Pull a node's cable: it runs on, but nobody hears of it."""
+        """Pull a node's cable: it runs on, but cannot be reached."""
         _ip("link", "set", node.cable, "down")
 
     def heal(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""A real shortage on real parts: found by the node itself, said at once, and taken back when it is over."""
+"""A real shortage on real parts: found by the node itself, reported at once, and closed when it is over."""
 
 import os
 import re
@@ -19,7 +19,7 @@ NODE_CORES = 0.25
 """A small node leaves the machine to others, and whatever they do on it is not seen as this node's."""
 ALERT_RATIO = 0.6
 """Whose host is busy elsewhere gets less of a core than its quota says, by a quarter at times."""
-SAID_WITHIN_SECONDS = 60.0
+REPORTED_WITHIN_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_hog_makes_an_alert_that_names_it_and_its_end_ends_the_alert(engine: E
     assert alerts(node, "all") == []
     hog = engine.run("hog", "sh", "-c", "while :; do :; done")
     try:
-        (opened,) = eventually(lambda: alerts(node, "open"), SAID_WITHIN_SECONDS)
+        (opened,) = eventually(lambda: alerts(node, "open"), REPORTED_WITHIN_SECONDS)
         assert (opened["node"], opened["resource"]) == ("small", "cpu")
         assert (opened["container"], opened["name"]) == (hog, "hog")
         assert opened["ratio"] > ALERT_RATIO
@@ -55,7 +55,7 @@ def test_a_hog_makes_an_alert_that_names_it_and_its_end_ends_the_alert(engine: E
         assert f"! {opened['evidence'][:40]}" in seen.stdout
     finally:
         engine.remove("hog")
-    (closed,) = eventually(lambda: alerts(node, "closed"), SAID_WITHIN_SECONDS)
+    (closed,) = eventually(lambda: alerts(node, "closed"), REPORTED_WITHIN_SECONDS)
     assert closed["opened_at"] == opened["opened_at"] < closed["closed_at"]
     assert closed["name"] == "hog"
     assert alerts(node, "open") == []

@@ -405,10 +405,10 @@ def test_a_dry_run_is_not_noticed_by_the_engine(cluster: Swarm, settings: Settin
             carry_out(dry, action)
         for node in cluster.nodes:
             until = node.engine.get("/info")["SystemTime"]
-            said = node.engine.docker(
+            events = node.engine.docker(
                 "events", f"--since={since}", f"--until={until}", "--format={{json .}}"
             ).splitlines()
-            happened = [json.loads(line) for line in said]
+            happened = [json.loads(line) for line in events]
             assert [
                 each for each in happened if each["Type"] != "container" or each["Action"] != "exec_die"
             ] == []
@@ -442,11 +442,11 @@ def test_lone_container_with_permission_is_recreated_on_another_host_and_comes_b
         back = here.inspect("lone")
         assert back["State"]["Status"] == "running"
 
-        # Stopped to make room, it waits in sight, and is made anew where there is some.
+        # Stopped to make room, it stays visible, and is recreated where there is room.
         carry_out(plain, Kill(task=back["Id"], node="node2", target=None, reasons=WHY))
         assert here.inspect("lone")["State"]["Status"] == "exited"
-        [anew] = carry_out(plain, Start(task=back["Id"], target="node3", reasons=WHY)).containers
-        assert there.inspect("lone")["Id"] == anew
+        [restarted] = carry_out(plain, Start(task=back["Id"], target="node3", reasons=WHY)).containers
+        assert there.inspect("lone")["Id"] == restarted
         there.remove("lone")
 
         # What does not stay up there is not taken away here.

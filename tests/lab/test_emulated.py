@@ -35,7 +35,7 @@ container_window_seconds = 9.0
 threshold_points = 0.0
 """
 
-# What the services said goes to the console, which is shown if any of this fails.
+# The output of the services goes to the console, which is shown if any of this fails.
 SCRIPT = """\
 trap "journalctl --no-pager -o cat -u 'wattpack-*'" EXIT
 docker import /lab/image.tar lab:1

@@ -79,9 +79,9 @@ def test_without_root_one_line_lists_what_is_left_out(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert install.main() == 0
-    said = capsys.readouterr().out
-    assert said.count("\n") == 1
-    assert "thing (needs no-such-a, no-such-b (Debian: apt-get install gone unheard-of))" in said
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1
+    assert "thing (needs no-such-a, no-such-b (Debian: apt-get install gone unheard-of))" in output
     assert not (apt / "asked").exists()
 
 

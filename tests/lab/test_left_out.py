@@ -28,7 +28,7 @@ TESTS = """
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A project of its own with two tests on a part that nobody has."""
+    """A project of its own with two tests on a part that does not exist."""
     part = parts.Part("imaginary", {"no-such-program": "no-such-package"})
     monkeypatch.setitem(parts.PARTS, "imaginary", part)
     monkeypatch.delenv("CI", raising=False)

@@ -108,7 +108,7 @@ def test_the_agent_answers_and_reports_to_the_collector(machine: Machine) -> Non
 
 
 def test_both_say_in_one_line_how_they_are(machine: Machine) -> None:
-    # Said when the watchdog is fed, three times per patience.
+    # Logged when the watchdog is fed, three times per patience.
     eventually(lambda: " W by " in machine.property_of(AGENT, "StatusText"), 30)
     assert machine.property_of(COLLECTOR, "StatusText") == "listening on http://127.0.0.1:8640"
 
@@ -194,7 +194,7 @@ def test_one_that_hangs_is_killed_and_started_again(
         machine.wait_for_unit(unit, "activating", timeout_seconds=60)
         noticed_seconds = time.monotonic() - began
         assert machine.property_of(unit, "Result") == "watchdog"
-        assert "Fatal Python error: Aborted" in machine.journal(unit), "where it hung is not said"
+        assert "Fatal Python error: Aborted" in machine.journal(unit), "where it hung is not logged"
         machine.wait_for_unit(unit, "active")
         assert machine.property_of(unit, "MainPID") not in {hung, "0"}
         # It may have been fed just before, and has the time that every stop has to end by itself.

@@ -119,7 +119,7 @@ def test_promtool_has_nothing_against_a_good_exposition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"), [("energy_total 1\n", "energy_total no help text"), ("a b{ 1\n", "parsing error")]
+    ("bad", "complaint"), [("energy_total 1\n", "energy_total no help text"), ("a b{ 1\n", "parsing error")]
 )
-def test_promtool_reports_invalid_input(bad: str, said: str) -> None:
-    assert said in promtool_check_metrics(bad)
+def test_promtool_reports_invalid_input(bad: str, complaint: str) -> None:
+    assert complaint in promtool_check_metrics(bad)

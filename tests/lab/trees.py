@@ -46,7 +46,7 @@ PACKAGES: Final = (
 
 FILES: Final = {
     "etc/hostname": "lab\n",
-    # Nothing here has to survive a power cut, and nobody reads manuals in it.
+    # Nothing here has to survive a power cut, and manuals are not needed.
     "etc/dpkg/dpkg.cfg.d/lean": "force-unsafe-io\n"
     "path-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/locale/*\n",
     # The emulated disk is the only device that the initial RAM disk has to know.
@@ -71,7 +71,7 @@ def host_tree() -> Path:
             path.write_text(text, encoding="utf-8")
         apt = ("chroot", str(target), "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get", "-qqy")
         run_step(reaper, log, *apt, "update")
-        # Our settings stand where a package brings its own: keep ours, ask nobody.
+        # Our settings stand where a package brings its own: keep ours, without a question.
         keep = ("-o", "Dpkg::Options::=--force-confold")
         run_step(reaper, log, *apt, "install", "--no-install-recommends", *keep, *recipe.packages)
         run_step(reaper, log, *apt, "clean")
@@ -136,5 +136,5 @@ def _mirror(suite: str) -> str:
 def run_step(reaper: Reaper, log: Path, *command: str) -> None:
     """Run one step of a build; it ends when we do, and what it says is shown only if it fails."""
     if reaper.start(command, log=log).wait() != 0:
-        said = log.read_text(encoding="utf-8", errors="replace")[-4000:]
-        raise RuntimeError(f"{' '.join(command)} failed:\n{said}")
+        output = log.read_text(encoding="utf-8", errors="replace")[-4000:]
+        raise RuntimeError(f"{' '.join(command)} failed:\n{output}")

@@ -80,7 +80,7 @@ def scripted(
         refused = np.full(len(snapshot.nodes.names), Rejection.EXCLUDED, dtype=np.int8)
         refused[row] = Rejection.NOT
         return Ranking(
-            rows=np.array([row]), scores=np.ones(1), score_is="told", refused=refused, explain=lambda _: ()
+            rows=np.array([row]), scores=np.ones(1), score_is="fixed", refused=refused, explain=lambda _: ()
         )
 
     return Policy(

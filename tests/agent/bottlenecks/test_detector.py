@@ -76,7 +76,7 @@ class Detection:
         self._ticks = 0
 
     def update(self, *samples: NodeSample) -> list[Alert]:
-        said: list[Alert] = []
+        raised: list[Alert] = []
         for sample in samples:
             self._ticks += 1
             elapsed = self._ticks * PERIOD
@@ -85,8 +85,8 @@ class Detection:
                 rates=_at(sample.rates, START + elapsed),
                 containers=sample.containers,
             )
-            said += self.detector.update(timed)
-        return said
+            raised += self.detector.update(timed)
+        return raised
 
 
 def _at(rates: HostRates, unix_seconds: float) -> HostRates:
@@ -307,9 +307,9 @@ def test_openings_and_ends_take_turns_whatever_happens(
 )
 def test_a_value_that_hovers_about_its_limit_opens_once(before: list[float], after: list[float]) -> None:
     series = cpu_series([*before, *[0.95] * SETTINGS.samples, *after])
-    said = watched(series)
-    assert len(said) == 1
-    assert said[0].closed_at is None
+    raised = watched(series)
+    assert len(raised) == 1
+    assert raised[0].closed_at is None
 
 
 @UNHURRIED
@@ -331,8 +331,8 @@ def test_lulls_shorter_than_asked_for_never_end_it(samples: int, runs: list[int]
     series: list[float | None] = [1.0] * samples
     for run in runs:
         series += [depth] * (samples - 1) + [0.85] * run
-    said = watched(cpu_series(series), BottleneckConfig(samples=samples))
-    assert len(said) == 1
+    raised = watched(cpu_series(series), BottleneckConfig(samples=samples))
+    assert len(raised) == 1
 
 
 @UNHURRIED

@@ -319,7 +319,7 @@ def test_bytes_overwritten_anywhere_lose_what_they_hit_and_never_the_agent(
         assert set(found[:-1]) <= set(everything), "what is damaged is not sent"
         order = [everything.index(body) for body in found[:-1]]
         assert order == sorted(order)
-        assert len(order) == 200 or lines(caplog), "what is lost is said"
+        assert len(order) == 200 or lines(caplog), "lost reports are logged"
         waiting.close()
         for file in path.parent.iterdir():
             file.unlink()

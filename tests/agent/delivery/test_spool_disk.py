@@ -72,7 +72,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def delivered(node: Node, receiver: FakeCollector) -> None:
-    """Everything that was said has come, in order, once."""
+    """All reports have arrived, in order, once."""
     await until(lambda: len(node.sender) == 0)
     assert receiver.sequences("b") == list(range(1, node.sequence + 1))
 

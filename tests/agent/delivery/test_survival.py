@@ -60,7 +60,7 @@ async def hour_of_deaths(spool: Path, url: str) -> dict[str, tuple[int, int]]:
             until_tick = first_tick + TICKS / KILLS * chance.uniform(0.5, 0.9)
             while tick < until_tick:
                 known = await stored(process)
-                assert known is not None, "nobody has killed it yet"
+                assert known is not None, "it was not killed yet"
                 tick, sequence = known
             # Anywhere within what it does next.
             await asyncio.sleep(chance.uniform(0.0, 0.02))

@@ -1,4 +1,4 @@
-"""The same story, told by pictures and by the runtime, in every order in which the two can come."""
+"""The same course of events from samples and from the runtime, in every order in which the two can arrive."""
 
 from collections.abc import Sequence
 
@@ -395,18 +395,18 @@ ticks = st.lists(
 
 @given(ticks)
 def test_whatever_comes_begun_and_gone_take_turns_and_nothing_is_kept_for_ever(
-    told: list[tuple[dict[str, float], list[tuple[str, str, float]]]],
+    steps: list[tuple[dict[str, float], list[tuple[str, str, float]]]],
 ) -> None:
     clock, chronicle = Clock(), ContainerTracker()
     running: set[str] = set()
-    for seen, said in told:
+    for seen, notices in steps:
         clock.advance()
         shown = {
             name: Container(cpu_seconds_total=used, oom_kills_total=int(used)) for name, used in seen.items()
         }
         events = [
             RuntimeEvent(kind, name, name, clock.unix_seconds - ago)  # type: ignore[arg-type]
-            for kind, name, ago in said
+            for kind, name, ago in notices
         ]
         changes = chronicle.update(node_sample(clock, shown), events)
         assert set(changes.gone) <= running
@@ -430,9 +430,9 @@ def test_without_a_runtime_starts_and_ends_take_turns_for_every_container(seen: 
         story.next()
         story.tick({name: Container() for name in present})
     for name in "abcd":
-        told = [event.kind for event in story.events if event.container == name]
-        assert told == [STARTED, STOPPED] * (len(told) // 2)
+        steps = [event.kind for event in story.events if event.container == name]
+        assert steps == [STARTED, STOPPED] * (len(steps) // 2)
         before = [set(), *seen]
-        assert told.count(STARTED) == sum(
+        assert steps.count(STARTED) == sum(
             name in now and name not in then for then, now in zip(before, seen, strict=False)
         )

@@ -85,6 +85,6 @@ def test_unknown_watts_are_absent() -> None:
 
 @given(st.floats(1e-9, 1e15))
 def test_numbers_have_six_digits(cores: float) -> None:
-    said = state_of(Container(used=Quantities(cpu_cores=cores))).used.cpu_cores
-    assert said == pytest.approx(cores, rel=5e-6)
-    assert len(f"{said:e}".split("e")[0].rstrip("0").replace(".", "")) <= 6
+    reported = state_of(Container(used=Quantities(cpu_cores=cores))).used.cpu_cores
+    assert reported == pytest.approx(cores, rel=5e-6)
+    assert len(f"{reported:e}".split("e")[0].rstrip("0").replace(".", "")) <= 6

@@ -22,7 +22,7 @@ class Node:
     def __init__(self, push: ReportingConfig, name: str = "node1", sample_seconds: float = 3.0) -> None:
         self.clock = Clock()
         self.reporter = Reporter(name, "b00t", push, sample_seconds)
-        self.said: list[Report] = []
+        self.reported: list[Report] = []
 
     def tick(
         self,
@@ -38,7 +38,7 @@ class Node:
         report = self.reporter.report(shown, events, alerts)
         if report is not None:
             assert parse_batch(b"[" + encode(report) + b"]") == (report,), "the collector would refuse it"
-            self.said.append(report)
+            self.reported.append(report)
         return report
 
     def ticks(
@@ -86,7 +86,7 @@ def test_first_report_is_full() -> None:
 def test_reports_are_counted_from_one() -> None:
     node = Node(quiet(beacon_seconds=3.0))
     node.ticks(4)
-    assert [report.sequence for report in node.said] == [1, 2, 3, 4]
+    assert [report.sequence for report in node.reported] == [1, 2, 3, 4]
 
 
 def test_a_promise_of_beacons_is_one_that_the_sampling_can_keep() -> None:
@@ -101,15 +101,15 @@ def test_a_promise_of_beacons_is_one_that_the_sampling_can_keep() -> None:
 def test_host_window_is_reported_first_and_then_only_after_a_change() -> None:
     node = Node(quiet(host_window_seconds=30.0))
     levels = [1.0] * 10 + [1.0] * 10 + [1.3] * 10 + [1.5] * 10 + [1.5] * 10 + [1.2] * 10 + [1.1] * 10
-    said = {}
+    reported = {}
     for number, cores in enumerate(levels, start=1):
         report = node.tick(used=cpu(cores))
         if report is not None and number > 1:
             assert report.state is not None
             assert report.state.window_seconds == 30.0
-            said[3 * number] = report.state.used.cpu_cores
-    # Of four cores, ten points are 0.4: 1.3 is not enough, 1.5 is since 1.0 was said; then 1.1 since 1.5.
-    assert said == {30: 1.0, 120: 1.5, 210: 1.1}
+            reported[3 * number] = report.state.used.cpu_cores
+    # Of four cores, ten points are 0.4: 1.3 is not enough, 1.5 is after 1.0 was reported; then 1.1 after 1.5.
+    assert reported == {30: 1.0, 120: 1.5, 210: 1.1}
 
 
 def test_a_spike_within_a_window_does_not_look_like_load() -> None:
@@ -184,32 +184,32 @@ def test_only_changed_containers_are_reported() -> None:
 def test_report_contains_the_means_over_the_window() -> None:
     node = Node(quiet(container_window_seconds=6.0))
     node.tick({"a": Container(cpu(0.2, 100), watts=1.0)})
-    (said,) = the(node.tick({"a": Container(cpu(0.4, 200), watts=2.0)})).containers
-    assert said.used.cpu_cores == pytest.approx(0.3)
-    assert said.used.memory_bytes == 150
-    assert said.power is not None
-    assert said.power.watts == pytest.approx(1.5)
-    assert said.window_seconds == 6.0
+    (reported,) = the(node.tick({"a": Container(cpu(0.4, 200), watts=2.0)})).containers
+    assert reported.used.cpu_cores == pytest.approx(0.3)
+    assert reported.used.memory_bytes == 150
+    assert reported.power is not None
+    assert reported.power.watts == pytest.approx(1.5)
+    assert reported.window_seconds == 6.0
 
 
 def test_a_resource_that_becomes_known_or_unknown_has_moved() -> None:
     node = Node(quiet(container_window_seconds=3.0))
     blind = Quantities(cpu_cores=0.0, memory_bytes=0)
     node.ticks(3, lambda _: {"a": Container(blind)})
-    (said,) = the(node.tick({"a": Container(IDLE)})).containers
-    assert said.used == IDLE
+    (reported,) = the(node.tick({"a": Container(IDLE)})).containers
+    assert reported.used == IDLE
     assert node.tick({"a": Container(IDLE)}) is None
-    (said,) = the(node.tick({"a": Container(blind)})).containers
-    assert said.used == blind
+    (reported,) = the(node.tick({"a": Container(blind)})).containers
+    assert reported.used == blind
 
 
 def test_a_limit_that_changes_moves_what_is_used_of_it() -> None:
     node = Node(quiet(container_window_seconds=3.0))
     node.ticks(3, lambda _: {"a": Container(cpu(0.5))})
-    (said,) = the(
+    (reported,) = the(
         node.tick({"a": Container(cpu(0.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000))})
     ).containers
-    assert said.limit.cpu_cores == 2.0
+    assert reported.limit.cpu_cores == 2.0
 
 
 def test_changed_limit_is_reported_at_once_with_the_last_whole_window() -> None:
@@ -219,8 +219,8 @@ def test_changed_limit_is_reported_at_once_with_the_last_whole_window() -> None:
         "a": Container(cpu(1.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000)),
         "b": Container(),
     }
-    (said,) = the(node.tick(lowered, seconds=0.5)).containers
-    assert (said.id, said.limit.cpu_cores, said.used.cpu_cores) == ("a", 2.0, 0.5)
+    (reported,) = the(node.tick(lowered, seconds=0.5)).containers
+    assert (reported.id, reported.limit.cpu_cores, reported.used.cpu_cores) == ("a", 2.0, 0.5)
     assert node.tick(lowered, seconds=0.5) is None
 
 
@@ -238,13 +238,13 @@ def test_a_long_gap_makes_one_window_of_its_true_length_and_the_next_are_as_ever
     node = Node(quiet(host_window_seconds=30.0, threshold_points=0.0))
     node.ticks(12)
     node.tick(used=cpu(1.0), seconds=3600.0)
-    report = node.said[-1]
+    report = node.reported[-1]
     assert report.state is not None
     assert report.state.window_seconds == pytest.approx(3606.0)
     assert report.state.used.cpu_cores == pytest.approx(3600 / 3606, rel=1e-5)
     closed = [number for number in range(1, 25) if node.tick() is not None]
     assert [later - earlier for earlier, later in pairwise(closed)] == [10]
-    assert [report.state.window_seconds for report in node.said[-1:] if report.state] == [30.0]
+    assert [report.state.window_seconds for report in node.reported[-1:] if report.state] == [30.0]
 
 
 def test_ticks_that_are_late_by_moments_do_not_shift_the_windows() -> None:
@@ -267,10 +267,10 @@ def test_container_is_reported_at_start_first_measurement_and_first_whole_window
     node.ticks(3)
     report = the(node.tick({"a": Container(cpu(None, 100))}))
     assert [(event.kind, event.container) for event in report.events] == [(EventKind.STARTED, "a")]
-    (said,) = report.containers
-    assert (said.used, said.window_seconds) == (Quantities(memory_bytes=100), 3.0)
-    (said,) = the(node.tick({"a": Container(cpu(0.5, 100))})).containers
-    assert (said.used.cpu_cores, said.window_seconds) == (0.5, 3.0)
+    (reported,) = report.containers
+    assert (reported.used, reported.window_seconds) == (Quantities(memory_bytes=100), 3.0)
+    (reported,) = the(node.tick({"a": Container(cpu(0.5, 100))})).containers
+    assert (reported.used.cpu_cores, reported.window_seconds) == (0.5, 3.0)
     rest = node.ticks(20, lambda _: {"a": Container(cpu(0.5, 100))})
     assert [number for number, report in enumerate(rest, 6) if report] == [20]
     assert the(rest[14]).containers[0].window_seconds == 30.0
@@ -283,8 +283,8 @@ def test_partial_first_window_is_reported_after_a_large_change() -> None:
     node.tick({"a": Container(cpu(0.9))})
     reports = node.ticks(5, lambda _: {"a": Container(cpu(0.0))})
     assert reports[:4] == [None] * 4
-    (said,) = the(reports[4]).containers
-    assert said.used.cpu_cores == pytest.approx(0.9 / 6)
+    (reported,) = the(reports[4]).containers
+    assert reported.used.cpu_cores == pytest.approx(0.9 / 6)
 
 
 def test_vanished_container_is_gone_at_once_and_its_end_is_reported() -> None:
@@ -345,9 +345,9 @@ def test_an_alert_comes_with_the_present_state_of_its_node_and_of_the_container_
     for number in range(8):
         clock.advance()
         alerts = [alert] if number == 3 else []
-        said = full.report(node_sample(clock, busy if number >= 3 else calm, cpu(3.9)), (), alerts)
-        if said is not None and number >= 3:
-            assert {each.id: each.used.cpu_cores for each in said.containers}["hog"] == 3.8
+        reported = full.report(node_sample(clock, busy if number >= 3 else calm, cpu(3.9)), (), alerts)
+        if reported is not None and number >= 3:
+            assert {each.id: each.used.cpu_cores for each in reported.containers}["hog"] == 3.8
 
 
 def test_alert_is_reported_at_once() -> None:
@@ -397,7 +397,7 @@ def test_final_report_contains_all_samples_since_the_last_heartbeat() -> None:
     assert report.heartbeat is not None
     (usage,) = report.heartbeat.usage
     assert usage.cpu is not None
-    assert usage.cpu.count == 4, "the first tick was told by the first heartbeat"
+    assert usage.cpu.count == 4, "the first tick was reported by the first heartbeat"
     assert [container.id for container in report.containers] == ["a"]
 
 
@@ -434,19 +434,19 @@ def test_a_heartbeat_holds_the_last_whole_window_rather_than_a_moment() -> None:
         150, lambda number: {"a": Container(cpu(0.5 if number % 15 else 1.4), limit=Quantities())}
     )
     for report in [each for each in reports if each and each.heartbeat][1:]:
-        (said,) = report.containers
-        assert said.window_seconds == 45.0
-        assert said.used.cpu_cores == pytest.approx((14 * 0.5 + 1.4) / 15)
+        (reported,) = report.containers
+        assert reported.window_seconds == 45.0
+        assert reported.used.cpu_cores == pytest.approx((14 * 0.5 + 1.4) / 15)
 
 
 def test_heartbeat_counts_as_the_last_report() -> None:
-    # 1.3 after 1.0 is no news; but after a heartbeat said 1.3, neither is 1.6, and 1.0 again would be.
+    # 1.3 after 1.0 is no news; but after a heartbeat reported 1.3, neither is 1.6, and 1.0 again would be.
     push = quiet(host_window_seconds=30.0, heartbeat_seconds=300.0)
     node = Node(push)
-    while not (len(node.said) > 2 and node.said[-1].heartbeat):
-        node.tick(used=cpu(1.0 if len(node.said) < 2 else 1.3))
-    assert node.said[-1].state is not None
-    assert node.said[-1].state.used.cpu_cores == 1.3
+    while not (len(node.reported) > 2 and node.reported[-1].heartbeat):
+        node.tick(used=cpu(1.0 if len(node.reported) < 2 else 1.3))
+    assert node.reported[-1].state is not None
+    assert node.reported[-1].state.used.cpu_cores == 1.3
     assert [node.tick(used=cpu(1.6)) for _ in range(30)] == [None] * 30
 
 
@@ -455,7 +455,7 @@ def test_samples_of_a_container_that_ended_are_in_the_next_heartbeat() -> None:
     node.tick()
     node.ticks(5, lambda _: {"a": Container(cpu(0.5))})
     node.ticks(200)
-    (usage,) = [usage for each in node.said if each.heartbeat for usage in each.heartbeat.usage]
+    (usage,) = [usage for each in node.reported if each.heartbeat for usage in each.heartbeat.usage]
     assert usage.id == "a"
     assert usage.cpu is not None
     assert usage.cpu.count == 5
@@ -468,7 +468,7 @@ def test_a_restarted_container_keeps_one_sketch_through_its_lives() -> None:
     node.ticks(2, lambda _: {"a": Container(cpu(0.5), cpu_seconds_total=1.0)})
     node.ticks(3)
     node.ticks(200, lambda number: {"a": Container(cpu(0.5))} if number < 4 else {})
-    (usage,) = [usage for each in node.said if each.heartbeat for usage in each.heartbeat.usage]
+    (usage,) = [usage for each in node.reported if each.heartbeat for usage in each.heartbeat.usage]
     assert usage.cpu is not None
     assert usage.cpu.count == 8
 
@@ -488,7 +488,7 @@ def test_a_crowd_of_short_lives_brings_the_heartbeat_forward() -> None:
     node.tick()
     for number in range(30):
         node.tick({f"{number}-{each}": Container() for each in range(50)})
-    beats = [report for report in node.said[1:] if report.heartbeat]
+    beats = [report for report in node.reported[1:] if report.heartbeat]
     assert len(beats) == 1
     assert beats[0].heartbeat is not None
     assert len(beats[0].heartbeat.usage) == 1050
@@ -499,7 +499,7 @@ def test_ended_containers_are_not_among_the_top_containers() -> None:
     node.tick()
     node.tick({"a": Container(cpu(3.0)), "b": Container(cpu(0.1))})
     node.ticks(110, lambda _: {"b": Container(cpu(0.1))})
-    heartbeat = next(each.heartbeat for each in node.said[1:] if each.heartbeat)
+    heartbeat = next(each.heartbeat for each in node.reported[1:] if each.heartbeat)
     assert heartbeat.top == {Resource.CPU: ("b",)}
 
 

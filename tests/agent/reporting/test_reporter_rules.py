@@ -82,12 +82,12 @@ def points_off(held: Quantities, mean: tuple[float | None, ...]) -> float:
 @settings(max_examples=300)
 @given(lives, pushes, names)
 def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
-    told: list[Looks], push: ReportingConfig, name: str
+    samples_seen: list[Looks], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
     reporter = Reporter(name, "b00t", push, 3.0)
     whole: dict[str, tuple[float | None, ...]] = {}
-    for number, seen in enumerate(told, 1):
+    for number, seen in enumerate(samples_seen, 1):
         clock.advance()
         report = reporter.report(node_sample(clock, shown(seen)), (), ())
         if report is not None:
@@ -95,8 +95,8 @@ def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
         assert receiver.containers.keys() == seen.keys(), "who runs is known at every tick"
         whole = {each: mean for each, mean in whole.items() if each in seen}
         if number % WINDOW_TICKS == 0:
-            window = told[number - WINDOW_TICKS : number]
-            before = told[number - WINDOW_TICKS - 1] if number > WINDOW_TICKS else window[0]
+            window = samples_seen[number - WINDOW_TICKS : number]
+            before = samples_seen[number - WINDOW_TICKS - 1] if number > WINDOW_TICKS else window[0]
             for each in set(before).intersection(*window):
                 mean = Mean(2)
                 for tick in window:
@@ -110,19 +110,19 @@ def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
 @settings(max_examples=100)
 @given(st.lists(use, max_size=60), pushes, names)
 def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
-    told: list[tuple[float | None, int]], push: ReportingConfig, name: str
+    samples_seen: list[tuple[float | None, int]], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
     reporter = Reporter(name, "b00t", push, 3.0)
     last: tuple[float | None, ...] | None = None
-    for number, (cores, memory) in enumerate(told, 1):
+    for number, (cores, memory) in enumerate(samples_seen, 1):
         clock.advance()
         report = reporter.report(node_sample(clock, used=cpu(cores, memory), capacity=LIMIT), (), ())
         if report is not None:
             receiver.take(report)
         if number % WINDOW_TICKS == 0:
             mean = Mean(2)
-            for each in told[number - WINDOW_TICKS : number]:
+            for each in samples_seen[number - WINDOW_TICKS : number]:
                 mean.add(each, 3.0)
             last = mean.values()
         if last is not None:
@@ -133,12 +133,12 @@ def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
 
 @given(lives, pushes, names)
 def test_all_heartbeats_together_hold_every_sample(
-    told: list[Looks], push: ReportingConfig, name: str
+    samples_seen: list[Looks], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
     reporter = Reporter(name, "b00t", push, 3.0)
     expected: dict[str, tuple[Sketch, Sketch]] = defaultdict(lambda: (Sketch(), Sketch()))
-    for seen in told:
+    for seen in samples_seen:
         clock.advance()
         if report := reporter.report(node_sample(clock, shown(seen)), (), ()):
             receiver.take(report)
@@ -165,13 +165,13 @@ events = st.lists(
 
 @given(st.lists(st.tuples(tick, events), max_size=40), pushes, names)
 def test_vanished_containers_are_gone_and_reports_are_frequent_for_any_events(
-    told: list[tuple[Looks, list[tuple[str, str, float]]]], push: ReportingConfig, name: str
+    samples_seen: list[tuple[Looks, list[tuple[str, str, float]]]], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
     reporter = Reporter(name, "b00t", push, 3.0)
-    said: list[Report] = []
+    reports: list[Report] = []
     spoke_seconds = clock.monotonic_seconds
-    for seen, words in [*told, ({}, []), ({}, [])]:
+    for seen, words in [*samples_seen, ({}, []), ({}, [])]:
         clock.advance()
         runtime = [
             RuntimeEvent(kind, each, each, clock.unix_seconds - ago)  # type: ignore[arg-type]
@@ -181,9 +181,9 @@ def test_vanished_containers_are_gone_and_reports_are_frequent_for_any_events(
         if report is not None:
             assert len({each.id for each in report.containers}) == len(report.containers)
             receiver.take(report)
-            said.append(report)
+            reports.append(report)
             spoke_seconds = clock.monotonic_seconds
         assert receiver.containers.keys() <= seen.keys()
         assert clock.monotonic_seconds - spoke_seconds <= push.beacon_seconds
     assert not receiver.containers
-    assert [report.sequence for report in said] == list(range(1, len(said) + 1))
+    assert [report.sequence for report in reports] == list(range(1, len(reports) + 1))

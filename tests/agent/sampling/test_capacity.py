@@ -29,8 +29,8 @@ def test_what_the_settings_say_holds() -> None:
 
 
 def test_what_the_links_say_is_not_learned() -> None:
-    told = replace(using(0.0, 9e9), capacity=Quantities(4.0, 8000, None, 1.25e9))
-    rates = Capacities().complete(told)
+    limited = replace(using(0.0, 9e9), capacity=Quantities(4.0, 8000, None, 1.25e9))
+    rates = Capacities().complete(limited)
     assert rates.capacity.network_bytes_per_second == 1.25e9
     assert rates.learned_capacities == (Resource.DISK,)
 

@@ -12,7 +12,7 @@ NAN = float("nan")
 
 def test_the_resource_with_the_largest_share_of_the_cluster_is_dominant() -> None:
     capacity = np.array([[4.0, 8e9, NAN, 1e9], [8.0, 16e9, NAN, NAN]])
-    # Half a core of twelve is more than a gigabyte of twenty-four; nobody knows what disk there is.
+    # Half a core of twelve is more than a gigabyte of twenty-four; the capacity of the disk is unknown.
     shares = shares_of([2.0, 1e9, 5e8, NAN], whole_of(capacity))
     assert shares[:2] == pytest.approx([2 / 12, 1 / 24])
     assert np.isnan(shares[2:]).all()

@@ -60,9 +60,9 @@ def test_incremental_passes_give_the_result_of_a_full_pass(
 ) -> None:
     kept = RunningServices(WEIGHTS)
     there: dict[str, list[ObservedContainer]] = {}
-    for heard in passes:
-        for node, told in heard:
-            there[node] = [watched(node, service, bins, slot=slot) for service, bins, slot in told]
+    for reports in passes:
+        for node, containers_of in reports:
+            there[node] = [watched(node, service, bins, slot=slot) for service, bins, slot in containers_of]
             kept.put(node, there[node])
         afresh = RunningServices(WEIGHTS)
         for node, on_it in there.items():

@@ -28,17 +28,19 @@ def packed(samples: list[float]) -> bytes:
 @patient
 @given(containers)
 def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
-    told: list[tuple[int, list[float], float, float]],
+    slots: list[tuple[int, list[float], float, float]],
 ) -> None:
-    told.sort(key=lambda each: each[0])
-    parts = [ContainerSlot(service, packed(load), seconds, weight) for service, load, seconds, weight in told]
+    slots.sort(key=lambda each: each[0])
+    parts = [
+        ContainerSlot(service, packed(load), seconds, weight) for service, load, seconds, weight in slots
+    ]
     seen = []
     for pooled in pool(parts, 7, PLAIN_NEED):
         for service, table, watched in zip(
             pooled.services, pooled.statistics, pooled.observed_seconds, strict=True
         ):
             seen.append(service)
-            own = [each for each in told if each[0] == service]
+            own = [each for each in slots if each[0] == service]
             samples = [sample for _, load, _, _ in own for sample in load]
             time = np.array([seconds * weight for _, load, seconds, weight in own for _ in load])
             assert watched == pytest.approx(sum(seconds * len(load) for _, load, seconds, _ in own))
@@ -51,4 +53,4 @@ def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
             found = table[0, Statistic.P90]
             assert any(found == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR) for truth in near)
             assert np.isnan(table[1:]).all()
-    assert seen == sorted({service for service, *_ in told})
+    assert seen == sorted({service for service, *_ in slots})

@@ -298,7 +298,7 @@ async def test_what_if_with_less_of_a_service_saves_power_where_it_runs(collecto
     _, answer = await collector.post(encode({"service": "shop", "times": 0}), "/v1/what-if")
     (only,) = answer["estimates"]
     assert (only["node"], only["added_watts"]) == ("alpha", pytest.approx(-7.9))
-    # Nobody has measured what this service takes: a third of its CPU watts is in doubt.
+    # The power of this service was not measured: a third of its CPU watts is uncertain.
     assert only["error_watts"] == pytest.approx(((0.1 * 7.9) ** 2 + (7.5 / 3) ** 2) ** 0.5)
     assert [each["node"] for each in answer["unknown"]] == ["beta"]
 

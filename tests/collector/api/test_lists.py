@@ -144,8 +144,8 @@ async def test_envelopes_have_percentiles(collector: Client) -> None:
     assert web["samples"] == 7
     assert web["envelope"]["p99"] == web["envelope"]["max"]
     assert "memory_bytes" not in web["envelope"]["max"]
-    status, said_no = await collector.ask("/v1/envelopes?of=service&node=alpha")
-    assert (status, said_no["field"]) == (400, "node")
+    status, refused = await collector.ask("/v1/envelopes?of=service&node=alpha")
+    assert (status, refused["field"]) == (400, "node")
 
 
 async def test_events_are_paged_from_the_latest(collector: Client) -> None:

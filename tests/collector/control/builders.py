@@ -75,7 +75,7 @@ class FakeDriver:
                 self.show(action)
         if self.hangs:
             await asyncio.Event().wait()
-        return ActionResult(what="told it so", before=b"as it was", containers=())
+        return ActionResult(what="done", before=b"as it was", containers=())
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         assert done.before == b"as it was"
@@ -147,9 +147,9 @@ class Stage:
         return used
 
     def alert(self, node: str, *, closed: bool = False) -> None:
-        said_of = Alert(Resource.CPU, START, "busy", closed_at=self.clock.now if closed else None)
-        self._short[node] = said_of
-        self.say(node, alerts=(said_of,))
+        node_alert = Alert(Resource.CPU, START, "busy", closed_at=self.clock.now if closed else None)
+        self._short[node] = node_alert
+        self.say(node, alerts=(node_alert,))
 
     def say(self, node: str, **parts: Any) -> None:
         self._sequence[node] += 1

@@ -52,7 +52,7 @@ async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -
     assert (order.task, order.node, order.target) == (hog_id(), "alpha", "gamma")
     (step,) = decision.steps
     assert (step.state, step.service, step.containers) == (StepState.VERIFIED, HOG, (hog_id(1),))
-    assert step.what == "told it so"
+    assert step.what == "done"
     assert decision.before.used_ratios["alpha"] > 0.9
     stage.alert("alpha", closed=True)
     stage.clock.now += 20
@@ -123,7 +123,7 @@ async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_s
     (step,) = second.steps
     assert step.guard == "settle"
     assert len(driver.orders) == 1
-    assert await actor.planner.answer_alerts(CHOSEN) is None, "the same is not said twice"
+    assert await actor.planner.answer_alerts(CHOSEN) is None, "the same decision is not recorded twice"
 
 
 async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stage: Stage) -> None:
@@ -156,7 +156,7 @@ async def test_what_the_driver_cannot_do_is_on_record_with_its_reason(stage: Sta
 async def test_decision_while_the_driver_is_away_says_so_and_is_repeated_later(
     stage: Stage,
 ) -> None:
-    """All others were closed when the orchestrator was last heard: whether they still are, nobody knows."""
+    """All others were closed at the last answer of the orchestrator; whether they still are is unknown."""
     closed = {"accepts": False}
     driver = FakeDriver(view_now=view(beta=closed, gamma=closed), show=stage.show)
     actor = await actor_of(stage, driver)

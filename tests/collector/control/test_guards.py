@@ -65,7 +65,7 @@ def replace_end(step: Step, ago: float) -> Step:
     return msgspec.structs.replace(step, ended_at=NOW - ago)
 
 
-def said(step: Step, context: GuardContext) -> tuple[str, str]:
+def refused_by(step: Step, context: GuardContext) -> tuple[str, str]:
     no = first_refusal(step, context)
     assert no is not None
     return no
@@ -76,7 +76,7 @@ def test_a_container_that_the_orchestrator_does_not_list_is_not_acted_on() -> No
     view = guard_context().view
     elsewhere = (TaskView(container="web1", service="web", node="gamma", state="running"),)
     for tasks in ((), elsewhere):
-        assert said(move(), guard_context(view=replace(view, tasks=tasks))) == (
+        assert refused_by(move(), guard_context(view=replace(view, tasks=tasks))) == (
             "listed",
             "the orchestrator does not list web1 on alpha",
         )
@@ -91,7 +91,7 @@ def test_moves_that_failed_do_not_use_up_the_budget_of_the_others() -> None:
     ]
     assert first_refusal(move(), guard_context(settings=settings, earlier=failed)) is None
     done = [moved(100 + number, source=f"node{number}", target="other") for number in range(4)]
-    assert said(move(), guard_context(settings=settings, earlier=done))[0] == "per_hour"
+    assert refused_by(move(), guard_context(settings=settings, earlier=done))[0] == "per_hour"
 
 
 def test_a_node_whose_moves_fail_again_and_again_is_left_alone() -> None:
@@ -243,7 +243,7 @@ def test_where_all_is_well_nothing_is_refused() -> None:
     ],
 )
 def test_each_guard_refuses_with_a_reason(changes: dict[str, Any], guard: str, why: str) -> None:
-    assert said(move(), guard_context(**changes)) == (guard, why)
+    assert refused_by(move(), guard_context(**changes)) == (guard, why)
 
 
 ALONE = OrchestratorState(
@@ -255,14 +255,14 @@ ALONE = OrchestratorState(
 
 @pytest.mark.parametrize("service", [None, "project/lone"])
 def test_labels_of_a_container_count_by_whatever_name_agents_report_it(service: str | None) -> None:
-    refused = said(move(service=service), guard_context(view=ALONE))
+    refused = refused_by(move(service=service), guard_context(view=ALONE))
     assert refused == ("labels", f"{service or 'web1'} has opted out with the label wattpack.act=never")
 
 
 def test_a_container_without_a_service_cools_down_under_its_name() -> None:
     again = move(service=None, state=StepState.VERIFIED, started_at=NOW - 100, ended_at=NOW - 100)
     earlier = replace_task(again, "web0")
-    assert said(move(service=None), guard_context(earlier=(earlier,))) == (
+    assert refused_by(move(service=None), guard_context(earlier=(earlier,))) == (
         "cool_down",
         "web1 moved 100 s ago: wait another 500 s",
     )
@@ -274,12 +274,12 @@ def replace_task(step: Step, task: str) -> Step:
 
 
 def test_a_container_that_is_no_longer_there_is_not_moved() -> None:
-    assert said(move(task="gone"), guard_context()) == ("plan", "gone no longer runs on alpha")
-    assert said(move(source="gamma"), guard_context())[0] == "plan"
+    assert refused_by(move(task="gone"), guard_context()) == ("plan", "gone no longer runs on alpha")
+    assert refused_by(move(source="gamma"), guard_context())[0] == "plan"
 
 
 def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> None:
-    assert said(power_off("alpha"), guard_context()) == ("empty", "alpha still runs 1 container: web1")
+    assert refused_by(power_off("alpha"), guard_context()) == ("empty", "alpha still runs 1 container: web1")
     everywhere = OrchestratorState(services=(ServiceView(name="web", mode=Mode.GLOBAL),))
     assert first_refusal(power_off("alpha"), guard_context(view=everywhere)) is None
     assert first_refusal(power_off("beta"), guard_context()) is None
@@ -307,7 +307,7 @@ def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> N
     ],
 )
 def test_a_node_that_has_to_stay_on_is_not_switched_off(changes: dict[str, Any], why: str) -> None:
-    assert said(power_off("beta"), guard_context(**changes)) == ("power", why)
+    assert refused_by(power_off("beta"), guard_context(**changes)) == ("power", why)
 
 
 def test_load_outside_containers_does_not_keep_a_node_on_that_is_labelled_so() -> None:
@@ -319,7 +319,7 @@ def test_the_load_of_containers_that_just_left_does_not_keep_a_node_on() -> None
     context = guard_context(nodes={"beta": {"used": Quantities(2.0)}})
     left = moved(10, source="beta", target="gamma")
     assert first_refusal(power_off("beta"), replace(context, own=(left,))) is None
-    assert said(power_off("beta"), replace(context, earlier=(replace_end(left, 61),)))[0] == "power"
+    assert refused_by(power_off("beta"), replace(context, earlier=(replace_end(left, 61),)))[0] == "power"
 
 
 def test_a_node_that_waits_for_a_placement_is_not_switched_off() -> None:
@@ -329,7 +329,7 @@ def test_a_node_that_waits_for_a_placement_is_not_switched_off() -> None:
         node="beta", service=None, allocated=some, envelope=some, mean=some, variance=some, task_class=1
     )
     context = replace(context, snapshot=with_pending(context.snapshot, [waiting], 1))
-    assert said(power_off("beta"), context) == (
+    assert refused_by(power_off("beta"), context) == (
         "power",
         "beta is reserved for a container that has not started yet",
     )
@@ -339,7 +339,7 @@ def test_a_daemon_neither_moves_nor_keeps_its_node_on() -> None:
     nodes = [replace(NODE, name=name) for name in ("alpha", "beta")]
     snapshot = assemble(nodes, [TaskFacts(id="web1", node="alpha", service="web", kind=TaskKind.DAEMON)])
     context = guard_context(snapshot=snapshot)
-    assert said(move(), context) == ("stays", "web1 is a daemon: it runs as long as its node")
+    assert refused_by(move(), context) == ("stays", "web1 is a daemon: it runs as long as its node")
     assert first_refusal(power_off("alpha"), context) is None
 
 
@@ -380,12 +380,12 @@ def test_what_runs_on_a_node_that_the_orchestrator_takes_for_down_is_left_to_the
     context = guard_context(
         view=OrchestratorState(nodes=nodes, services=(ServiceView(name="web", replicas=2),))
     )
-    assert said(move(), context) == ("plan", "alpha is not ready in the orchestrator")
+    assert refused_by(move(), context) == ("plan", "alpha is not ready in the orchestrator")
 
 
 def test_after_an_orchestrator_came_back_nothing_moves_until_what_it_does_by_itself_shows() -> None:
     settings = ControlConfig(settle_seconds=60)
-    assert said(move(), guard_context(settings=settings, driver_back_at=NOW - 59)) == (
+    assert refused_by(move(), guard_context(settings=settings, driver_back_at=NOW - 59)) == (
         "settle",
         "the orchestrator came back 59 s ago: wait until its own changes show",
     )

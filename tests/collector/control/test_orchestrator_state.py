@@ -27,11 +27,13 @@ def test_global_services_of_an_orchestrator_are_marked_as_such() -> None:
         TaskView(container=f"id-of-{each.name}", service=each.name, node="a", state="running")
         for each in services
     ]
-    told = allocations(OrchestratorState(services=services, tasks=tuple(tasks)), _NOTHING_DONE, opt_in=False)
-    assert {each.container: each.everywhere for each in told} == {"id-of-agent": True, "id-of-web": False}
+    listed = allocations(
+        OrchestratorState(services=services, tasks=tuple(tasks)), _NOTHING_DONE, opt_in=False
+    )
+    assert {each.container: each.everywhere for each in listed} == {"id-of-agent": True, "id-of-web": False}
 
 
-def told_of(service: ServiceView, *steps: Step, opt_in: bool = False) -> Allocation:
+def allocation_of(service: ServiceView, *steps: Step, opt_in: bool = False) -> Allocation:
     """The allocation of the one container of a service."""
     task = TaskView(container="id-of-web", service=service.name, node="a", state="running")
     seen = OrchestratorState(services=(service,), tasks=(task,))
@@ -51,7 +53,7 @@ def test_the_labels_of_a_service_come_with_its_containers() -> None:
 
 def test_a_container_is_promised_what_was_reserved_for_it_or_else_what_it_is_limited_to() -> None:
     web = ServiceView(name="web", reserve=Quantities(cpu_cores=0.5), limit=Quantities(2.0, 1000))
-    assert told_of(web).requested[:2] == (0.5, 1000)
+    assert allocation_of(web).requested[:2] == (0.5, 1000)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_a_container_is_promised_what_was_reserved_for_it_or_else_what_it_is_lim
     ],
 )
 def test_what_is_held_or_not_willing_stays(changes: dict[str, Any], opt_in: bool, stays: bool) -> None:  # noqa: FBT001 - a case
-    assert told_of(ServiceView(name="web", **changes), opt_in=opt_in).stays is stays
+    assert allocation_of(ServiceView(name="web", **changes), opt_in=opt_in).stays is stays
 
 
 def done(kind: Callable[..., Action], **about: Any) -> Step:
@@ -75,7 +77,7 @@ def done(kind: Callable[..., Action], **about: Any) -> Step:
 
 def test_what_was_cut_asked_for_more_than_it_has() -> None:
     cut = done(Cut, task="id-of-web", node="a", allocated=Quantities(1.0, 500))
-    found = told_of(ServiceView(name="web", reserve=Quantities(9.0)), cut)
+    found = allocation_of(ServiceView(name="web", reserve=Quantities(9.0)), cut)
     assert (found.requested[:2], found.allocated[:2]) == ((2.0, 1000), (1.0, 500))
 
 
@@ -87,7 +89,7 @@ def test_cut_container_without_an_orchestrator_is_listed_too() -> None:
 
 def test_who_stands_in_for_what_was_moved_came_from_there() -> None:
     moved = done(Move, task="id-of-old", node="b", target="a")
-    assert told_of(ServiceView(name="web"), moved).came_from == "b"
+    assert allocation_of(ServiceView(name="web"), moved).came_from == "b"
 
 
 def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to_who_wakes_it() -> None:

@@ -14,7 +14,7 @@ ID = "0123456789abcdef"
 
 
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("action", "description"),
     [
         (Move(task=ID, node="a", target="b", reasons=WHY), "would move 0123456789ab from a to b"),
         (
@@ -34,11 +34,11 @@ ID = "0123456789abcdef"
         (PowerOn(node="a", reasons=WHY), "would switch a on"),
     ],
 )
-async def test_dry_run_describes_the_action(action: Action, said: str) -> None:
+async def test_dry_run_describes_the_action(action: Action, description: str) -> None:
     async with open_driver(DriverConfig()) as driver:
         assert driver.dry
         done = await driver.carry_out(action)
-        assert done == ActionResult(what=said)
+        assert done == ActionResult(what=description)
         await driver.undo(action, done)
         assert await driver.view() == OrchestratorState()
         assert await driver.release() == ()

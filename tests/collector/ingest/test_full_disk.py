@@ -56,8 +56,8 @@ async def test_a_disk_that_fills_up_refuses_reports_until_there_is_room_again(sm
     async with collecting(to_the_last_byte(small_disk)) as collector:
         assert (await collector.send(report(sequence=1))).accepted == 1
         ballast = fill(small_disk)
-        status, said = await collector.post(encode([report(sequence=2, containers=many)]))
-        assert (status, said["detail"]) == (
+        status, problem = await collector.post(encode([report(sequence=2, containers=many)]))
+        assert (status, problem["detail"]) == (
             503,
             "the history is unavailable: the disk is full, or history.max_size_bytes is reached",
         )

@@ -32,7 +32,7 @@ def samples(core: Core, name: str) -> int:
 
 @contextmanager
 def agent(engine: Engine) -> Iterator[str]:
-    """An agent that reports to nobody; gives where it can be scraped."""
+    """An agent without a collector; yields its address for scrapes."""
     command = wattpack(
         "agent",
         *("--set", "http.listen=127.0.0.1:0"),
@@ -73,7 +73,7 @@ async def test_nodes_are_pulled_from_a_real_prometheus_across_its_restart(
             assert not core.outages.listed
         await until(lambda: bool(core.outages.listed))
         assert "cannot pull nodes from" in core.outages.listed[0]
-        assert list_containers(registry, time.time(), name="burner"), "what was known is still told"
+        assert list_containers(registry, time.time(), name="burner"), "known containers are still listed"
         before = samples(core, "burner")
         await asyncio.to_thread(
             stack.enter_context,

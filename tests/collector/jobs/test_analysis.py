@@ -73,8 +73,8 @@ def heartbeat(
             for name, (service, load) in loads.items()
         ],
     )
-    said = msgspec.structs.replace(HEARTBEAT, usage=usage if samples else ())
-    return msgspec.structs.replace(whole, heartbeat=said)
+    with_usage = msgspec.structs.replace(HEARTBEAT, usage=usage if samples else ())
+    return msgspec.structs.replace(whole, heartbeat=with_usage)
 
 
 async def test_a_pass_profiles_services_and_finds_their_dominant_resources(tmp_path: Path) -> None:

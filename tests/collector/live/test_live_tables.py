@@ -46,7 +46,7 @@ def row_of(snapshot: Snapshot, container: str) -> int:
     return snapshot.tasks.index[container]
 
 
-# --- The columns are what was said -----------------------------------------------------------
+# --- The columns are what was reported -----------------------------------------------------------
 
 
 @patient
@@ -168,12 +168,12 @@ def test_a_snapshot_made_in_a_thread_never_shows_half_a_report() -> None:
     registry, stop = make_registry(), threading.Event()
     names = [f"c{number}" for number in range(30)]
 
-    def told(sequence: int) -> Report:
+    def report_of(sequence: int) -> Report:
         used = Quantities(cpu_cores=float(sequence))
         each = tuple(container(name, used=used) for name in names[: 10 + sequence % 20])
         return partial_report(sequence=sequence, containers=each, state=state(used=used), heartbeat=HEARTBEAT)
 
-    registry.apply(told(1), START)
+    registry.apply(report_of(1), START)
     torn: list[object] = []
 
     def look() -> None:
@@ -186,7 +186,7 @@ def test_a_snapshot_made_in_a_thread_never_shows_half_a_report() -> None:
     reader = threading.Thread(target=look)
     reader.start()
     for sequence in range(2, 400):
-        registry.apply(told(sequence), START)
+        registry.apply(report_of(sequence), START)
     stop.set()
     reader.join()
     assert torn == []
@@ -270,7 +270,7 @@ def test_a_limit_of_the_whole_node_promises_nothing() -> None:
     assert np.isnan(taken.tasks.requested[0]).all()
     assert np.isnan(taken.tasks.allocated[0]).all()
     assert taken.nodes.allocated[0].tolist()[:2] == taken.tasks.allocated[1].tolist()[:2]
-    # The node grew, and what it says is said anew: now the same limit is one.
+    # The node grew, and reports again: now the same limit is one.
     grown = report(sequence=2, containers=[whole, container("b")], capacity=Quantities(8.0, 1 << 34))
     registry.apply(grown, START + 10)
     assert registry.tables.snapshot(START + 10).tasks.allocated[0, 0] == 4.0

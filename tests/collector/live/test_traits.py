@@ -31,8 +31,8 @@ def test_the_last_matching_rule_wins() -> None:
 
 
 def test_the_labels_of_a_node_count_where_no_rule_matches() -> None:
-    told = {"wattpack.generation": "nursery", "wattpack.accept": "never"}
-    traits = node_traits("db", RULES, told)
+    node_labels = {"wattpack.generation": "nursery", "wattpack.accept": "never"}
+    traits = node_traits("db", RULES, node_labels)
     assert (traits.generation, traits.accepts) == (Generation.NURSERY, False)
-    assert node_traits("web-2", RULES, told).generation is Generation.YOUNG
-    assert node_traits("db", {"*": NodeRule(accepts=True)}, told).accepts
+    assert node_traits("web-2", RULES, node_labels).generation is Generation.YOUNG
+    assert node_traits("db", {"*": NodeRule(accepts=True)}, node_labels).accepts

@@ -222,11 +222,11 @@ def test_a_container_is_not_sent_back() -> None:
 def test_resource_of_unknown_capacity_can_still_be_relieved(
     short: tuple[bool, bool, bool, bool],
 ) -> None:
-    told = Quantities(10.0, 10 * 2**30)
+    known_capacity = Quantities(10.0, 10 * 2**30)
     nodes = [
-        node("a", 9.5, capacity=told, bottleneck=short),
-        node("b", 5, 5, capacity=told),
-        node("c", 1, 1, capacity=told),
+        node("a", 9.5, capacity=known_capacity, bottleneck=short),
+        node("b", 5, 5, capacity=known_capacity),
+        node("c", 1, 1, capacity=known_capacity),
     ]
     assert moves(rebalance(assemble(nodes, [task("hog", "a", 2)]), SETTINGS)) == {"hog": "c"}
 

@@ -1,4 +1,4 @@
-"""Who is out of the question, and what is said about it."""
+"""Rejected nodes, and the reasons."""
 
 from typing import Any
 
@@ -102,8 +102,8 @@ def test_a_rounding_error_is_not_a_lack() -> None:
 
 def test_load_is_the_reported_one_or_the_sum_of_the_tasks() -> None:
     tasks = [TaskFacts(id="1", node="a", mean=amount(3, 1))]
-    told = assemble([node("a", used=amount(1, 2))], tasks)
-    assert free_of_load(told)[0, :2].tolist() == [1.0, 2 * 1024**3]
+    reported = assemble([node("a", used=amount(1, 2))], tasks)
+    assert free_of_load(reported)[0, :2].tolist() == [1.0, 2 * 1024**3]
     assert free_of_load(assemble([node("a")], tasks))[0, 0] == 1.0
 
 

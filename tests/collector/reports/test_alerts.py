@@ -23,7 +23,7 @@ def word(
 
 
 def open_ones(alerts: NodeAlerts, boot: str = "first") -> list[float]:
-    return [said.alert.opened_at for said, is_open in alerts.listed(boot) if is_open]
+    return [stored.alert.opened_at for stored, is_open in alerts.listed(boot) if is_open]
 
 
 @patient
@@ -31,7 +31,7 @@ def open_ones(alerts: NodeAlerts, boot: str = "first") -> list[float]:
 def test_any_order_and_repetition_leaves_the_same_open(run: Run, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(run.reports)))
     alerts = book(*data.draw(st.permutations(run.reports + again)))
-    found = {said.alert.resource: said.alert for said, is_open in alerts.listed("first") if is_open}
+    found = {stored.alert.resource: stored.alert for stored, is_open in alerts.listed("first") if is_open}
     assert found == run.open_alerts
     assert alerts == book(*run.reports)
 

@@ -170,9 +170,9 @@ def test_killed_at_any_moment_no_counter_goes_back(tmp_path: Path) -> None:
             assert joules > shown
             shown = joules
         os.kill(counting.pid, signal.SIGKILL)
-        # What it said after our last look counts as shown too.
-        said = counting.stdout.read().splitlines()
+        # Output after our last look counts as shown too.
+        printed = counting.stdout.read().splitlines()
         counting.stdout.close()
         counting.wait()
-        shown = max([shown, *(float(line) for line in said[:-1])])
+        shown = max([shown, *(float(line) for line in printed[:-1])])
         assert EnergyAccounts.restore(tmp_path / "energy", "boot").container_joules("web") >= shown

@@ -39,7 +39,7 @@ class Spy:
         return self
 
     def observe(self, sample: Sample) -> None:
-        self.calls.append(f"told {sample.watts:.0f}")
+        self.calls.append(f"learned {sample.watts:.0f}")
 
     def blind_watts(self, load: Load) -> float:
         self.calls.append(f"asked {load.cpu_ratio}")
@@ -62,14 +62,14 @@ def test_unseen_protocol_never_shows_watts_to_the_model() -> None:
 def test_blind20_learns_from_the_first_fifth_and_predicts_the_rest() -> None:
     spy = Spy()
     guesses = blind20(spy.make, OTHERS, WORKLOAD)
-    assert spy.calls == ["made 3 1", "told 100", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
+    assert spy.calls == ["made 3 1", "learned 100", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
     assert len(guesses) == 4
 
 
 def test_metered_protocol_predicts_before_it_learns() -> None:
     spy = Spy()
     metered(spy.make, OTHERS, WORKLOAD[:3])
-    assert spy.calls == ["made 3 0", "told 100", "asked 0.1", "told 101", "asked 0.2", "told 102"]
+    assert spy.calls == ["made 3 0", "learned 100", "asked 0.1", "learned 101", "asked 0.2", "learned 102"]
 
 
 @pytest.fixture

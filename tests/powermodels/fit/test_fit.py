@@ -70,8 +70,8 @@ def test_fit_is_judged_by_the_watts_of_its_model() -> None:
         model = fit(request(samples, kind=kind), MADE)
         fitted = _KINDS[kind].fit(_question(request(samples)))
         for workload, group in zip(workloads_of(samples), ("a", "b"), strict=True):
-            said = [model.terms(sample.load).watts for sample in samples if sample.group == group]
-            assert list(fitted.predict(workload)) == pytest.approx(said)
+            expected = [model.terms(sample.load).watts for sample in samples if sample.group == group]
+            assert list(fitted.predict(workload)) == pytest.approx(expected)
 
 
 def test_frequency_is_used_where_it_tells_more() -> None:

@@ -66,7 +66,7 @@ class PatientRefit(Refit):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One sample of a run: what was said, what the model alone says to the same load, and the truth."""
+    """One sample of a run: the estimate, that of the model alone for the same load, and the truth."""
 
     seconds: int
     estimate: Estimate

@@ -60,7 +60,7 @@ def test_a_service_that_takes_twice_the_power_is_learned(noise: float, error: fl
     assert weights.error_share < 0.8
 
 
-def test_ten_services_are_told_apart() -> None:
+def test_ten_services_are_distinguished() -> None:
     weights = learned({f"s{number}": 1.0 + number % 2 for number in range(10)}, hours=3)
     for number in range(0, 10, 2):
         ratio = weights.weight(f"s{number + 1}") / weights.weight(f"s{number}")

@@ -48,7 +48,7 @@ def follow(
 
 
 def is_due(tracker: Tracker) -> bool:
-    """Asked anew each time, which a type checker does not expect of a property."""
+    """Read again each time, which a type checker does not expect of a property."""
     return tracker.refit_due
 
 

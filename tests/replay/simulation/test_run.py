@@ -252,7 +252,7 @@ def killing(snapshot: Snapshot, request: Request, settings: PolicySettings) -> R
     return Ranking(
         rows=np.zeros(0 if full else 1, dtype=np.intp),
         scores=np.zeros(0 if full else 1),
-        score_is="told",
+        score_is="fixed",
         refused=np.zeros(1, dtype=np.int8),
         explain=lambda _: (),
         needs=lambda _: tuple(Kill(task=name, node="node", target=None, reasons=()) for name in running),

@@ -13,6 +13,10 @@ def line(
     name: str = "web",
     attributes: Mapping[str, str] | None = None,
 ) -> bytes:
-    said = {"name": name, "image": "nginx", **(attributes or {})}
-    event = {"Action": action, "Actor": {"ID": container_id, "Attributes": said}, "timeNano": int(at * 10**9)}
+    details = {"name": name, "image": "nginx", **(attributes or {})}
+    event = {
+        "Action": action,
+        "Actor": {"ID": container_id, "Attributes": details},
+        "timeNano": int(at * 10**9),
+    }
     return json.dumps(event).encode() + b"\n"

@@ -115,11 +115,11 @@ async def test_lost_engine_keeps_names_and_is_logged_once(
         assert watched.get("b" * 64) == ContainerInfo("db", "pg", restarts=0)
         async with engine(tmp_path / "s", [DB]):
             await until(lambda: watched.gap is None)
-    said = [
+    reported = [
         record.getMessage() for record in caplog.records if record.name.startswith("agent.sources.docker")
     ]
     socket = tmp_path / "s"
-    assert said == [
+    assert reported == [
         f"docker: the Docker engine at {socket} closed the connection; new containers are listed by ID",
         f"docker: the engine at {socket} is available again",
     ]

@@ -88,11 +88,11 @@ async def test_oom_kill_is_reported(engine: Engine) -> None:
             engine.run, "greedy", "sh", "-c", "sleep 0.5; tail -c 100m /dev/zero", memory="8m"
         )
         # The engine hears of the kill and of the death from two sides, and tells them as they come.
-        told = {
+        by_kind = {
             event.kind: event for event in await Ears(names).wait_for_events(greedy, "start", "oom", "die")
         }
-        assert told["oom"].name == "greedy"
-        assert told["die"].exit_code == 137
+        assert by_kind["oom"].name == "greedy"
+        assert by_kind["die"].exit_code == 137
 
 
 async def test_an_engine_that_restarts_takes_no_names_along(

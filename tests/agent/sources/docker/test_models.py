@@ -45,9 +45,9 @@ def test_a_start_carries_all_there_is_to_know() -> None:
     assert event.describe() == ContainerInfo("web", "nginx", "s", 1.5e9, LABELS, restarts=0)
 
 
-@pytest.mark.parametrize(("said", "code"), [("0", 0), ("137", 137), ("", None), ("?", None)])
-def test_exit_code_of_a_stopped_container(said: str, code: int | None) -> None:
-    assert parse_event(line("die", attributes={"exitCode": said})).exit_code == code
+@pytest.mark.parametrize(("text", "code"), [("0", 0), ("137", 137), ("", None), ("?", None)])
+def test_exit_code_of_a_stopped_container(text: str, code: int | None) -> None:
+    assert parse_event(line("die", attributes={"exitCode": text})).exit_code == code
 
 
 def test_an_event_without_attributes_goes_by_the_id() -> None:

@@ -187,7 +187,7 @@ async def test_nominated_node_passes_and_its_victims_no_longer_count(asker: Aske
     assert [each.sent.node for each in asker.core.reservations.placements(START)] == ["full"]
 
 
-async def test_node_that_needs_a_cut_which_nobody_makes_does_not_pass(asker: Asker) -> None:
+async def test_node_that_needs_a_cut_does_not_pass(asker: Asker) -> None:
     lax = container("lax", limit=Quantities(7.8, 1_000_000_000), labels={"wattpack.class": "4"})
     await asker.send(sample("a", 1.0, containers=(lax,)))
     answer = await ask(asker, "filter?policy=energy4cloud", by_name("a"))

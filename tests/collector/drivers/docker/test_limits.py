@@ -27,7 +27,7 @@ hosts = st.one_of(
 )
 
 
-def told(now: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def updated(now: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """What an engine makes of an update: 0 leaves what is, and a way to say CPU excludes the other."""
     assert not (changes.get("NanoCpus") and now["CpuQuota"] > 0)
     assert not (changes.get("CpuQuota") and now["NanoCpus"])
@@ -39,12 +39,12 @@ def told(now: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 @given(host=hosts, cpu=cores, to=memory)
 def test_what_is_cut_is_held_to_it_and_can_be_put_back(host: dict[str, Any], cpu: float, to: int) -> None:
     before = current_limits(host)
-    after = told(before, limit_changes(before, Quantities(cpu, to)))
+    after = updated(before, limit_changes(before, Quantities(cpu, to)))
     limit = limit_of(after)
     assert limit.cpu_cores == pytest.approx(cpu, abs=0.01)
     assert limit.memory_bytes == to
     assert limit_changes(after, Quantities(cpu, to)) == {}, "it is there already"
-    restored = limit_of(told(after, restore_changes(after, before, HOST)))
+    restored = limit_of(updated(after, restore_changes(after, before, HOST)))
     asked = limit_of(before)
     assert restored.cpu_cores == (
         None if asked.cpu_cores is None else pytest.approx(asked.cpu_cores, abs=0.01)

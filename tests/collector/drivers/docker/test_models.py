@@ -12,7 +12,7 @@ LABELS = {"wattpack.move": "allowed"}
 
 
 def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerContainer:
-    told = {
+    inspected = {
         "Id": ID,
         "Name": "/web",
         "Image": "sha256:1",
@@ -23,7 +23,7 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerCon
             "Networks": {"shop": {"Aliases": ["www", ID[:12]], "IPAddress": "10.0.0.7", "NetworkID": "x"}}
         },
     }
-    return msgspec.convert({**told, **changes}, DockerContainer)
+    return msgspec.convert({**inspected, **changes}, DockerContainer)
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def service(
             },
         },
     }
-    told = {"ID": "s", "Version": {"Index": 3}, "Spec": spec, "UpdateStatus": {"State": update}}
-    return msgspec.convert(told, SwarmService)
+    answer = {"ID": "s", "Version": {"Index": 3}, "Spec": spec, "UpdateStatus": {"State": update}}
+    return msgspec.convert(answer, SwarmService)
 
 
 def mount(kind: str, source: str = "data", **more: Any) -> dict[str, Any]:
@@ -82,24 +82,24 @@ def test_service_is_listed_as_its_user_wrote_it_also_while_it_moves() -> None:
 
 
 def node(name: str, availability: str = "active", state: str = "ready") -> SwarmNode:
-    told = {
+    answer = {
         "ID": f"id-{name}",
         "Spec": {"Availability": availability},
         "Description": {"Hostname": name},
         "Status": {"State": state},
     }
-    return msgspec.convert(told, SwarmNode)
+    return msgspec.convert(answer, SwarmNode)
 
 
 def task(number: int, on: str) -> SwarmTask:
-    told = {
+    answer = {
         "ID": f"t{number}",
         "ServiceID": "s",
         "NodeID": f"id-{on}",
         "DesiredState": "running",
         "Status": {"State": "running", "ContainerStatus": {"ContainerID": f"c{number}"}},
     }
-    return msgspec.convert(told, SwarmTask)
+    return msgspec.convert(answer, SwarmTask)
 
 
 def cluster(*on: str, described: SwarmService | None = None, nodes: tuple[SwarmNode, ...] = ()) -> SwarmState:

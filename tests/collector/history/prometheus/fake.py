@@ -1,4 +1,4 @@
-"""A store that can be told to fail, for what a real one does only on bad days."""
+"""A store that fails on request, for faults that a real one seldom has."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

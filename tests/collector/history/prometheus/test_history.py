@@ -109,9 +109,9 @@ async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_ba
 
 
 async def test_samples_in_the_outbox_are_sent_after_a_restart(store: FakeStore, tmp_path: Path) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        away = f"http://127.0.0.1:{unused.getsockname()[1]}"
         async with opened(tmp_path / "db", away) as it:
             await it.history.add([report()], START)
             await until(lambda: bool(it.troubles.listed))

@@ -18,7 +18,7 @@ def test_the_outbox_keeps_its_order_and_survives_a_restart(tmp_path: Path) -> No
     outbox = Outbox(path, ROOM)
     outbox.put(b"one", 1)
     outbox.put(b"three", 3)
-    # Killed: nobody closes it.
+    # Killed: it is not closed.
     again = Outbox(path, ROOM)
     assert bodies(again) == [b"one", b"three"]
     assert (len(again), again.stored_bytes, again.waiting_reports) == (2, 8, 4)

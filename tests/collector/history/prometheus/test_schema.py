@@ -45,7 +45,7 @@ def test_every_level_is_in_the_agents_catalogue_with_the_same_labels() -> None:
 
 def test_the_series_of_the_node_list_are_in_the_catalogue() -> None:
     assert {SAMPLED_AT, BUILD_INFO, GAP, ALERT} <= CATALOGUE.keys()
-    # A pod is known to the agent, but not told in a report.
+    # The agent knows the pod, but reports do not contain it.
     assert CATALOGUE[INFO] - {"pod"} == set(info_labels(container()))
     assert COUNTED_UNTIL not in CATALOGUE, "it distinguishes pushed nodes from scraped ones"
 

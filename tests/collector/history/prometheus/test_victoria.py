@@ -90,10 +90,10 @@ def clock_within_a_slot() -> Callable[[], float]:
     its own slot: across the border of two they differ by what one heartbeat tells.
     """
     margin_seconds = 600.0
-    told_seconds = HEARTBEATS * HEARTBEAT_SECONDS
+    reported_seconds = HEARTBEATS * HEARTBEAT_SECONDS
     into_slot = time.time() % SLOT_SECONDS
-    fits = told_seconds + margin_seconds < into_slot < SLOT_SECONDS - margin_seconds
-    behind_seconds = 0.0 if fits else told_seconds + 3 * margin_seconds
+    fits = reported_seconds + margin_seconds < into_slot < SLOT_SECONDS - margin_seconds
+    behind_seconds = 0.0 if fits else reported_seconds + 3 * margin_seconds
     return lambda: time.time() - behind_seconds
 
 
@@ -196,9 +196,9 @@ async def check_past(fresh: Core, until: float) -> None:
         (SubjectKind.CONTAINER, "id-of-web-0-1", 0.25, 2.5),
         (SubjectKind.SERVICE, "shop", 0.25 * NODES * CONTAINERS, 2.5 * NODES * CONTAINERS),
     ):
-        told = await fresh.history.series(kind, name, start, until, HEARTBEAT_SECONDS)
-        assert len(told.points) >= HEARTBEATS - 1
-        for point in told.points:
+        answered = await fresh.history.series(kind, name, start, until, HEARTBEAT_SECONDS)
+        assert len(answered.points) >= HEARTBEATS - 1
+        for point in answered.points:
             for used in (point.mean, point.max):
                 assert used.cpu_cores == pytest.approx(cores)
             for drawn in (point.mean_watts, point.max_watts):

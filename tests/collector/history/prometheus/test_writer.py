@@ -28,7 +28,7 @@ sketches = st.builds(Sketch, st.dictionaries(st.integers(1, 1500), st.integers(1
 
 
 def counted(sketch: Sketch) -> Sketch | None:
-    """What is said of a resource: nothing where there is no sample."""
+    """The sketch of a resource; None without a sample."""
     return sketch if sketch.count else None
 
 

@@ -219,12 +219,12 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
     connection: sqlite3.Connection,
 ) -> None:
     writer, forgetter = opened(connection)
-    told = (alert(1, closed=True), alert(2, closed=False), alert(3, closed=False))
-    writer.add([Submission([partial_report(alerts=told)], START)])
+    three = (alert(1, closed=True), alert(2, closed=False), alert(3, closed=False))
+    writer.add([Submission([partial_report(alerts=three)], START)])
     later = START + 2 * HOUR
     writer.add([Submission([partial_report(sequence=2)], later)])
     forgetter.expire_rest(later)
-    # The one that opened last may well last; the one before it ended, though nobody said so.
+    # The one that opened last may still be open; the one before it ended, although that was not reported.
     assert [each.alert for each in SqliteReader(connection).load_state().alerts] == [alert(3, closed=False)]
     forgetter.expire_rest(later + 2 * HOUR)
     assert count(connection, "alerts") == 0

@@ -107,8 +107,8 @@ def speeches(draw: st.DrawFn) -> list[NodeReading]:
             more = draw(st.floats(0, 500))
             counters[each] += more
             node += more + draw(st.floats(0, 500))
-        told = counters if is_heartbeat else {1: counters[1]}
-        containers = [seen(each, at, joules) for each, joules in told.items()]
+        reported = counters if is_heartbeat else {1: counters[1]}
+        containers = [seen(each, at, joules) for each, joules in reported.items()]
         words.append(word(at, node if is_heartbeat else None, *containers, is_heartbeat=is_heartbeat))
     at += 100.0
     words.append(word(at, node, *(seen(each, at, joules) for each, joules in counters.items())))

@@ -26,7 +26,7 @@ def heartbeat(minute: float, sequence: int, *containers: ContainerState, node: s
     return report(node, sequence=sequence, at=BEGIN + 60 * minute, containers=containers, window_seconds=30.0)
 
 
-async def told(history: SqliteHistory, *reports: Report) -> None:
+async def store(history: SqliteHistory, *reports: Report) -> None:
     for each in reports:
         await history.add([each], each.at)
     await history.apply_retention(max(each.at for each in reports))
@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> config.HistoryConfig:
 
 async def test_the_history_of_a_container_has_one_point_per_minute(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
-        await told(
+        await store(
             history,
             heartbeat(0, 1, using(1.0)),
             partial_report(sequence=2, at=BEGIN + 150, containers=(using(3.0),)),
@@ -48,7 +48,7 @@ async def test_the_history_of_a_container_has_one_point_per_minute(settings: con
         series = await history.series(SubjectKind.CONTAINER, "id-of-web", BEGIN, BEGIN + 300, 60.0)
     assert series.step_seconds == 60.0
     assert [point.at - BEGIN for point in series.points] == [0.0, 60.0, 120.0, 180.0]
-    # What was said at first holds for two minutes, until the window of the second word.
+    # The first values hold for two minutes, until the window of the second report.
     assert [point.mean.cpu_cores for point in series.points] == pytest.approx([1.0, 1.0, 3.0, 3.0])
     assert [point.mean_watts for point in series.points] == pytest.approx([2.5] * 4)
 
@@ -56,7 +56,7 @@ async def test_the_history_of_a_container_has_one_point_per_minute(settings: con
 async def test_expired_samples_are_replaced_by_rollups(settings: config.HistoryConfig) -> None:
     async with open_sqlite(settings) as history:
         reports = [heartbeat(5 * number, number + 1, using(float(number % 3))) for number in range(61)]
-        await told(history, *reports)
+        await store(history, *reports)
         start, end = BEGIN, BEGIN + 5 * HOUR
         fine = await history.series(SubjectKind.CONTAINER, "id-of-web", start, end, 10.0)
         coarse = await history.series(SubjectKind.NODE, "alpha", start, end, HOUR)
@@ -74,7 +74,7 @@ async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(
 ) -> None:
     async with open_sqlite(settings) as history:
         for node in ("alpha", "beta"):
-            await told(
+            await store(
                 history,
                 heartbeat(0, 1, using(1.0, "one"), using(2.0, "two"), node=node),
                 heartbeat(5, 2, using(1.0, "one"), using(2.0, "two"), node=node),

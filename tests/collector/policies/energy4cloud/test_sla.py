@@ -72,7 +72,7 @@ def with_use(cluster: Cluster, share: float) -> Cluster:
 
 @given(seed=st.integers(0, 100_000))
 @settings(max_examples=150)
-def test_nobody_is_ever_below_what_its_class_tolerates(seed: int) -> None:
+def test_no_task_is_ever_below_what_its_class_tolerates(seed: int) -> None:
     draw = np.random.default_rng(seed)
     rules = Energy4CloudSettings(may_wait=bool(draw.random() < 0.5))
     cluster = Cluster(

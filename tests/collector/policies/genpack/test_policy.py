@@ -172,7 +172,7 @@ def test_a_node_whose_containers_fit_elsewhere_is_emptied_and_switched_off() -> 
     plan = rebalance(assemble([*nodes, node("n", NURSERY)], tasks), SETTINGS)
     assert moves(plan) == {"c": "y1"}
     assert switched(plan) == {"y2": False, "y3": False}
-    assert plan.watts_before is None  # The nursery has told no curve.
+    assert plan.watts_before is None  # The nursery has no power curve.
 
 
 def test_a_node_is_not_emptied_in_part_nor_where_it_does_not_pay() -> None:
