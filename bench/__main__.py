@@ -36,6 +36,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "latency of every policy with 10,000 nodes, and the nodes that GenPack saves",
     ),
     "fuzz": ("bench.fuzz", "a million invalid requests to the collector"),
+    "trust": (
+        "bench.trust",
+        "one hostile node among honest ones: what they lose by it; a day of faults with --faults",
+    ),
     "fuzz-api": ("bench.fuzz_api", "schemathesis on the OpenAPI document: no 500, nothing undocumented"),
     "swarm": (
         "bench.swarm",
