@@ -105,6 +105,19 @@ class Reporter:
             heartbeat=heartbeat,
         )
 
+    def all_due(self, after_seconds: float, now_seconds: float) -> bool:
+        """Whether a heartbeat is due and all windows close at a sample that follows one `after_seconds`."""
+        return self._schedule is not None and self._schedule.all_due(after_seconds, now_seconds)
+
+    def skip(self, reports: int) -> None:
+        """Skip the numbers of reports that were made elsewhere."""
+        self._sequence += reports
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last report."""
+        return self._sequence
+
     def final_report(self, sample: NodeSample) -> Report | None:
         """The last report before the agent stops: all samples since the last heartbeat."""
         if self._schedule is None:
@@ -277,6 +290,12 @@ class _Schedule:
             containers=self._containers.closes(now_seconds),
             heartbeat=self._heartbeat.closes(now_seconds),
             beacon=now_seconds - self._sent_seconds >= self._beacon_after_seconds,
+        )
+
+    def all_due(self, after_seconds: float, now_seconds: float) -> bool:
+        return all(
+            windows.ends_between(after_seconds, now_seconds)
+            for windows in (self._host, self._containers, self._heartbeat)
         )
 
     def mark_sent(self, now_seconds: float) -> None:

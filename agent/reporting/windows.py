@@ -50,11 +50,18 @@ class TumblingWindows:
 
         After a gap of several windows, only one closes; the next one is aligned again.
         """
-        ended = math.floor((now_seconds - self._begin_seconds) / self._length_seconds)
+        ended = self._ended(now_seconds)
         if ended <= self._closed:
             return False
         self._closed = ended
         return True
+
+    def ends_between(self, after_seconds: float, now_seconds: float) -> bool:
+        """True if a window closes at a sample that follows one `after_seconds`; changes nothing."""
+        return self._ended(now_seconds) > self._ended(after_seconds)
+
+    def _ended(self, now_seconds: float) -> int:
+        return math.floor((now_seconds - self._begin_seconds) / self._length_seconds)
 
 
 _NEARLY = 1 - 1e-9

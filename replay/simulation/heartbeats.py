@@ -1,0 +1,198 @@
+"""Plain heartbeats of many hosts at once: the reports that the agents' reporters would make, in less time.
+
+With a trace of five-minute steps nearly all reports are heartbeats of hosts on which nothing started, ended
+or changed its limits, whose windows hold one sample, and which have no alert. Such a report has the values of
+that sample and nothing else, so it is made from columns. All others come from the real reporter.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from agent.config import ReportingConfig
+from agent.reporting.messages import NODE_WIDTH, node_state, node_values
+from agent.reporting.windows import Mean
+from agent.sampling.node_sample import NodeSample, display_name
+from agent.sources.docker import ContainerInfo
+from collector.snapshot.power_curves import Floats
+from wire.messages import (
+    MAX_NAME_LENGTH,
+    MAX_TEXT_LENGTH,
+    ContainerState,
+    ContainerUsage,
+    Heartbeat,
+    Pressure,
+    Report,
+)
+from wire.resources import RESOURCES, Quantities, Resource
+from wire.sketch import FLOORS, RELATIVE_ERROR, Sketch, bin_of
+from wire.version import __version__
+
+_MEMORY = 1
+_LOG_GAMMA = log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR))
+_NEAR = 1e-6
+"""A value this close to the edge of a bin is sorted in by the agents' own function."""
+_NO_PRESSURE = Pressure()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFacts:
+    """What a report repeats of a container."""
+
+    id: str
+    name: str
+    service: str | None
+    labels: dict[str, str]
+    started_at: float | None
+
+    @classmethod
+    def of(cls, container_id: str, info: ContainerInfo) -> "ContainerFacts":
+        """As a report has them."""
+        return cls(
+            container_id[:MAX_NAME_LENGTH],
+            display_name(info.name, container_id),
+            info.service and info.service[:MAX_TEXT_LENGTH],
+            {key[:MAX_TEXT_LENGTH]: value[:MAX_TEXT_LENGTH] for key, value in info.labels.items()},
+            info.started_at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SampledColumns:
+    """The containers of one sample, as reports have them: all hosts, one entry per container."""
+
+    used: Sequence[Quantities]
+    """Means of windows that hold this sample only."""
+    usage: Sequence[tuple[Sketch | None, ...]]
+    totals: Sequence[list[float] | None]
+    """Usage times time, per resource."""
+    cpu_seconds_total: Sequence[float]
+
+    @classmethod
+    def of(cls, used: Floats, seconds: Floats, known: Sequence[bool], cpu: Floats) -> "SampledColumns":
+        """From what containers use, over intervals of their own."""
+        used = used.copy()
+        used[:, _MEMORY] = np.trunc(used[:, _MEMORY])
+        totals = used * seconds[:, None]
+        # A window of one sample has the mean that the reporter computes: usage times time, by time.
+        means = totals / seconds[:, None]
+        columns: list[list[float | None]] = []
+        sketches: list[Sequence[Sketch | None]] = []
+        for place, is_known in enumerate(known):
+            if is_known:
+                columns.append([float(f"{value:.6g}") for value in means[:, place].tolist()])
+                sketches.append(_sketches(used[:, place], FLOORS[place]))
+            else:
+                columns.append([None] * len(used))
+                sketches.append([None] * len(used))
+        if known[_MEMORY]:
+            columns[_MEMORY] = [round(value or 0.0) for value in columns[_MEMORY]]
+        return cls(
+            used=[Quantities(*row) for row in zip(*columns, strict=True)],
+            usage=list(zip(*sketches, strict=True)),
+            totals=[totals[:, place].tolist() if is_known else None for place, is_known in enumerate(known)],
+            cpu_seconds_total=[round(value, 3) for value in cpu.tolist()],
+        )
+
+
+def _sketches(values: Floats, floor: float) -> list[Sketch]:
+    """The histogram of one sample of each container."""
+    is_above = values > floor
+    exact = np.log(np.where(is_above, values, 2.0)) / _LOG_GAMMA
+    bins = np.ceil(exact).astype(np.int64)
+    # Near the edge of a bin the two logarithms may differ in the last digit.
+    for row in np.flatnonzero(is_above & (np.abs(exact - np.rint(exact)) < _NEAR)).tolist():
+        bins[row] = bin_of(float(values[row]))
+    return [
+        Sketch(bins={index: 1}) if above else Sketch(zeros=1)
+        for index, above in zip(bins.tolist(), is_above.tolist(), strict=True)
+    ]
+
+
+class HeartbeatMaker:
+    """Makes plain heartbeats."""
+
+    def __init__(self, settings: ReportingConfig, sample_seconds: float) -> None:
+        self._settings, self._sample_seconds = settings, sample_seconds
+        self._beacon_seconds = max(settings.beacon_seconds, sample_seconds)
+
+    def make(  # noqa: PLR0913, PLR0917 - what a report is made from
+        self,
+        node: str,
+        boot: str,
+        sequence: int,
+        sample: NodeSample,
+        facts: Sequence[ContainerFacts],
+        limits: Sequence[Quantities],
+        columns: SampledColumns,
+        begin: int,
+        order: Sequence[int],
+    ) -> Report:
+        """The report of a host whose containers begin at a place of the columns.
+
+        `order` is the order of the containers in the heartbeat.
+        """
+        mean = Mean(NODE_WIDTH)
+        mean.add(node_values(sample), sample.rates.interval_seconds)
+        end = begin + len(facts)
+        window_seconds = float(f"{sample.rates.interval_seconds:.6g}")
+        states = [
+            ContainerState(
+                each.id,
+                each.name,
+                "docker",
+                cpu_seconds_total,
+                used,
+                window_seconds,
+                limit,
+                _NO_PRESSURE,
+                None,
+                None,
+                None,
+                None,
+                None,
+                each.service,
+                each.labels,
+                each.started_at,
+            )
+            for each, limit, cpu_seconds_total, used in zip(
+                facts, limits, columns.cpu_seconds_total[begin:end], columns.used[begin:end], strict=True
+            )
+        ]
+        usage = columns.usage
+        return Report(
+            node=node,
+            boot=boot,
+            sequence=sequence,
+            at=sample.rates.unix_seconds,
+            state=node_state(sample, mean.values(), mean.seconds),
+            containers=tuple(states),
+            heartbeat=Heartbeat(
+                agent_version=__version__,
+                sample_seconds=self._sample_seconds,
+                beacon_seconds=self._beacon_seconds,
+                usage=tuple([ContainerUsage(facts[place].id, *usage[begin + place]) for place in order]),
+                top=self._top(facts, columns, begin),
+                power_curve=sample.power_curve,
+            ),
+        )
+
+    def _top(
+        self, facts: Sequence[ContainerFacts], columns: SampledColumns, begin: int
+    ) -> dict[Resource, tuple[str, ...]]:
+        top = {}
+        most = self._settings.top_containers
+        for resource, totals in zip(RESOURCES, columns.totals, strict=True):
+            if totals is None or not most:
+                continue
+            used = [
+                (-total, each.id)
+                for total, each in zip(totals[begin : begin + len(facts)], facts, strict=True)
+                if total > 0
+            ]
+            if used:
+                used.sort()
+                top[resource] = tuple([name for _, name in used[:most]])
+        return top
