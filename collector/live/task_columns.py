@@ -318,12 +318,12 @@ class TaskTable:
     def unconfirmed(self, node: str) -> set[str]:
         """Ids of containers of a node that name a service of an orchestrator, which does not list them."""
         columns, rows = self.table.columns, self._rows.get(node, {})
-        managed = np.unique(columns.service[columns.is_orchestrated])
-        if not managed.size or not rows:
-            return set()
         of_node = np.fromiter(rows.values(), np.intp, len(rows))
-        claimed = np.isin(columns.service[of_node], managed[managed != NOWHERE])
-        claimed &= ~columns.is_orchestrated[of_node]
+        claimed = ~columns.is_orchestrated[of_node]
+        if not claimed.any() or not columns.is_orchestrated.any():
+            return set()
+        managed = np.unique(columns.service[columns.is_orchestrated])
+        claimed &= np.isin(columns.service[of_node], managed[managed != NOWHERE])
         return {name for name, is_claimed in zip(rows, claimed.tolist(), strict=True) if is_claimed}
 
     def nodes_sharing_containers(self, node: str) -> Counter[str]:
