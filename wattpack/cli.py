@@ -38,6 +38,8 @@ COMMANDS = (
     Command("hint", "rank nodes for a container, with reasons"),
     Command("what-if", "estimate the power of more or less of a service on each node"),
     Command("plan", "show what a policy would move, shrink or switch off now, without doing it"),
+    Command("deploy", "deploy a stack file on a Swarm, with each service where the policy wants it"),
+    Command("run", "create a Swarm service that starts where the policy wants it"),
     Command("doctor", "check what this host can measure, and how to enable the rest"),
     Command("calibrate", "fit a power model to this host, with its own meter or a recording"),
     Command("evaluate", "measure the accuracy of power models on recordings of metered machines"),

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.common.errors import ApiError
+from collector.control.deploy import Deployment, DeployRequest, deploy
 from collector.control.loop import ControlLoop
 from collector.control.make_room import parse_question, plan_room
 from collector.control.records import Decision, Pause
@@ -166,6 +167,11 @@ async def make_room(core: Core, question: PlacementQuestion) -> Decision:
     return await _control(core).make_room(question)
 
 
+async def deploy_services(core: Core, request: DeployRequest) -> Deployment:
+    """Choose the nodes of new services."""
+    return await deploy(_control(core), request)
+
+
 async def status(core: Core, _query: NoQuery) -> ControlStatus:
     """Get the status of the control loop."""
     return _status(core)
@@ -223,6 +229,21 @@ ROUTES: tuple[Route, ...] = (
         make_room,
         body=PlacementQuestion,
         refusals=NO_HISTORY,
+        scope=Scope.ADMIN,
+    ),
+    post(
+        "/v1/deploy",
+        "Choose where new services start: make room if needed, reserve the nodes, and return the temporary"
+        " constraints to create them with. The control loop removes these once all tasks have a node.",
+        Deployment,
+        deploy_services,
+        body=DeployRequest,
+        refusals={
+            **NO_HISTORY,
+            **refused(
+                HTTPStatus.CONFLICT, "A service fits on no node, or the collector does not act at present."
+            ),
+        },
         scope=Scope.ADMIN,
     ),
     get("/v1/control", "Get the status of the control loop.", ControlStatus, status, query=NoQuery),

@@ -32,6 +32,8 @@ from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
+_DEPLOYMENT_SECONDS = 120.0
+"""Time after a request to deploy in which its services are expected."""
 _RENEWALS = 3
 """Renewals per lease duration."""
 
@@ -46,6 +48,7 @@ class ControlLoop:
         self._timer_policy = _resolve(config, config.control.timer_policy, "control.timer_policy")
         self._timer_ran_at = core.clock()
         self._refreshed_at = 0.0
+        self._hurry_until = 0.0
         self._recovered = False
         self._deciding = asyncio.Lock()
         """One decision at a time: each starts from the result of the last."""
@@ -61,10 +64,8 @@ class ControlLoop:
     async def run_once(self) -> None:
         """Run one iteration."""
         now = self._core.clock()
-        refreshed = (
-            now - self._refreshed_at >= self._settings.refresh_seconds
-            and await self.actor.situation.refresh()
-        )
+        refresh_seconds = 0.0 if now < self._hurry_until else self._settings.refresh_seconds
+        refreshed = now - self._refreshed_at >= refresh_seconds and await self.actor.situation.refresh()
         if refreshed:
             self._refreshed_at = now
         async with self._deciding:
@@ -94,8 +95,16 @@ class ControlLoop:
             await self._run_timer_policy(self._timer_policy)
         await follow_up(self.actor.situation)
 
+    def expect_deployment(self) -> None:
+        """Query the orchestrator more often for a while: a service is about to be created."""
+        self._hurry_until = self._core.clock() + _DEPLOYMENT_SECONDS
+
     async def make_room(self, question: PlacementQuestion) -> Decision:
         """Make room for a container that fits nowhere."""
+        return (await self.make_room_on(question))[0]
+
+    async def make_room_on(self, question: PlacementQuestion) -> tuple[Decision, str | None]:
+        """Make room for a container that fits nowhere; return the node as well, if there is one."""
         config = self._core.config
         async with self._deciding:
             policy = room_policy(question, config)
@@ -116,7 +125,7 @@ class ControlLoop:
                     now=self._core.clock(),
                     seconds=seconds,
                 )
-            return decision
+            return decision, found.node
 
     async def _run_timer_policy(self, chosen: PolicyChoice) -> None:
         decision = await self.actor.planner.decide(

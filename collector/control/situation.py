@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from collector.common.outages import Dependency
 from collector.control.guards import GuardContext
@@ -11,7 +12,7 @@ from collector.control.orchestrator_state import CompletedActions, allocations, 
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.control.schedule import Schedule
 from collector.core.parts import Core
-from collector.drivers.interface import Driver, DriverError, OrchestratorState
+from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
 from collector.policies.actions import Cut
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
@@ -125,6 +126,10 @@ class Situation:
         self.core.outages.end(Dependency.DRIVER, f"driver {self.driver_name} is available again")
         self.publish_view()
         return True
+
+    async def hold(self, replicas: Mapping[str, int]) -> Hold:
+        """Return how to create a service that starts on these nodes. Raise `DriverError`."""
+        return await self._driver.hold(replicas)
 
     async def release(self) -> None:
         """Let the driver clean up what a killed collector left."""

@@ -91,6 +91,18 @@ class ActionResult:
     nothing_to_do: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """How the creator of a service makes its containers start on chosen nodes. The driver ends it later."""
+
+    replicas: int
+    """Replicas to create it with; the driver adds the others."""
+    constraints: tuple[str, ...]
+    """Temporary constraints, in the orchestrator's syntax, besides those of the user."""
+    labels: Mapping[str, str]
+    """Temporary labels of the service."""
+
+
 class Driver(Protocol):
     """Carries out actions. Every method raises `DriverError` on failure."""
 
@@ -111,10 +123,13 @@ class Driver(Protocol):
         """Undo an action as far as possible."""
 
     async def release(self) -> tuple[str, ...]:
-        """Clean up what a killed collector left, and describe it.
+        """Clean up what a killed collector left, continue and end holds, and describe it.
 
         Only the collector that holds the lease calls this.
         """
+
+    async def hold(self, replicas: Mapping[str, int]) -> Hold:
+        """Return how to create a service with this many replicas on each of these nodes."""
 
 
 Opening = AbstractAsyncContextManager[Driver]

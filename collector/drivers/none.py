@@ -1,10 +1,10 @@
 """The driver `none`: plans are recorded and not carried out."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, Driver, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
 from collector.policies.actions import Action, describe
 
 
@@ -22,6 +22,9 @@ class DryRun:
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         """Do nothing."""
+
+    async def hold(self, replicas: Mapping[str, int]) -> Hold:
+        raise DriverError(f"{sum(replicas.values())} replicas are not deployed: driver.name is none")
 
     async def release(self) -> tuple[str, ...]:
         return ()

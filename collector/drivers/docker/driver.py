@@ -1,7 +1,7 @@
 """The driver for Docker hosts without an orchestrator."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain
 
@@ -11,7 +11,7 @@ from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
 from collector.drivers.docker.models import DockerContainer, Listed, service_view, task_view
 from collector.drivers.docker.moves import Target, move, stop, wait_until_healthy
-from collector.drivers.interface import ActionResult, Driver, DriverError, NodeView, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NodeView, OrchestratorState
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start, short_id
 from wire.errors import UserError
 
@@ -73,6 +73,10 @@ class DockerHosts:
 
     async def release(self) -> tuple[str, ...]:
         return ()
+
+    async def hold(self, replicas: Mapping[str, int]) -> Hold:
+        hosts = ", ".join(replicas)
+        raise DriverError(f"the driver docker starts no containers: run them on {hosts} with docker run")
 
     async def _cut(self, action: Cut) -> ActionResult:
         done = await cut(self._engines.of(action.node), action)

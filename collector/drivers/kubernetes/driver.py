@@ -1,11 +1,11 @@
 """The driver for Kubernetes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, Driver, DriverError, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
 from collector.drivers.kubernetes.client import ApiServer, connect
 from collector.drivers.kubernetes.models import view_of
 from collector.drivers.kubernetes.moves import Evictor
@@ -57,6 +57,12 @@ class Kubernetes:
                 await self._switch.on(action.node)
             case Move() | Kill() if done.containers:
                 raise DriverError("an eviction cannot be undone: Kubernetes chose the new node")
+
+    async def hold(self, replicas: Mapping[str, int]) -> Hold:
+        nodes = ", ".join(replicas)
+        raise DriverError(
+            f"the driver kubernetes does not place pods on {nodes}: let kube-scheduler ask the extender"
+        )
 
     async def release(self) -> tuple[str, ...]:
         return await self._switch.release(await self._server.nodes())

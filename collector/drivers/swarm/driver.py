@@ -1,14 +1,15 @@
 """The driver for Docker Swarm."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
 from collector.drivers.docker.client import connect
 from collector.drivers.docker.cuts import cut, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.interface import ActionResult, Driver, DriverError, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
 from collector.drivers.swarm.client import Manager
+from collector.drivers.swarm.deploys import Deployer
 from collector.drivers.swarm.moves import Mover
 from collector.drivers.swarm.power import SwarmPower
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
@@ -25,6 +26,7 @@ class Swarm:
         self._manager = manager
         self._engines = engines
         self._mover = Mover(manager, settings)
+        self._deployer = Deployer(manager)
         self._switch = SwarmPower(manager, settings, engines.unmanaged)
 
     async def view(self) -> OrchestratorState:
@@ -63,7 +65,14 @@ class Swarm:
 
     async def release(self) -> tuple[str, ...]:
         cluster = await self._manager.read_state()
-        return (*await self._mover.release(cluster), *await self._switch.release(cluster))
+        return (
+            *await self._mover.release(cluster),
+            *await self._deployer.advance(cluster),
+            *await self._switch.release(cluster),
+        )
+
+    async def hold(self, replicas: Mapping[str, int]) -> Hold:
+        return await self._deployer.hold(replicas)
 
     async def _move_back(self, done: ActionResult, source: str) -> None:
         cluster = await self._manager.read_state()

@@ -11,7 +11,7 @@ import msgspec
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import DriverError, Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.drivers.swarm.specs import as_written, constraints_of
+from collector.drivers.swarm.specs import as_written, constraints_of, groups_of
 from wire.resources import Quantities
 
 _NANOCPUS = 1e9
@@ -211,6 +211,9 @@ def service_view(service: SwarmService) -> ServiceView:
     resources: Json = template.get("Resources") or {}
     labels: dict[str, str] = {**(container.get("Labels") or {}), **(spec.get("Labels") or {})}
     mode, replicas, is_job = _mode(spec.get("Mode") or {})
+    stays = next(_reasons(spec, labels, mode, replicas, is_job=is_job), None)
+    if stays is None and groups_of(service.spec):
+        stays = "it is being deployed"
     return ServiceView(
         name=service.name,
         mode=mode,
@@ -220,7 +223,7 @@ def service_view(service: SwarmService) -> ServiceView:
         constraints=tuple(constraints_of(spec)),
         image=str(container.get("Image", "")),
         labels=labels,
-        stays=next(_reasons(spec, labels, mode, replicas, is_job=is_job), None),
+        stays=stays,
     )
 
 

@@ -18,7 +18,7 @@ from collector.drivers.swarm.models import (
     service_view,
     stop_seconds,
 )
-from collector.drivers.swarm.specs import Order, as_written, is_marked, steered
+from collector.drivers.swarm.specs import Order, as_written, groups_of, is_marked, steered
 from collector.policies.actions import short_id
 
 _FAILED = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_completed"})
@@ -135,7 +135,9 @@ class Mover:
     async def release(self, cluster: SwarmState) -> tuple[str, ...]:
         """Remove constraints that an interrupted move left on services."""
         left = [
-            service for service in cluster.services if is_marked(service.spec) and not service.is_updating
+            service
+            for service in cluster.services
+            if is_marked(service.spec) and not groups_of(service.spec) and not service.is_updating
         ]
         for service in left:
             await self._manager.change_service(service.id, as_written)

@@ -28,6 +28,15 @@ class Order(StrEnum):
     """For tasks that write to the same data and must not run twice."""
 
 
+class Group(msgspec.Struct, frozen=True):
+    """Nodes that get the same number of replicas of a service."""
+
+    nodes: tuple[str, ...]
+    """Ids."""
+    replicas: int
+    """On each of them."""
+
+
 class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     constraints: list[str]
     """The temporary constraints."""
@@ -40,6 +49,8 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The temporary update configuration."""
     backwards: Json
     """The temporary rollback configuration."""
+    groups: tuple[Group, ...] = ()
+    """Of a service that is being deployed: where its replicas go, the largest numbers first."""
 
 
 def is_marked(spec: Json) -> bool:
@@ -54,6 +65,8 @@ def as_written(spec: Json) -> Json:
         return spec
     plain = copy.deepcopy(spec)
     del plain["Labels"][BEFORE_LABEL]
+    if replicas_of(spec) in {_total(mark.groups[:count]) for count in range(1, len(mark.groups))}:
+        plain["Mode"]["Replicated"]["Replicas"] = _total(mark.groups)
     _put_constraints(plain, [each for each in constraints_of(spec) if each not in mark.constraints])
     if not mark.placed and not plain["TaskTemplate"].get("Placement"):
         plain["TaskTemplate"].pop("Placement", None)
@@ -99,6 +112,67 @@ def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds:
     changed[_UPDATE] = careful
     changed[_ROLLBACK] = backwards
     return changed
+
+
+def groups_of(spec: Json) -> tuple[Group, ...]:
+    """Return where the replicas of a service that is being deployed go; empty for every other service."""
+    mark = _mark(spec)
+    return () if mark is None else mark.groups
+
+
+def hold_label(groups: Sequence[Group], constraints: Sequence[str]) -> str:
+    """Return the label of a service that is created with temporary constraints, for its first group."""
+    mark = _Mark(
+        constraints=list(constraints),
+        placed=True,
+        update=None,
+        rollback=None,
+        careful={},
+        backwards={},
+        groups=tuple(groups),
+    )
+    return msgspec.json.encode(mark).decode()
+
+
+def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
+    """Return the spec with room for one more group; as the user wrote it if all have their replicas.
+
+    Swarm gives a new task to the node with the fewest tasks of its service. So if only the nodes of the
+    groups so far are open, and later groups have fewer replicas per node, each node gets its number.
+    """
+    mark, plain = _mark(spec), as_written(spec)
+    assert mark is not None
+    reached = [
+        count for count in range(1, len(mark.groups)) if _total(mark.groups[:count]) == replicas_of(spec)
+    ]
+    if not reached:
+        return plain
+    groups = mark.groups[: reached[0] + 1]
+    ours = [each for each in only_on(groups, node_ids) if each not in constraints_of(plain)]
+    changed = copy.deepcopy(plain)
+    label = msgspec.json.encode(msgspec.structs.replace(mark, constraints=ours)).decode()
+    changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: label}
+    changed["Mode"]["Replicated"]["Replicas"] = _total(groups)
+    _put_constraints(changed, [*constraints_of(plain), *ours])
+    return changed
+
+
+def only_on(groups: Sequence[Group], node_ids: Sequence[str]) -> list[str]:
+    """Return constraints that leave no node but those of some groups."""
+    chosen = [node for group in groups for node in group.nodes]
+    if len(chosen) == 1:
+        return [f"node.id=={chosen[0]}"]
+    return [f"node.id!={node}" for node in node_ids if node not in chosen]
+
+
+def replicas_of(spec: Json) -> int | None:
+    """Return the present number of replicas; None if the service runs on every node, or as a job."""
+    replicated: Json | None = (spec.get("Mode") or {}).get("Replicated")
+    return None if replicated is None else int(replicated.get("Replicas", 1))
+
+
+def _total(groups: Sequence[Group]) -> int:
+    return sum(group.replicas * len(group.nodes) for group in groups)
 
 
 def constraints_of(spec: Json) -> list[str]:

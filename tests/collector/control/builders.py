@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from collector.core.parts import Core
 from collector.drivers.interface import (
     ActionResult,
     DriverError,
+    Hold,
     NodeView,
     OrchestratorState,
     ServiceView,
@@ -83,6 +84,13 @@ class FakeDriver:
 
     async def release(self) -> tuple[str, ...]:
         return ()
+
+    async def hold(self, replicas: Mapping[str, int]) -> Hold:
+        return Hold(
+            replicas=sum(replicas.values()),
+            constraints=tuple(f"node=={node}" for node in replicas),
+            labels={"mark": "held"},
+        )
 
     def move(self, action: Move) -> None:
         tasks = [

@@ -172,3 +172,42 @@ async def test_what_is_gone_or_there_already_is_nothing_to_do(tmp_path: Path) ->
         ):
             assert (await driver.carry_out(action)).nothing_to_do
     assert fake.updates == []
+
+
+async def deploying(folder: Path, fake: Fake, replicas: dict[str, int]) -> list[tuple[str, ...]]:
+    """Create a service as the driver says, and let it clean up a few times; what it says of each."""
+    async with fake.serving(folder / "socket") as settings, open_driver(settings) as driver:
+        hold = await driver.hold(replicas)
+        fake.spec["Labels"] |= hold.labels
+        fake.spec["TaskTemplate"]["Placement"]["Constraints"] += hold.constraints
+        fake.spec["Mode"]["Replicated"]["Replicas"] = hold.replicas
+        (service,) = (await driver.view()).services
+        assert (service.replicas, service.stays) == (sum(replicas.values()), "it is being deployed")
+        return [await driver.release() for _ in range(4)]
+
+
+async def test_a_service_is_deployed_group_by_group_and_freed(tmp_path: Path) -> None:
+    first = [task(0, "b"), task(1, "b")]
+    fake = Fake([first, [*first, task(2, "c")]])
+    fake.spec["Mode"]["Replicated"]["Replicas"] = 3
+    fake.written = copy.deepcopy(fake.spec)
+    said = await deploying(tmp_path, fake, {"b": 2, "c": 1})
+    assert said == [(), ("deployed web on b, b, c, and removed its temporary constraints",), (), ()]
+    grown, freed = fake.updates
+    assert grown["Mode"]["Replicated"]["Replicas"] == 3
+    assert grown["TaskTemplate"]["Placement"]["Constraints"] == ["node.role==worker", "node.id!=id-a"]
+    assert freed == fake.written
+
+
+async def test_a_service_is_held_until_its_tasks_have_a_node(tmp_path: Path) -> None:
+    fake = Fake([[task(0, "", "pending")]])
+    assert await deploying(tmp_path, fake, {"b": 1}) == [(), (), (), ()]
+    assert fake.updates == []
+
+
+async def test_a_service_that_swarm_cannot_start_there_is_freed(tmp_path: Path) -> None:
+    stuck = task(0, "", "pending", err="no suitable node (insufficient resources on 1 node)")
+    fake = Fake([[stuck], [task(0, "a")]])
+    said = await deploying(tmp_path, fake, {"b": 1})
+    assert said[0] == ("freed web, which Swarm could not start where it was to run",)
+    assert fake.updates == [fake.written]

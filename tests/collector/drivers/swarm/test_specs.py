@@ -6,7 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.common.labels import BEFORE_LABEL
-from collector.drivers.swarm.specs import Order, as_written, constraints_of, is_marked, steered
+from collector.drivers.swarm.specs import (
+    Group,
+    Order,
+    as_written,
+    constraints_of,
+    groups_of,
+    hold_label,
+    is_marked,
+    only_on,
+    replicas_of,
+    steered,
+    with_next_group,
+)
 
 names = st.text(string.ascii_letters + "._-", min_size=1, max_size=8)
 constraints = st.builds("node.labels.{}=={}".format, names, names)
@@ -83,3 +95,57 @@ def test_a_mark_that_cannot_be_read_is_dropped_and_nothing_else() -> None:
     }
     plain = as_written(spec)
     assert plain == {"Labels": {"own": "label"}, "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}}}
+
+
+groups = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=4, unique_by=lambda each: each[1]
+).map(
+    lambda sizes: [
+        Group(tuple(f"n{place}-{node}" for node in range(nodes)), replicas)
+        for place, (nodes, replicas) in enumerate(sorted(sizes, key=lambda each: -each[1]))
+    ]
+)
+
+
+@given(spec=specs, groups=groups)
+def test_a_deployment_reaches_every_group_in_turn_and_ends_as_the_user_wrote_it(
+    spec: dict[str, Any], groups: list[Group]
+) -> None:
+    total = sum(group.replicas * len(group.nodes) for group in groups)
+    written = {**copy.deepcopy(spec), "Mode": {"Replicated": {"Replicas": total}}}
+    node_ids = ["other", *(node for group in groups for node in group.nodes)]
+    first = only_on(groups[:1], node_ids)
+    now = copy.deepcopy(written)
+    now["Labels"] = {**now["Labels"], BEFORE_LABEL: hold_label(groups, first)}
+    placement = now["TaskTemplate"].setdefault("Placement", {})
+    placement["Constraints"] = [*placement.get("Constraints", []), *first]
+    now["Mode"]["Replicated"]["Replicas"] = groups[0].replicas * len(groups[0].nodes)
+    written["TaskTemplate"].setdefault("Placement", {})
+    for count in range(1, len(groups) + 1):
+        assert groups_of(now) == tuple(groups)
+        assert as_written(now) == written, "it can be ended at any time"
+        reached = groups[:count]
+        assert replicas_of(now) == sum(group.replicas * len(group.nodes) for group in reached)
+        open_nodes = {
+            node
+            for node in node_ids
+            if f"node.id!={node}" not in constraints_of(now)
+            and not any(
+                each.startswith("node.id==") and each != f"node.id=={node}" for each in constraints_of(now)
+            )
+        }
+        assert open_nodes == {node for group in reached for node in group.nodes}
+        now = with_next_group(now, node_ids)
+    assert now == written
+    assert not is_marked(now)
+
+
+def test_a_user_who_scales_a_service_during_its_deployment_has_the_last_word() -> None:
+    groups = [Group(("a",), 2), Group(("b",), 1)]
+    spec = {
+        "Labels": {BEFORE_LABEL: hold_label(groups, ["node.id==a"])},
+        "Mode": {"Replicated": {"Replicas": 7}},
+        "TaskTemplate": {"Placement": {"Constraints": ["node.id==a"]}},
+    }
+    assert replicas_of(with_next_group(spec, ["a", "b"])) == 7
+    assert not is_marked(with_next_group(spec, ["a", "b"]))

@@ -1,0 +1,139 @@
+"""Where new services start, and what is reserved and done for them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.common.errors import ApiError
+from collector.control.deploy import Deployment, DeployRequest, NewService, deploy
+from collector.control.loop import ControlLoop
+from collector.control.records import Pause
+from collector.drivers.interface import NodeView
+from collector.policies.actions import Cut
+from tests.collector.control.builders import FakeDriver, Stage, actor_of, staged, view
+from tests.collector.control.test_make_room import Cutter, Lax
+from wire.resources import Quantities
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as stage:
+        stage.begin()
+        yield stage
+
+
+async def loop_of(stage: Stage, driver: FakeDriver | None = None) -> ControlLoop:
+    return ControlLoop(stage.core, await actor_of(stage, driver or FakeDriver(view_now=view())))
+
+
+def asked(policy: str = "draps", *, dry: bool = False, **service: Any) -> DeployRequest:
+    new = NewService(**{"name": "new", "reserve": Quantities(0.5), **service})
+    return DeployRequest(services=(new,), policy=policy, dry=dry)
+
+
+def reserved(stage: Stage) -> list[str]:
+    return sorted(each.sent.node for each in stage.core.reservations.placements(stage.clock.now))
+
+
+async def test_replicas_are_spread_reserved_and_held(stage: Stage) -> None:
+    answer = await deploy(await loop_of(stage), asked(replicas=2))
+    assert answer.policy == "draps"
+    [service] = answer.services
+    assert service.nodes == {"beta": 1, "gamma": 1}, "alpha has a bottleneck"
+    assert (service.replicas, service.labels) == (2, {"mark": "held"})
+    assert service.constraints == ("node==gamma", "node==beta")
+    assert reserved(stage) == ["beta", "gamma"]
+
+
+async def test_a_dry_run_reserves_nothing_and_needs_no_driver(stage: Stage) -> None:
+    loop = await loop_of(stage, FakeDriver(name="none", dry=True))
+    [service] = (await deploy(loop, asked(dry=True))).services
+    assert (service.nodes, service.constraints) == ({"gamma": 1}, ())
+    assert reserved(stage) == []
+    with pytest.raises(ApiError, match=r"this collector does not act now: driver\.name is none"):
+        await deploy(loop, asked())
+
+
+async def test_while_actions_are_paused_nothing_is_deployed(stage: Stage) -> None:
+    loop = await loop_of(stage)
+    await loop.actor.situation.journal.set_pause(Pause(since=stage.clock.now))
+    with pytest.raises(ApiError, match="it is paused"):
+        await deploy(loop, asked())
+    assert reserved(stage) == []
+
+
+async def test_if_one_service_fits_nowhere_none_is_reserved(stage: Stage) -> None:
+    services = (
+        NewService(name="small", reserve=Quantities(0.1)),
+        NewService(name="huge", reserve=Quantities(99.0)),
+    )
+    with pytest.raises(
+        ApiError, match=r"huge fits on no node: not enough free CPU \(2\); .*bottleneck \(1\)"
+    ):
+        await deploy(await loop_of(stage), DeployRequest(services=services, policy="draps"))
+    assert reserved(stage) == []
+
+
+async def places(stage: Stage, **service: Any) -> Deployment:
+    manager = NodeView(name="beta", is_manager=True)
+    state = view()
+    nodes = tuple(manager if each.name == "beta" else each for each in state.nodes)
+    driver = FakeDriver(view_now=view())
+    driver.view_now = type(state)(nodes=nodes, services=state.services, tasks=state.tasks)
+    return await deploy(await loop_of(stage, driver), asked(**service))
+
+
+@pytest.mark.parametrize(
+    ("constraints", "node"),
+    [
+        (("node.hostname==beta",), "beta"),
+        (("node.hostname != gamma",), "beta"),
+        (("node.role==manager",), "beta"),
+        (("node.role!=manager",), "gamma"),
+    ],
+)
+async def test_the_user_s_own_constraints_hold(stage: Stage, constraints: tuple[str, ...], node: str) -> None:
+    [service] = (await places(stage, constraints=constraints)).services
+    assert service.nodes == {node: 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"mode": "global"}, "it runs on every node"),
+        ({"replicas": 0}, "it has no replicas"),
+        ({"constraints": ("node.platform.os==linux",)}, "only Swarm can check its constraint"),
+    ],
+)
+async def test_what_only_the_orchestrator_can_place_is_left_to_it(
+    stage: Stage, changes: dict[str, Any], why: str
+) -> None:
+    [service] = (await places(stage, **changes)).services
+    assert service.left_to_orchestrator is not None
+    assert why in service.left_to_orchestrator
+    assert (service.nodes, service.constraints, service.labels) == ({}, (), {})
+
+
+async def test_replicas_per_node_are_limited(stage: Stage) -> None:
+    request = asked(replicas=3, max_replicas_per_node=1)
+    with pytest.raises(ApiError, match=r"new fits on no node: .*the request excludes the node"):
+        await deploy(await loop_of(stage), request)
+
+
+async def test_room_is_made_before_the_service_starts(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        lax = Lax(stage)
+        lax.speak()
+        driver = Cutter(lax)
+        answer = await deploy(
+            await loop_of(stage, driver),
+            asked("energy4cloud", reserve=Quantities(2.0, 1_000_000_000), labels={"wattpack.class": "1"}),
+        )
+        [service] = answer.services
+        [cut] = driver.orders
+        assert isinstance(cut, Cut)
+        assert service.nodes == {cut.node: 1}
+        assert service.reasons[-1].startswith("room was made by decision ")
+        assert reserved(stage) == [cut.node]

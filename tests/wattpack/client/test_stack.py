@@ -1,0 +1,101 @@
+import pytest
+import yaml
+
+from collector.control.deploy import ServiceDeployment
+from wattpack.client.stack import held_stack, new_services, parse_docker_size, parse_stack
+from wire.errors import UserError
+
+STACK = """
+version: "3.8"
+x-common: &common
+  image: registry/web:${TAG:-1}
+services:
+  web:
+    <<: *common
+    ports: [22:22, "80:8080"]
+    environment: {DEBUG: yes, LEVEL: 1}
+    deploy:
+      replicas: ${WEB_REPLICAS:-2}
+      labels: ["wattpack.class=3", own=label]
+      resources:
+        limits: {cpus: "2", memory: 1G}
+        reservations: {cpus: "0.5"}
+      placement: {constraints: [node.labels.zone == north], max_replicas_per_node: 1}
+  everywhere:
+    image: agent
+    deploy: {mode: global}
+configs:
+  one: {file: ./one}
+"""
+
+
+def test_what_matters_for_placement_is_read_and_variables_are_replaced() -> None:
+    web, everywhere = new_services(parse_stack(STACK, "stack.yml"), "shop", {"TAG": "7"})
+    assert web == {
+        "name": "shop_web",
+        "image": "registry/web:7",
+        "mode": "replicated",
+        "replicas": 2,
+        "reserve": {"cpu_cores": 0.5, "memory_bytes": 1 << 30},
+        "labels": {"wattpack.class": "3", "own": "label"},
+        "constraints": ["node.labels.zone == north"],
+        "max_replicas_per_node": 1,
+    }
+    assert (everywhere["name"], everywhere["mode"]) == ("shop_everywhere", "global")
+
+
+def test_docker_gets_the_rest_of_the_file_as_it_was() -> None:
+    document = parse_stack(STACK, "stack.yml")
+    held = ServiceDeployment(
+        name="shop_web",
+        nodes={"n1": 1, "n2": 1},
+        replicas=1,
+        constraints=("node.id==x",),
+        labels={"wattpack.before": '{"a": "$1"}'},
+    )
+    left = ServiceDeployment(name="shop_everywhere", left_to_orchestrator="it runs on every node")
+    again = yaml.safe_load(held_stack(document, "shop", [held, left]))
+    web = again["services"]["web"]
+    # Docker replaces the variables; and knows no numbers to base 60.
+    assert (web["image"], web["ports"]) == ("registry/web:${TAG:-1}", ["22:22", "80:8080"])
+    assert web["environment"] == {"DEBUG": "yes", "LEVEL": 1}
+    assert web["deploy"]["replicas"] == 1
+    assert web["deploy"]["placement"] == {
+        "constraints": ["node.labels.zone == north", "node.id==x"],
+        "max_replicas_per_node": 1,
+    }
+    assert web["deploy"]["labels"] == {
+        "wattpack.class": "3",
+        "own": "label",
+        "wattpack.before": '{"a": "$$1"}',
+    }
+    assert again["services"]["everywhere"] == document["services"]["everywhere"]
+    assert again["configs"] == {"one": {"file": "./one"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: [", "not valid YAML"),
+        ("version: '3'", "has no services"),
+        ("services: {}", "has no services"),
+        ("services: {web: 1}", "has no services"),
+    ],
+)
+def test_what_is_no_stack_is_an_error(text: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        parse_stack(text, "stack.yml")
+
+
+def test_a_wrong_value_names_its_service() -> None:
+    document = parse_stack("services: {web: {deploy: {resources: {limits: {memory: lots}}}}}", "stack.yml")
+    with pytest.raises(UserError, match=r"services\.web: 'lots' is not a size"):
+        new_services(document, "shop", {})
+    required = parse_stack("services: {web: {image: '${IMAGE:?name one}'}}", "stack.yml")
+    with pytest.raises(UserError, match="the variable IMAGE is not set: name one"):
+        new_services(required, "shop", {})
+
+
+@pytest.mark.parametrize(("text", "size"), [("8M", 8 << 20), ("1gb", 1 << 30), ("512", 512), ("1.5k", 1536)])
+def test_sizes_are_those_of_docker(text: str, size: int) -> None:
+    assert parse_docker_size(text) == size

@@ -1,0 +1,177 @@
+"""Stack files (Compose): what is asked for their services, and the file with temporary constraints. Pure.
+
+Only the keys that matter for placement are read; all others go to Docker unchanged, which checks them.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from collector.control.deploy import ServiceDeployment
+from wire.errors import UserError
+
+Document = dict[str, Any]
+
+_VARIABLE = re.compile(
+    r"\$(?:\$|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-?])(?P<rest>[^}]*))?\})"
+)
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[bkmgt]?)b?", re.IGNORECASE)
+_UNITS = "bkmgt"
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads scalars as Docker does: no numbers to base 60, no dates, and only true and false are booleans."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag in {"tag:yaml.org,2002:null", "tag:yaml.org,2002:merge"}
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"(?:true|false|True|False)$"), list("tTfF")
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0[0-7]*|[1-9]\d*)$"), list("-+0123456789")
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(?:0|[1-9]\d*)\.\d+$"), list("-+0123456789")
+)
+
+
+def parse_stack(text: str, name: str) -> Document:
+    """Parse a stack file; `name` is for errors."""
+    try:
+        document = yaml.load(text, _Loader)  # noqa: S506 - a safe loader, only stricter
+    except yaml.YAMLError as error:
+        raise UserError(f"{name} is not valid YAML: {error}") from None
+    services = document.get("services") if isinstance(document, dict) else None
+    if not isinstance(services, dict) or not all(isinstance(each, dict) for each in services.values()):
+        raise UserError(f"{name} has no services: write them under the key services")
+    if not services:
+        raise UserError(f"{name} has no services")
+    return dict(document)
+
+
+def new_services(
+    document: Document, stack: str, variables: Mapping[str, str] = os.environ
+) -> list[dict[str, Any]]:
+    """Return the services of a stack as `POST /v1/deploy` takes them."""
+    return [
+        _new_service(f"{stack}_{key}", _interpolated(service, variables), key)
+        for key, service in document["services"].items()
+    ]
+
+
+def _new_service(name: str, service: Document, key: str) -> dict[str, Any]:
+    deploy = _table(service, "deploy", key)
+    placement = _table(deploy, "placement", key)
+    resources = _table(deploy, "resources", key)
+    limits, reservations = _table(resources, "limits", key), _table(resources, "reservations", key)
+    mode = deploy.get("mode") or "replicated"
+    if mode not in {"replicated", "global"}:
+        mode = "global"  # a job: Docker starts it by itself
+    try:
+        asked: dict[str, Any] = {
+            "name": name,
+            "image": service.get("image"),
+            "mode": mode,
+            "replicas": int(deploy.get("replicas", 1)),
+            "reserve": _quantities({**limits, **reservations}),
+            "labels": {**_labels(service.get("labels")), **_labels(deploy.get("labels"))},
+            "constraints": [str(each) for each in placement.get("constraints") or ()],
+            "max_replicas_per_node": int(placement.get("max_replicas_per_node") or 0),
+        }
+    except (TypeError, ValueError) as error:
+        raise UserError(f"services.{key}: {error}") from None
+    return {field: value for field, value in asked.items() if value is not None}
+
+
+def held_stack(document: Document, stack: str, deployments: Iterable[ServiceDeployment]) -> str:
+    """Return the stack file with the temporary constraints and labels of its services, as YAML."""
+    services = dict(document["services"])
+    for each in deployments:
+        if each.left_to_orchestrator is not None:
+            continue
+        key = each.name.removeprefix(f"{stack}_")
+        service = dict(services[key])
+        deploy = dict(service.get("deploy") or {})
+        placement = dict(deploy.get("placement") or {})
+        constraints = [*(placement.get("constraints") or ()), *each.constraints]
+        deploy["placement"] = {**placement, "constraints": constraints}
+        # A dollar sign would be taken for a variable.
+        labels = {label: value.replace("$", "$$") for label, value in each.labels.items()}
+        deploy["labels"] = {**_labels(deploy.get("labels")), **labels}
+        deploy["replicas"] = each.replicas
+        services[key] = {**service, "deploy": deploy}
+    return yaml.safe_dump({**document, "services": services}, sort_keys=False)
+
+
+def _table(parent: Document, field: str, key: str) -> Document:
+    found = parent.get(field) or {}
+    if not isinstance(found, dict):
+        raise UserError(f"services.{key}: {field} must be a table")
+    return found
+
+
+def _labels(labels: object) -> dict[str, str]:
+    """Labels are a table, or a list of `key=value`."""
+    if isinstance(labels, list):
+        pairs = (str(each).partition("=") for each in labels)
+        return {key: value for key, _, value in pairs}
+    if isinstance(labels, dict):
+        return {str(key): _text(value) for key, value in labels.items()}
+    return {}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def _quantities(resources: Document) -> dict[str, float | int]:
+    found: dict[str, float | int] = {}
+    if resources.get("cpus") is not None:
+        found["cpu_cores"] = float(resources["cpus"])
+    if resources.get("memory") is not None:
+        found["memory_bytes"] = parse_docker_size(str(resources["memory"]))
+    return found
+
+
+def parse_docker_size(text: str) -> int:
+    """`512M` or `1gb`, in powers of 1024, as Docker reads it."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a size: use a value such as 512M or 1G")
+    return int(float(found["number"]) * 1024 ** _UNITS.index(found["unit"].lower() or "b"))
+
+
+def _interpolated(value: Any, variables: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
+    """Replace variables as Docker does."""
+    if isinstance(value, dict):
+        return {key: _interpolated(each, variables) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_interpolated(each, variables) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def replaced(found: re.Match[str]) -> str:
+        name = found["plain"] or found["name"]
+        if name is None:
+            return "$"
+        given = variables.get(name)
+        how, rest = found["how"] or "", found["rest"] or ""
+        if given is None or (how.startswith(":") and not given):
+            if how.endswith("?"):
+                raise UserError(f"the variable {name} is not set: {rest or 'the stack file requires it'}")
+            return rest if how.endswith("-") else ""
+        return given
+
+    return _VARIABLE.sub(replaced, value)

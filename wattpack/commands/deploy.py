@@ -1,0 +1,39 @@
+"""`wattpack deploy`: deploy a stack file on a Swarm, with each service where the policy wants it."""
+
+import argparse
+from pathlib import Path
+
+from wattpack.client.deploying import add_deploy_arguments, ask_where, format_deployment, run_docker
+from wattpack.client.stack import held_stack, new_services, parse_stack
+from wire.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="STACK.yml", type=Path, help="stack file (Compose)")
+    parser.add_argument("--name", help="name of the stack (default: name of the file's folder)")
+    parser.add_argument(
+        "--docker-option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="option of docker stack deploy, such as --with-registry-auth; may be given several times",
+    )
+    add_deploy_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    file: Path = arguments.file
+    try:
+        document = parse_stack(file.read_text(encoding="utf-8"), str(file))
+    except OSError as error:
+        raise UserError(f"cannot read {file} ({(error.strerror or str(error)).lower()})") from None
+    name = arguments.name or file.resolve().parent.name
+    deployment = ask_where(arguments, new_services(document, name))
+    print("\n".join(format_deployment(deployment)))
+    if arguments.dry_run:
+        return 0
+    text = held_stack(document, name, deployment.services)
+    run_docker(
+        arguments.docker, "stack", "deploy", "--compose-file", "-", *arguments.docker_option, name, stdin=text
+    )
+    return 0
