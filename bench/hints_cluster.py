@@ -104,6 +104,7 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
         capacity=capacity,
         used=used,
         reported_watts=np.full(count, np.nan),
+        busy=np.full(ratio.shape, np.nan),
         liveness=np.where(generator.random(count) < _PART_SUSPECT, Liveness.SUSPECT, Liveness.UP).astype(
             np.int8
         ),

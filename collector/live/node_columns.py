@@ -17,8 +17,30 @@ from collector.live.updates import NodeStatus, NodeUpdate
 from collector.live.windows import UsageWindows
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
 from collector.snapshot.tables import Codes, Flags, Generation
-from wire.messages import PowerCurve
-from wire.resources import RESOURCES
+from wire.messages import NodeState, PowerCurve
+from wire.resources import RESOURCES, Resource, ratio
+
+_BUSY_CPU_RATIO, _BUSY_DISK_RATIO = 0.7, 0.5
+"""Below, tasks wait for their own quota or for a file server, not for the node."""
+
+
+def busy_ratios(state: NodeState) -> tuple[float | None, float | None, float | None, None]:
+    """The share of time in which each resource was busy, or tasks waited for it; None if unknown.
+
+    Pressure and I/O wait have causes that are no shortage of the node, as the agent's indicators explain.
+    They count only if the resource itself is in use, as far as that is known.
+    """
+    pressure, disk_busy = state.pressure, state.disk_busy_ratio
+    cpu = ratio(state.used, state.capacity, Resource.CPU)
+    waits = (pressure.disk_ratio, state.iowait_ratio)
+    if disk_busy is not None and disk_busy < _BUSY_DISK_RATIO:
+        waits = None, None
+    return (
+        pressure.cpu_ratio if cpu is None or cpu >= _BUSY_CPU_RATIO else None,
+        pressure.memory_ratio,
+        max((each for each in (disk_busy, *waits) if each is not None), default=None),
+        None,
+    )
 
 
 @dataclass(slots=True)
@@ -28,6 +50,7 @@ class NodeColumns:
     capacity: Floats
     used: Floats
     reported_watts: Floats
+    busy: Floats
     last_report_at: Floats
     """By the collector's clock."""
     beacon_seconds: Floats
@@ -52,6 +75,7 @@ def _blank() -> NodeColumns:
         capacity=blank_resources(),
         used=blank_resources(),
         reported_watts=np.full(1, np.nan),
+        busy=blank_resources(),
         last_report_at=np.zeros(1),
         beacon_seconds=np.zeros(1),
         on=np.ones(1, dtype=np.bool_),
@@ -110,11 +134,13 @@ class NodeTable:
         columns.last_report_at[row] = update.last_report_at
         columns.beacon_seconds[row] = update.beacon_seconds
         if update.is_new_run:
-            columns.used[row] = columns.capacity[row] = columns.reported_watts[row] = np.nan
+            columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
+            columns.reported_watts[row] = np.nan
             self._put_curve(entry, None)
         if update.state is not None:
             columns.used[row] = amounts(update.state.used)
             columns.capacity[row] = amounts(update.state.capacity)
+            columns.busy[row] = busy_ratios(update.state)
             power = update.state.power
             columns.reported_watts[row] = np.nan if power is None else power.watts
         if update.state is not None or update.is_new_run:

@@ -217,6 +217,7 @@ class SnapshotBuilder:
             capacity=columns.capacity,
             used=columns.used,
             reported_watts=columns.reported_watts,
+            busy=columns.busy,
             liveness=liveness_column(self._liveness, report_age_seconds, columns.beacon_seconds),
             on=columns.on,
             accepts=columns.accepts,

@@ -20,8 +20,14 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Move, PowerOn
-from collector.policies.filters import eligible, free_of_allocated, free_of_load, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
+from collector.policies.filters import (
+    eligible,
+    free_of_allocated,
+    free_of_load,
+    reject_strained,
+    without_room,
+)
+from collector.policies.interface import Plan, Policy, Ranking, Request, Stability, rank_by_score
 from collector.policies.scoring import each_percent, instances_near, percent, same_domain, share
 from collector.policies.stability import Moves, estimate_watts, may_leave, may_wake, move_joules
 from collector.snapshot.power_curves import Floats
@@ -39,7 +45,7 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     left = free_of_load(snapshot)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     # The next plan would move something off a node with a bottleneck.
-    refused[(refused == Rejection.NOT) & nodes.has_bottleneck] = Rejection.BOTTLENECK
+    refused = reject_strained(nodes, refused)
     refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
     refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
     free = share(left, nodes.capacity)

@@ -51,6 +51,14 @@ def _unavailable(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
     return refused
 
 
+def reject_strained(nodes: Nodes, refused: Codes) -> Codes:
+    """Reject the nodes as well that have an open alert, or a resource that is busy most of the time."""
+    refused = refused.copy()
+    _reject(refused, nodes.has_bottleneck, Rejection.BOTTLENECK)
+    _reject(refused, nodes.is_busy, Rejection.BUSY)
+    return refused
+
+
 def without_room(refused: Codes, free: Floats, wanted: Quantities) -> Codes:
     """Reject nodes with less free than wanted as well, by the first resource that is short.
 
@@ -105,6 +113,7 @@ _DESCRIPTIONS: Mapping[int, str] = {
     Rejection.NETWORK: "not enough free network bandwidth",
     Rejection.OVERBOOKED: "the request would overbook the node beyond the limit of its class",
     Rejection.BOTTLENECK: "the node has a bottleneck",
+    Rejection.BUSY: "a resource of the node is busy, or waited for, most of the time",
     Rejection.CAME_FROM: "the service was just moved away from the node",
     Rejection.NEEDS_ROOM: "it fits only after other containers are limited, moved or stopped",
 }

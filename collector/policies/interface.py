@@ -84,6 +84,7 @@ class Rejection(IntEnum):
     BOTTLENECK = 14
     CAME_FROM = 15
     NEEDS_ROOM = 16
+    BUSY = 17
 
 
 def _no_actions(_row: int) -> tuple[Action, ...]:

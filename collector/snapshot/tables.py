@@ -55,6 +55,7 @@ _DERIVED = (
     ("labels", "_label_columns"),
     ("history", "deviation"),
     ("bottleneck", "has_bottleneck"),
+    ("busy", "is_busy"),
 )
 """Columns, and the cached property that depends on that column alone."""
 _RESOURCE_COLUMNS = ("capacity", "used", "bottleneck", "allocated", "envelope_sum", "mean", "variance")
@@ -70,6 +71,8 @@ class Nodes:
     """The mean over the last window that the node reported."""
     reported_watts: Floats
     """Its power in that window, measured or estimated by its agent; NaN if it reports none."""
+    busy: Floats
+    """Per resource: the share of that window in which it was busy, or tasks waited for it; NaN if unknown."""
     liveness: Codes
     on: Flags
     """Whether it has power; a node that is off can be switched on."""
@@ -171,6 +174,12 @@ class Nodes:
     def has_bottleneck(self) -> Flags:
         """Whether an alert is open for any resource."""
         flags: Flags = np.any(self.bottleneck, axis=1)
+        return flags
+
+    @cached_property
+    def is_busy(self) -> Flags:
+        """Whether a resource is busy, or tasks wait for it, most of the time."""
+        flags: Flags = np.any(np.nan_to_num(self.busy, nan=0.0) > BUSY_RATIO, axis=1)
         return flags
 
     @cached_property
@@ -348,6 +357,9 @@ class Snapshot:
         return np.bincount(on, minlength=len(self.nodes.names))
 
 
+BUSY_RATIO = 0.8
+"""A resource that is busy longer has no room: in a queue, requests then wait four times as long as they take,
+and the wait grows without bound from there."""
 DESIRED_RATIO, DEGRADED_RATIO = 0.5, 0.85
 """Lower and upper bound of the region DEE."""
 

@@ -25,6 +25,7 @@ _RESOLVABLE = frozenset(
         Rejection.AVOIDED,
         Rejection.BOTTLENECK,
         Rejection.NEEDS_ROOM,
+        Rejection.BUSY,
     }
 )
 """Reasons that preemption can resolve."""
@@ -47,7 +48,7 @@ class _Grade(IntEnum):
 
     FITS = 0
     ALERT = 1
-    """It fits, but an alert is open."""
+    """It fits, but an alert is open, or a resource is busy most of the time."""
     UNKNOWN = 2
     """No agent, or no recent report: Kubernetes considers it healthy, but nothing is known of its load."""
     REFUSED = 3
@@ -95,7 +96,8 @@ def _grade(snapshot: Snapshot, row: int | None, code: Rejection) -> _Grade:
         return _Grade.REFUSED
     if doubtful(snapshot)[row]:
         return _Grade.UNKNOWN
-    return _Grade.ALERT if snapshot.nodes.has_bottleneck[row] else _Grade.FITS
+    strained = snapshot.nodes.has_bottleneck[row] or snapshot.nodes.is_busy[row]
+    return _Grade.ALERT if strained else _Grade.FITS
 
 
 def score_nodes(

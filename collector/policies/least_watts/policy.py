@@ -10,7 +10,7 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, PowerOn
-from collector.policies.filters import eligible, without_room
+from collector.policies.filters import eligible, reject_strained, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.policies.least_watts.cluster import SHORT_RATIO
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, promise_room, share
@@ -43,9 +43,7 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     variance, more_variance = variance * margins.together, more_variance * margins.together
     need = needed(expected + more, variance + more_variance, spread)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    refused = np.where(
-        (refused == Rejection.NOT) & nodes.has_bottleneck, np.int8(Rejection.BOTTLENECK), refused
-    )
+    refused = reject_strained(nodes, refused)
     # A task that is alone on a node may use all of it: otherwise the largest would fit nowhere.
     alone = np.flatnonzero(nodes.tasks == 0)
     free = nodes.capacity * SHORT_RATIO

@@ -22,7 +22,7 @@ from tests.collector.builders import (
     settings,
     state,
 )
-from wire.messages import Alert, Report, encode
+from wire.messages import Alert, Pressure, Report, encode
 from wire.resources import RESOURCES, Quantities, Resource
 
 HAS = Quantities(8.0, 16_000_000_000, 1e9, 1e9)
@@ -287,6 +287,40 @@ async def test_proposal_without_a_target_has_a_reason(asker: Asker) -> None:
     (proposal,) = answer["proposals"]
     assert proposal["move"] is None
     assert "none of its 0 containers" in proposal["why_not"]
+
+
+@pytest.mark.parametrize(
+    ("strain", "why"),
+    [
+        ({"disk_busy_ratio": 0.95}, "a resource of the node is busy, or waited for, most of the time"),
+        ({"pressure": Pressure(disk_ratio=0.9), "disk_busy_ratio": 0.6}, "busy, or waited for"),
+        ({"iowait_ratio": 0.9}, "busy, or waited for"),
+        ({"pressure": Pressure(memory_ratio=0.9)}, "busy, or waited for"),
+        ({"pressure": Pressure(disk_ratio=0.9), "disk_busy_ratio": 0.1}, None),
+        ({"pressure": Pressure(cpu_ratio=0.9)}, None),
+        ({"disk_busy_ratio": 0.7}, None),
+    ],
+)
+async def test_default_hint_leaves_out_nodes_whose_disk_or_memory_is_waited_for(
+    asker: Asker, strain: dict[str, Any], why: str | None
+) -> None:
+    used = Quantities(0.5, 4_000_000_000, 0.0, 0.0)
+    await asker.send(sample("strained", state=state(used=used, capacity=HAS, **strain)), sample("calm", 2.0))
+    answer = await asker.hint(reserve=NEED)
+    if why is None:
+        assert set(names(answer)) == {"calm", "strained"}
+    else:
+        assert names(answer) == ["calm"]
+        assert why in answer["refused"][0]["why"]
+
+
+async def test_default_hint_leaves_out_nodes_with_an_open_alert(asker: Asker) -> None:
+    for resource in RESOURCES:
+        await asker.send(sample(f"short-of-{resource}", 0.5, alerts=(Alert(resource, START, "short"),)))
+    await asker.send(sample("calm", 4.0))
+    answer = await asker.hint(reserve=NEED)
+    assert names(answer) == ["calm"]
+    assert answer["refused_for"] == [{"why": "the node has a bottleneck", "nodes": 4}]
 
 
 async def test_policies_are_listed_with_their_settings(asker: Asker) -> None:

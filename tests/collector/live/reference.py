@@ -7,13 +7,22 @@ from math import nan
 import numpy as np
 
 from collector.config import CollectorConfig
+from collector.live.node_columns import busy_ratios
 from collector.live.registry import Registry
 from collector.live.task_columns import promised_limits
 from collector.live.traits import node_traits, task_traits
-from collector.snapshot.columns import four
+from collector.reports.run import AgentRun
+from collector.snapshot.columns import Four, four
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import RESOURCES, Quantities
+
+
+def _busy(run: AgentRun) -> Four:
+    if run.state is None:
+        return nan, nan, nan, nan
+    cpu, memory, disk, network = (nan if each is None else each for each in busy_ratios(run.state.value))
+    return cpu, memory, disk, network
 
 
 def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) -> Snapshot:
@@ -46,6 +55,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
                 accepts=traits.accepts,
                 report_age_seconds=now - entry.last_report_at,
                 generation=traits.generation,
+                busy=_busy(run),
                 bottleneck=(cpu, memory, disk, network),
                 culprits=(culprits[0], culprits[1], culprits[2], culprits[3]),
                 domain=traits.labels.get(config.placement.domain_label),

@@ -33,6 +33,7 @@ class NodeFacts:
     capacity: Quantities
     used: Quantities = _UNKNOWN
     reported_watts: float = nan
+    busy: Four = (nan, nan, nan, nan)
     liveness: Liveness = Liveness.UP
     on: bool = True
     accepts: bool = True
@@ -156,6 +157,7 @@ def _nodes(nodes: Sequence[NodeFacts], tasks: Tasks, domain_names: Sequence[str]
         capacity=four_columns([four(each.capacity) for each in nodes]),
         used=four_columns([four(each.used) for each in nodes]),
         reported_watts=np.array([each.reported_watts for each in nodes], dtype=np.float64),
+        busy=four_columns([each.busy for each in nodes]),
         liveness=np.array([each.liveness for each in nodes], dtype=np.int8),
         on=np.array([each.on for each in nodes], dtype=np.bool_),
         accepts=np.array([each.accepts for each in nodes], dtype=np.bool_),
