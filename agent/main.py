@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
 
 from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import AgentConfig
@@ -23,6 +24,7 @@ from agent.sampling.sampler import Sampler, Survey
 from agent.sampling.ticker import ticks
 from agent.sources.machine import read_machine
 from wire.address import Address, parse_address
+from wire.http.hosts import is_named_after, is_own_host, machine_names
 from wire.http.serving import metrics_handler, serving
 from wire.messages import Report
 
@@ -54,10 +56,10 @@ async def running(
     sampler = Sampler(config, persistent=True)
     state = AgentState(ReportSender(config.collector, config.spool))
     metrics = AgentMetrics(state)
-    app = web.Application()
+    address = parse_address(config.http.listen)
+    app = web.Application(middlewares=[] if config.http.web_config else [_host_check(config, address)])
     app.router.add_get("/metrics", metrics_handler(metrics.registry))
     app.router.add_get("/healthz", _healthz)
-    address = parse_address(config.http.listen)
     if not address.is_loopback and not config.http.web_config:
         log.warning("anyone who can connect to %s can read this node's metrics: set http.web_config", address)
     async with (
@@ -196,6 +198,24 @@ async def _background(*jobs: _Job) -> AsyncIterator[asyncio.Task[None]]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+def _host_check(config: AgentConfig, address: Address) -> Middleware:
+    """Reject requests for a foreign Host name, against DNS rebinding; a password protects as well."""
+    names = config.http.other_names | machine_names() | {node_name(config).lower()}
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host = request.headers.get(hdrs.HOST, "")
+        is_known = not address.is_loopback and is_named_after(host, machine_names())
+        if not is_known and not is_own_host(host, names, local_only=address.is_loopback):
+            raise web.HTTPForbidden(
+                text=f"the Host header {host!r} is not a name of this agent: use its host name or address, or"
+                " add the name to http.names\n"
+            )
+        return await handler(request)
+
+    return middleware
 
 
 async def _healthz(_: web.Request) -> web.Response:

@@ -6,10 +6,13 @@ import importlib
 import io
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, TextIO, cast
 
+from wattpack.output.stream import PrintableStream
 from wire.errors import UserError
+from wire.text import printable_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,10 @@ COMMANDS = (
 )
 
 
+_DRAWS = frozenset({"top", "up"})
+"""Commands that send control characters of their own. They write text from elsewhere by `printable` only."""
+
+
 class _Implementation(Protocol):
     """The interface of a module in `wattpack.commands`."""
 
@@ -79,9 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         implementation = cast("_Implementation", importlib.import_module(command.module))
         parser = argparse.ArgumentParser(prog=f"wattpack {command.name}", description=command.summary)
         implementation.add_arguments(parser)
-        return implementation.run(parser.parse_args(rest))
+        arguments = parser.parse_args(rest)
+        if command.name in _DRAWS:
+            return implementation.run(arguments)
+        with redirect_stdout(cast("TextIO", PrintableStream(sys.stdout))):
+            return implementation.run(arguments)
     except UserError as error:
-        print(f"wattpack: {error}", file=sys.stderr)
+        print(f"wattpack: {printable_lines(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

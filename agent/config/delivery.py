@@ -22,8 +22,21 @@ class HttpConfig(Section, frozen=True):
         ),
     ] = ""
 
+    names: Annotated[
+        str,
+        Meta(
+            description="Further names of this host, separated by commas. Without `web_config`, requests with"
+            " any other host name are refused. Its host name and IP addresses need not be listed."
+        ),
+    ] = ""
+
     def __post_init__(self) -> None:
         parse_address(self.listen)
+
+    @property
+    def other_names(self) -> frozenset[str]:
+        """`names` one by one, in lower case."""
+        return frozenset(name for each in self.names.split(",") if (name := each.strip().lower()))
 
 
 class DeliveryConfig(Section, frozen=True):

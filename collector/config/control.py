@@ -291,12 +291,13 @@ class DriverConfig(Section, frozen=True):
     power_off_command: Annotated[
         str,
         Meta(
-            description="Command that switches a node off, called with the node's name. Empty never switches"
-            " one off."
+            description="Command that switches a node off. Its last arguments are `--` and the node's name."
+            " Empty never switches one off."
         ),
     ] = ""
     power_on_command: Annotated[
-        str, Meta(description="Command that switches a node on, called with the node's name.")
+        str,
+        Meta(description="Command that switches a node on. Its last arguments are `--` and the node's name."),
     ] = ""
     power_grace_seconds: Annotated[
         float,

@@ -9,10 +9,11 @@ collector takes it only after it has seen the same number for at least as long, 
 """
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -151,6 +152,8 @@ class Lease:
 
     def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS)
         connection.execute(_TABLE)
         return connection

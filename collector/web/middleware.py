@@ -1,7 +1,6 @@
 """Middleware for every request: errors become problem documents, and the Host header is checked."""
 
 import difflib
-import ipaddress
 import logging
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from collector.common.errors import ApiError
 from collector.config import HttpConfig
 from collector.history.interface import HistoryUnavailable
 from wire.address import parse_address
+from wire.http.hosts import is_own_host
 
 log = logging.getLogger(__name__)
 
@@ -62,21 +62,14 @@ def _http_error(error: web.HTTPException, request: web.Request, valid_paths: lis
 
 
 def host_check(http: HttpConfig) -> Middleware:
-    """Reject requests for a foreign Host name, against DNS rebinding.
-
-    A foreign web page can resolve its own name to our address and make a browser send us requests; the Host
-    header reveals that. An IP address in that header cannot be rebound, so it is accepted unless the
-    collector listens on loopback only.
-    """
+    """Reject requests for a foreign Host name, against DNS rebinding."""
     is_local = parse_address(http.listen).is_loopback
-    names = http.other_names | {"localhost"}
     others = "" if is_local else ", an IP address, or add the name to http.names"
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         host = request.headers.get(hdrs.HOST, "")
-        name = _name_in(host)
-        if name not in names and not _is_address(name, loopback_only=is_local):
+        if not is_own_host(host, http.other_names, local_only=is_local):
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
                 f"the Host header {host!r} is not a name of this collector: use 127.0.0.1, [::1] or"
@@ -86,18 +79,3 @@ def host_check(http: HttpConfig) -> Middleware:
         return await handler(request)
 
     return middleware
-
-
-def _name_in(host: str) -> str:
-    """The Host header without its port."""
-    if host.startswith("[") and "]" in host:
-        return host[1 : host.index("]")]
-    return host.partition(":")[0].lower()
-
-
-def _is_address(name: str, *, loopback_only: bool) -> bool:
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return address.is_loopback or not loopback_only

@@ -311,13 +311,13 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         assert carry_out(switching, off).nothing_to_do
         assert release(switching) == ()
         undo(switching, off, done)
-        assert (tmp_path / "calls").read_text(encoding="utf-8") == "off node3\non node3\n"
+        assert (tmp_path / "calls").read_text(encoding="utf-8") == "off -- node3\non -- node3\n"
         (seen,) = [each for each in look(switching).nodes if each.name == "node3"]
         assert seen.accepts
         assert not any(label.startswith("wattpack") for label in seen.labels)
 
         # What fails on the way, or is left half done, ends with a node that takes tasks.
-        with pytest.raises(DriverError, match="'false node3' failed with exit code 1"):
+        with pytest.raises(DriverError, match="false -- node3 failed with exit code 1"):
             carry_out(msgspec.structs.replace(switching, power_off_command="false"), off)
         assert sorted(node_states(switching)) == before
         half = ("--availability=drain", "--label-add=wattpack.drained=active")

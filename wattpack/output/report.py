@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from wire.messages import ContainerState, NodeState, Report
 from wire.resources import Resource, ratio
+from wire.text import printable
 
 _UNKNOWN = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -34,6 +35,7 @@ def watts_text(watts: float, error_ratio: float) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Align columns: the first to the left, the others to the right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     return [
         "  ".join(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from wattpack.service.systemd import notify, reloading
 from wire.errors import UserError
+from wire.text import printable, printable_lines
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +29,12 @@ class _Lines(logging.Formatter):
         super().__init__("%(message)s" if for_journal else f"{role}: %(message)s")
         self._for_journal = for_journal
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in `logging`
+        # A message has one line: names from other machines must not fake another.
+        return printable(super().formatMessage(record))
+
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = printable_lines(super().format(record))
         return f"<{_SYSLOG_PRIORITY.get(record.levelno, 6)}>{text}" if self._for_journal else text
 
 

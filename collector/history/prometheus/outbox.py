@@ -7,8 +7,9 @@ seconds in the store: to save a second flush per report, only the history itself
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from collector.history.sqlite.files.connection import IN_MEMORY, reason
+from collector.history.sqlite.files.connection import IN_MEMORY, make_private, reason
 from wire.errors import UserError
 
 _TABLE = """
@@ -36,6 +37,8 @@ class Outbox:
         """Open the file or create it; raises `UserError` if that fails."""
         self._max_bytes = max_bytes
         try:
+            if path != IN_MEMORY:
+                make_private(Path(path))
             self._connection = sqlite3.connect(
                 path, timeout=1.0, isolation_level=None, check_same_thread=False
             )
@@ -44,6 +47,11 @@ class Outbox:
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(_TABLE)
             row = self._connection.execute("SELECT count(*), total(length(body)), total(reports) FROM outbox")
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise UserError(
+                f"cannot open the outbox {path} ({why}): move it away, or choose another history.path"
+            ) from error
         except sqlite3.Error as error:
             raise UserError(
                 f"cannot open the outbox {path} ({reason(error)}): "

@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 
 import psutil
@@ -7,17 +8,31 @@ from collector.drivers.hooks import run_hook
 from collector.drivers.interface import DriverError
 
 
-async def test_the_node_is_the_last_argument(tmp_path: Path) -> None:
-    await run_hook(f"sh -c 'echo $0 >{tmp_path}/said'", "rack 1", 10.0)
-    assert (tmp_path / "said").read_text(encoding="utf-8") == "rack 1\n"
+async def test_the_node_is_the_last_argument_and_no_option(tmp_path: Path) -> None:
+    for name in ("rack 1", "-rf", "--force"):
+        await run_hook(f"sh -c 'echo $0 $1 >{tmp_path}/said'", name, 10.0)
+        assert (tmp_path / "said").read_text(encoding="utf-8") == f"-- {name}\n"
+
+
+async def test_what_a_command_started_ends_with_it(tmp_path: Path) -> None:
+    async with asyncio.timeout(10):
+        await run_hook(f"sh -c 'sleep 1000 & echo $! >{tmp_path}/pid'", "web1", 60.0)
+    assert not is_running(tmp_path / "pid")
+
+
+async def test_the_output_of_a_command_is_bounded_and_printable() -> None:
+    with pytest.raises(DriverError) as failed:
+        await run_hook("sh -c 'yes no | head -c 10000000; printf \"\\033[31mred\"; exit 1'", "web1", 60.0)
+    assert str(failed.value).endswith("\\u001b[31mred")
+    assert len(str(failed.value)) < 2000
 
 
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("sh -c 'echo no power at $0; exit 3'", r"failed with exit code 3: no power at web1$"),
+        ("sh -c 'echo no power at $1; exit 3'", r"failed with exit code 3: no power at web1$"),
         ("false", r"failed with exit code 1: no output$"),
-        ("/nowhere/command", r"cannot run '/nowhere/command web1' \(no such file or directory\)"),
+        ("/nowhere/command", r"cannot run /nowhere/command -- web1 \(no such file or directory\)"),
     ],
 )
 async def test_failed_command_is_reported_with_its_output(command: str, why: str) -> None:
@@ -28,5 +43,13 @@ async def test_failed_command_is_reported_with_its_output(command: str, why: str
 async def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(DriverError, match=r"did not end within 1 s and was killed"):
         await run_hook(f"sh -c 'echo $$ >{tmp_path}/pid; exec sleep 1000'", "web1", 1.0)
-    pid = (tmp_path / "pid").read_text(encoding="utf-8").strip()
-    assert not psutil.pid_exists(int(pid))
+    assert not is_running(tmp_path / "pid")
+
+
+def is_running(file: Path) -> bool:
+    """Whether the process whose id a file has runs; one that ended may wait for its parent."""
+    try:
+        process = psutil.Process(int(file.read_text(encoding="utf-8")))
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -1,6 +1,7 @@
 """A service in this process, asked by real signals."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from tests.waiting import until
 from tests.wattpack.listening import Listener, listening
-from wattpack.service.runner import Work, keep_running
+from wattpack.service.runner import Work, _Lines, keep_running
 from wire.errors import UserError
 
 
@@ -138,3 +139,17 @@ async def test_failed_work_ends_the_service() -> None:
         service.breaks.set()
         with pytest.raises(RuntimeError, match="broken"):
             await asyncio.wait_for(task, 10)
+
+
+@pytest.mark.parametrize("for_journal", [True, False])
+def test_a_message_is_one_line_without_control_characters(for_journal: bool) -> None:  # noqa: FBT001 - a parameter
+    lines = _Lines("collector", for_journal=for_journal)
+    name = "web\x1b[2J\nwattpack: all is well"
+    error = ValueError(name)
+    failed = logging.LogRecord(
+        "x", logging.ERROR, "x", 1, "node %s failed", (name,), (ValueError, error, None)
+    )
+    first, *rest = lines.format(failed).splitlines()
+    assert "node web\\u001b[2J\\nwattpack: all is well failed" in first
+    assert rest[0].startswith("ValueError: web\\u001b[2J")
+    assert all(line.replace("\t", "").isprintable() for line in (first, *rest))

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ IN_MEMORY = ":memory:"
 _APPLICATION_ID = 0x57415454  # "WATT", so that no other program's database is taken for ours
 _CHECK_SECONDS = 5.0
 """How long a file is checked before it is used. A large one is checked further in the background."""
+_PRIVATE, _OTHERS = 0o600, 0o077
 _CHOOSE = "choose another with history.path"
 
 _REASONS = {
@@ -87,7 +88,8 @@ def lock_file(path: str) -> Iterator[None]:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         # A separate lock file: SQLite's locks belong to connections, and a collector has several.
-        lock = os.open(file.with_name(file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(file.with_name(file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
+        make_private(file)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise UserError(f"cannot store the history in {path} ({why}): {_CHOOSE}") from error
@@ -96,6 +98,21 @@ def lock_file(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def make_private(file: Path) -> None:
+    """Let only its owner read a database, which is created if missing; raises `OSError`.
+
+    SQLite gives its log files the same mode.
+    """
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE))
+    except FileExistsError:
+        # No open and close: that would release the locks of other connections to the file.
+        for each in (file, file.with_name(file.name + "-wal"), file.with_name(file.name + "-shm")):
+            with suppress(FileNotFoundError, PermissionError):
+                if each.stat().st_mode & _OTHERS:
+                    each.chmod(_PRIVATE)
 
 
 def _lock(lock: int, path: str) -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -350,3 +351,19 @@ async def test_stored_values_survive_a_restart_until_they_are_deleted(tmp_path: 
         await history.put_values("service", {"shop": b"cpu", "mail": None, "never": None})
         assert await history.get_values("service") == {"shop": b"cpu"}
         assert await history.get_values("alert") == {"shop": b"hot"}
+
+
+def modes_in(folder: Path) -> dict[str, int]:
+    return {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
+
+
+async def test_only_its_owner_can_read_a_history(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    for _ in range(2):
+        async with open_sqlite(config.HistoryConfig(path=str(path))) as history:
+            await history.add([report()], START)
+            modes = modes_in(tmp_path)
+            assert "history.db-wal" in modes
+            assert set(modes.values()) == {0o600}, modes
+        # As an earlier version left it.
+        path.chmod(0o644)
