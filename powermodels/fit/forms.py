@@ -126,7 +126,8 @@ def rising_table(
     weights = np.concatenate([workload.sample_weights for workload in workloads])
     at, means = _rising_means(ratios, watts, weights)
     places = np.unique(np.concatenate([at[:1], _GRID[(at[0] <= _GRID) & (at[-1] >= _GRID)], at[-1:]]))
-    heights = np.interp(places, at, means)
+    # Rounding can make an interpolated value lower than the one before it.
+    heights = np.maximum.accumulate(np.interp(places, at, means))
     return tuple(Point(float(ratio), float(height)) for ratio, height in zip(places, heights, strict=True))
 
 
@@ -137,7 +138,8 @@ def _extended(table: Sequence[Point], linear_watts: float, root_watts: float) ->
         return linear_watts * ratio + root_watts * sqrt(ratio)
 
     def follow(ratio: float, end: Point) -> Point:
-        return Point(ratio, max(0.0, end.watts + formula(ratio) - formula(end.cpu_ratio)))
+        # The difference first: rounding of a large sum could put a lower load above a higher one.
+        return Point(ratio, max(0.0, end.watts + (formula(ratio) - formula(end.cpu_ratio))))
 
     first, last = table[0], table[-1]
     below = (follow(float(ratio), first) for ratio in _GRID if ratio < first.cpu_ratio)

@@ -3,6 +3,7 @@ import sys
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 from powermodels.common.interface import Load
 from powermodels.fit.__main__ import main
 from powermodels.fit.arrays import thinned, weighted, workloads_of
+from powermodels.fit.choice import EXTRA
 from powermodels.fit.fitting import _KINDS, KINDS, _question, fit
+from powermodels.fit.forms import SHAPES, Form, _extended, fit_shapes
+from powermodels.models.points import Point, check_rising
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import FitRequest, Sample
 from powermodels.models.stored import decode
-from tests.powermodels.fits import MADE, loads, metered, true_watts, watts
+from tests.powermodels.fits import MADE, loads, metered, ratios, true_watts, watts
 from wire.errors import UserError
 
 SOMEWHERE = Load(0.3, 0.5, 0.1, 0.2)
@@ -87,6 +91,33 @@ def test_frequency_is_used_where_it_tells_more() -> None:
     assert model.error_ratio < 0.01
 
 
+# Few different loads, most of them next to a point of the grid or next to nothing: rounding shows there.
+edges = st.sampled_from([0.0, 5e-324, 1e-16, 1e-9, 1e-4, 0.0025, 0.2500000000000001, 0.81, 1 - 1e-16, 1.0])
+edge_loads = st.builds(Load, edges | ratios, *(st.none() | edges | ratios for _ in range(4)))
+edge_samples = st.builds(
+    Sample, st.floats(0, 1e9), watts | st.sampled_from([0.0, 1e-9, 1.0, 5000.0]), edge_loads
+)
+
+
+@given(st.lists(edge_samples, min_size=2, max_size=30), st.sampled_from(["cpu", "cycles"]))
+def test_every_form_of_any_samples_is_a_valid_curve(
+    samples: list[Sample], cpu: Literal["cpu", "cycles"]
+) -> None:
+    workloads = workloads_of(samples)
+    for extra in ((), EXTRA):
+        for fitted in fit_shapes(workloads, Form(cpu=cpu, extra=extra), SHAPES).values():
+            check_rising(fitted.points)
+            assert min(fitted.idle_watts, *fitted.coefficients_watts) >= 0
+            for workload in workloads:
+                assert (fitted.predict(workload) >= 0).all()
+
+
+def test_a_curve_rises_next_to_a_point_of_its_grid() -> None:
+    """The formula is five orders larger than the table, and its difference smaller than its rounding."""
+    check_rising(_extended((Point(0.25000000000000006, 0.1),), 1e4, 1e4))
+
+
+# A fit with its choice and stated error takes a second; the forms above are what can fail.
 @settings(deadline=None, max_examples=10)
 @given(st.lists(st.builds(Sample, st.floats(0, 1e9), watts, loads), min_size=10, max_size=40))
 def test_any_samples_make_a_model_within_their_bounds(samples: list[Sample]) -> None:
