@@ -233,7 +233,7 @@ class Estimator:
             terms, source, error_ratio, scope = whole_terms, whole.source, whole.error_ratio, whole.scope
             source_watts = terms.watts
         else:
-            terms = lift(terms, scope, whole_terms)
+            terms = lift(terms, scope, whole_terms, whole.error_ratio)
         services = services or {}
         self._learn(monotonic_seconds, load, capacity, metered_watts)
         self._learn_weights(load, capacity, metered_watts, _by_service(load, containers, services))

@@ -2,9 +2,11 @@
 
 RAPL measures CPUs, and often memory; a prior estimates the whole machine at the wall. Of the lifted power,
 
-- what load adds within the scope of the meter is measured, and grows by the losses of the power supply;
-- idle power, and what load adds outside that scope, comes from a model of the whole machine. Idle power is at
-  least the measured part of it.
+- idle power, and what load adds within the scope of the meter, is measured, and grows by the losses of the
+  power supply;
+- what load adds outside that scope comes from a model of the whole machine;
+- so does the idle power outside: the modelled idle power less the measured part, whose error is that of the
+  model. It is never negative: its expectation is that of a normal distribution above zero.
 
 The error combines those of the two, each with its share of the watts: near idle it is that of the model of
 the whole machine, under load it approaches that of the meter.
@@ -15,7 +17,7 @@ database), the wall power grows by 1.14 W per watt of RAPL; this factor is 1.14 
 """
 
 from dataclasses import dataclass
-from math import hypot
+from math import erf, exp, hypot, pi, sqrt
 
 from powermodels.common.interface import Load, Model, Scope, Terms
 from wire.messages import PowerSource
@@ -24,16 +26,19 @@ _LOWEST_EFFICIENCY, _HIGHEST_EFFICIENCY = 0.80, 0.96
 _AT_THE_WALL = 2 / (_LOWEST_EFFICIENCY + _HIGHEST_EFFICIENCY)
 _SUPPLY_ERROR_RATIO = (_HIGHEST_EFFICIENCY - _LOWEST_EFFICIENCY) / (_HIGHEST_EFFICIENCY + _LOWEST_EFFICIENCY)
 
+_FAR = 5.0
 # One number describes the error of a curve: the one at this load.
 _TYPICAL = Load(0.5)
 
 
-def lift(part: Terms, scope: Scope, whole: Terms) -> Terms:
+def lift(part: Terms, scope: Scope, whole: Terms, whole_error_ratio: float) -> Terms:
     """The terms of the whole machine, from those within a smaller scope and a model of the whole machine."""
     if scope is Scope.NODE:
         return part
+    measured = _AT_THE_WALL * part.idle_watts
+    rest = _mean_above_zero(whole.idle_watts - measured, whole_error_ratio * whole.idle_watts)
     return Terms(
-        idle_watts=max(whole.idle_watts, _AT_THE_WALL * part.idle_watts),
+        idle_watts=measured + rest,
         cpu_watts=_AT_THE_WALL * part.cpu_watts,
         memory_watts=whole.memory_watts if scope is Scope.CPU else _AT_THE_WALL * part.memory_watts,
         disk_watts=whole.disk_watts,
@@ -45,13 +50,25 @@ def lifted_error_ratio(
     part: Terms, scope: Scope, part_error_ratio: float, whole: Terms, whole_error_ratio: float
 ) -> float:
     """The expected relative error of `lift`, from those of its two inputs."""
-    lifted = lift(part, scope, whole)
+    lifted = lift(part, scope, whole, whole_error_ratio)
     if scope is Scope.NODE or lifted.watts <= 0:
         return part_error_ratio
     measured = lifted.cpu_watts + (0.0 if scope is Scope.CPU else lifted.memory_watts)
-    estimated_error_watts = whole_error_ratio * (lifted.watts - measured)
+    others = lifted.dynamic_watts - measured
+    estimated_error_watts = whole_error_ratio * (whole.idle_watts + others)
     measured_error_watts = hypot(part_error_ratio, _SUPPLY_ERROR_RATIO) * measured
     return hypot(estimated_error_watts, measured_error_watts) / lifted.watts
+
+
+def _mean_above_zero(mean: float, deviation: float) -> float:
+    """The mean of a normal distribution, of what lies above zero."""
+    if deviation <= 0 or mean > _FAR * deviation:
+        return max(0.0, mean)
+    # Far below zero, quotients of tiny numbers lose their digits; the mean is then next to nothing.
+    place = max(-_FAR, mean / deviation)
+    density = exp(-place * place / 2) / sqrt(2 * pi)
+    above = (1 + erf(place / sqrt(2))) / 2
+    return max(0.0, deviation * (place + density / above))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +92,8 @@ class LiftedModel:
         return lifted_error_ratio(part, self.part.scope, self.part.error_ratio, whole, self.whole.error_ratio)
 
     def terms(self, load: Load) -> Terms:
-        return lift(self.part.terms(load), self.part.scope, self.whole.terms(load))
+        whole = self.whole
+        return lift(self.part.terms(load), self.part.scope, whole.terms(load), whole.error_ratio)
 
     def describe(self) -> str:
         return f"{self.part.describe()}; the rest of the machine: {self.whole.describe()}"
