@@ -71,10 +71,9 @@ _INTRODUCTION = (
     "network, which any Linux reports; no hardware counters. MAPE is the mean of |error| / watts over the",
     "samples of a workload; means are over the eight services, with equal weights, and then over the",
     "machines. No model was fitted to the samples that it is measured on. The form of the curve and its",
-    "stated error come from each machine's own workloads, left out in turn. Two choices were made with these",
-    "machines in view: a fit starts from the mean of formula and table, and the correction of the adaptive",
-    "model trusts offset and gain three times as much as shape (one to nine times give 3.2-3.4 % below for a",
-    "meter that goes away). The error on other machines may be larger.",
+    "stated error come from each machine's own workloads, left out in turn. One choice was made with these",
+    "machines in view: a fit starts from the mean of formula and table. The error on other machines may be",
+    "larger.",
     "`wattpack evaluate FILE... --protocol NAME` measures the same on your own recordings.",
 )
 _TITLES = {

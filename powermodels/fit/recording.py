@@ -7,6 +7,9 @@ unpacked. Only workload, timestamp, watts and cpu_idle must be there.
 
 A folder is a recording as M. Canuto et al. publish them: a file per workload, real services below
 `validation`, single-purpose loads beside it; without the column workload, and with `powerWatts` for watts.
+
+A file of the Kepler model database is one workload: `platform_power` is the power at the wall. Its CPU times
+are those of containers only, so the load is `cpu_cycles`, the host's, as a share of the highest value.
 """
 
 import csv
@@ -31,6 +34,7 @@ _READ = frozenset(
         *("bytes_read", "bytes_written", "bytes_in", "bytes_out"),
     }
 )
+_OF_KEPLER = ("timestamp", "platform_power", "cpu_cycles")
 _ALIASES = {"powerWatts": "watts"}
 _MICRO, _REAL = "micro_", "validation"
 _GZIP = b"\x1f\x8b"
@@ -118,6 +122,8 @@ def _parse_lines(name: str, text: str, workload: str | None = None) -> list[_Lin
     reader = csv.DictReader(io.StringIO(text))
     columns = [_ALIASES.get(column.strip(), column.strip()) for column in reader.fieldnames or ()]
     reader.fieldnames = columns
+    if set(_OF_KEPLER) <= set(columns) and workload is None:
+        return _parse_kepler(name, reader)
     needed = _NEEDED if workload is None else _NEEDED[1:]
     if missing := [column for column in needed if column not in columns]:
         raise UserError(
@@ -131,6 +137,22 @@ def _parse_lines(name: str, text: str, workload: str | None = None) -> list[_Lin
         except (TypeError, ValueError) as error:
             raise UserError(f"{name}, line {number}: {error}: mend or remove that line") from error
     return lines
+
+
+def _parse_kepler(name: str, reader: Iterable[Mapping[str, str]]) -> list[_Line]:
+    samples: list[tuple[float, float, float]] = []
+    for number, line in enumerate(reader, start=2):
+        try:
+            seconds, watts, cycles = (float(line[column]) for column in _OF_KEPLER)
+            _checked({"timestamp": seconds, "watts": watts, "cpu_idle": cycles})
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{name}, line {number}: {error}: correct or remove that line") from error
+        samples.append((seconds, watts, cycles))
+    most = max((cycles for _, _, cycles in samples), default=0.0) or 1.0
+    return [
+        (name, {"timestamp": seconds, "watts": watts, "cpu_idle": 100 * (1 - cycles / most)})
+        for seconds, watts, cycles in samples
+    ]
 
 
 def _recording(name: str, lines: Sequence[_Line], *, waiting_is_use: bool) -> Recording:

@@ -7,7 +7,7 @@ at every load: after a change, readings at a few loads correct the others too.
 """
 
 from collections.abc import Callable, Sequence
-from math import exp
+from math import exp, log
 
 import msgspec
 
@@ -22,9 +22,10 @@ _DRIFT_SECONDS = 60.0
 _READINGS_OF_DOUBT = 3.0
 # Readings close in time are alike: a node with this share of all readings is applied by half.
 _SHARE_OF_DOUBT = 0.1
-# Fans, frequencies and workloads change offset and gain more than the shape: three times as much in variance.
-# A larger ratio follows a change faster and is less accurate without a meter.
-_EVEN_DOUBT = 1 / 3
+# Variance of the local part as a share of that of offset and gain, from a ninth to nine times: which of them
+# a machine changes more is not known in advance, so both directions count the same, and the readings decide.
+_LOCAL_SHARES = (1 / 9, 1 / 3, 1.0, 3.0, 9.0)
+_LEAST_LEFT = 1e-6
 # CPU watts stay positive, whatever the meter reads.
 _LEAST_GAIN = -0.9
 
@@ -77,7 +78,9 @@ class CorrectionSums:
     A residual is `offset + gain * cpu + local`, and the local part differs from node to node. In units of the
     variance of the local part, the mean of a node with W readings has the variance 1 + D / W, so its weight
     is W / (W + D): many readings at one load weigh no more than one load. Offset and gain are the ridge
-    estimates with these weights; the rest of a node's mean, times W / (W + D), is its local part.
+    estimates with these weights, where the ridge is the variance of the local part as a share of theirs. It
+    is unknown: the estimates are averaged over `_LOCAL_SHARES`, each weighed by how likely it makes the
+    readings. The rest of a node's mean, times W / (W + D), is its local part.
     """
 
     def __init__(self, full_cpu_watts: float) -> None:
@@ -123,22 +126,44 @@ class CorrectionSums:
         trusts = [weight / (weight + doubt) for weight in self._weights]
         sums = zip(self._weights, self._shares, self._residuals, strict=True)
         means = [(s / w, r / w) if w > 0 else (0.0, 0.0) for w, s, r in sums]
-        count = squares = _EVEN_DOUBT
-        shares = residuals = products = 0.0
-        for trust, (share, residual) in zip(trusts, means, strict=True):
-            count += trust
-            shares += trust * share
-            squares += trust * share * share
-            residuals += trust * residual
-            products += trust * share * residual
-        gain_watts = (count * products - shares * residuals) / (count * squares - shares * shares)
+        level_watts, gain_watts = _even_part(trusts, means)
         gain_watts = max(_LEAST_GAIN * self._full_cpu_watts, gain_watts)
-        level_watts = (residuals - gain_watts * shares) / count
         nodes_watts = tuple(
             trust * (residual - level_watts - gain_watts * share)
             for trust, (share, residual) in zip(trusts, means, strict=True)
         )
         return Correction(level_watts, gain_watts / self._full_cpu_watts, nodes_watts)
+
+
+def _even_part(trusts: Sequence[float], means: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Offset and gain in watts, from the weight, share and residual of each node."""
+    count = shares = squares = residuals = products = power = 0.0
+    for trust, (share, residual) in zip(trusts, means, strict=True):
+        count += trust
+        shares += trust * share
+        squares += trust * share * share
+        residuals += trust * residual
+        products += trust * share * residual
+        power += trust * residual * residual
+    if power <= 0:
+        return 0.0, 0.0
+    candidates: list[tuple[float, float, float]] = []
+    for ridge in _LOCAL_SHARES:
+        determinant = (count + ridge) * (squares + ridge) - shares * shares
+        level_watts = ((squares + ridge) * residuals - shares * products) / determinant
+        gain_watts = ((count + ridge) * products - shares * residuals) / determinant
+        # Of the squares of the readings: never nothing, as no meter is exact.
+        left = max(_LEAST_LEFT, 1 - (level_watts * residuals + gain_watts * products) / power)
+        # The likelihood, with the offset, the gain and the scale of all variances integrated out.
+        likelihood = log(ridge) - log(determinant) / 2 - count * log(left) / 2
+        candidates.append((likelihood, level_watts, gain_watts))
+    highest = max(likelihood for likelihood, _, _ in candidates)
+    weights = [exp(likelihood - highest) for likelihood, _, _ in candidates]
+    whole = sum(weights)
+    return (
+        sum(weight * level for weight, (_, level, _) in zip(weights, candidates, strict=True)) / whole,
+        sum(weight * gain for weight, (_, _, gain) in zip(weights, candidates, strict=True)) / whole,
+    )
 
 
 def _faded(sums: Sequence[float], ages: float) -> list[float]:

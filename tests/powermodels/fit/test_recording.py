@@ -119,3 +119,19 @@ def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
     (tmp_path / "CPU.csv").write_text("timestamp,cpu_idle\n1,50\n")
     with pytest.raises(UserError, match=r"CPU\.csv has no column watts"):
         read_recording(tmp_path)
+
+
+def test_a_file_of_the_kepler_model_database_is_one_workload_at_the_wall() -> None:
+    text = (
+        "timestamp,cpu_cycles,cgroupfs_cpu_usage_us,package_power,dram_power,platform_power\n"
+        "1695115663,2e9,0,45.7,48.6,190\n"
+        "1695115666,8e9,0,120.0,50.1,280\n"
+    )
+    recording = parse_recording("nx12", text)
+    assert [(sample.watts, sample.group) for sample in recording.samples] == [
+        (190.0, "nx12"),
+        (280.0, "nx12"),
+    ]
+    assert [sample.load.cpu_ratio for sample in recording.samples] == pytest.approx([0.25, 1.0])
+    with pytest.raises(UserError, match="line 2"):
+        parse_recording("nx12", text.replace(",190", ",much"))
