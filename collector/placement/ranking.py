@@ -163,7 +163,7 @@ def _ranked(
     snapshot: Snapshot, request: Request, ranking: Ranking, rows: Rows, assumed: Assumed
 ) -> tuple[RankedNode, ...]:
     nodes, predicted = snapshot.nodes, predict(snapshot, request, rows)
-    sent = (snapshot.pending[0][:, None] == rows).sum(axis=0).tolist()
+    sent = (snapshot.pending.nodes[:, None] == rows).sum(axis=0).tolist()
     in_doubt = doubtful(snapshot)[rows].tolist()
     short = _is_short(snapshot, request, rows).tolist()
     used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()

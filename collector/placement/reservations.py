@@ -176,6 +176,7 @@ def sent(request: Request, node: str) -> PendingTask:
         mean=_row(best_guess(mean, demand, reserve)),
         variance=request.variance,
         task_class=request.task_class,
+        is_known=request.known or any(request.variance),
     )
 
 

@@ -52,7 +52,7 @@ def may_sleep(snapshot: Snapshot) -> Flags:
     """Return the nodes that may be switched off when no container keeps them on."""
     nodes = snapshot.nodes
     expects = np.zeros(len(nodes.names), dtype=np.bool_)
-    expects[snapshot.pending[0]] = True
+    expects[snapshot.pending.nodes] = True
     works = has_system_load(snapshot) & ~nodes.labelled(POWER_LABEL, ALLOWED)
     return ~(nodes.labelled(POWER_LABEL, NEVER) | opted_out(snapshot) | expects | works)
 
@@ -82,7 +82,7 @@ def reason_to_stay_on(snapshot: Snapshot, row: int, *, load_counts: bool = True)
     for label in (POWER_LABEL, ACT_LABEL):
         if nodes.labelled(label, NEVER)[row]:
             return f"{name} has the label {label}={NEVER}"
-    if row in snapshot.pending[0]:
+    if row in snapshot.pending.nodes:
         return f"{name} is reserved for a container that has not started yet"
     if may_sleep(snapshot)[row] or not load_counts:
         return None

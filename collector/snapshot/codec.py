@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from collector.snapshot.power_curves import PowerCurves
-from collector.snapshot.tables import Nodes, Services, Snapshot, Tasks
+from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
 
 Table = TypeVar("Table")
 
@@ -36,7 +36,6 @@ def pack(snapshot: Snapshot) -> bytes:
 def unpack(packed: bytes) -> Snapshot:
     """The snapshot that `pack` made these bytes of."""
     columns = msgspec.msgpack.decode(bytes(cramjam.zstd.decompress(packed)))
-    nodes, services = columns["pending"]
     return Snapshot(
         at=columns["at"],
         nodes=_restored(Nodes, columns["nodes"]),
@@ -45,7 +44,7 @@ def unpack(packed: bytes) -> Snapshot:
         turn=columns["turn"],
         seed=columns["seed"],
         domain_names=tuple(columns["domain_names"]),
-        pending=(_array(nodes), _array(services)),
+        pending=Pending(*map(_array, columns["pending"])),
     )
 
 

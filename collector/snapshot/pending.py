@@ -7,7 +7,7 @@ import numpy as np
 
 from collector.snapshot.columns import Four, ServiceFacts, service_table
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Services, Snapshot
+from collector.snapshot.tables import NOWHERE, Pending, Services, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class PendingTask:
     mean: Four
     variance: Four
     task_class: int
+    is_known: bool = True
+    """Whether `mean` comes from observed use; otherwise from the reservation."""
 
 
 def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) -> Snapshot:
@@ -52,9 +54,14 @@ def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) ->
             strictest_class=strictest,
         ),
         services,
-        (
-            np.concatenate((snapshot.pending[0], rows)),
-            np.concatenate((snapshot.pending[1], np.array(service_rows, dtype=np.intp))),
+        Pending(
+            np.concatenate((snapshot.pending.nodes, rows)),
+            np.concatenate((snapshot.pending.services, np.array(service_rows, dtype=np.intp))),
+            np.concatenate(
+                (snapshot.pending.is_known, np.array([each.is_known for each in placed], dtype=np.bool_))
+            ),
+            np.concatenate((snapshot.pending.mean, mean)),
+            np.concatenate((snapshot.pending.allocated, allocated)),
         ),
         turn,
     )

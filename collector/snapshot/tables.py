@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -279,6 +279,26 @@ class Services:
         return {image: row for row, image in enumerate(self.images) if image and self.profiled[row]}
 
 
+class Pending(NamedTuple):
+    """Tasks that were placed but not reported yet: they have no row in `Tasks`. One row each."""
+
+    nodes: Rows
+    services: Rows
+    is_known: Flags
+    """Whether `mean` comes from observed use; otherwise from the reservation."""
+    mean: Floats
+    allocated: Floats
+
+
+_NONE_PENDING = Pending(
+    _NO_ROWS,
+    _NO_ROWS,
+    np.empty(0, dtype=np.bool_),
+    np.empty((0, len(RESOURCES))),
+    np.empty((0, len(RESOURCES))),
+)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Snapshot:
     """A cluster at one moment."""
@@ -291,14 +311,11 @@ class Snapshot:
     """Number of placements decided so far: round robin and random choices continue from here."""
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
-    pending: tuple[Rows, Rows] = field(default=(_NO_ROWS, _NO_ROWS))
-    """Nodes and services of tasks that were placed but not reported yet: they have no row in `tasks`."""
+    pending: Pending = field(default=_NONE_PENDING)
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def with_pending(
-        self, nodes: Nodes, services: Services, pending: tuple[Rows, Rows], turn: int
-    ) -> "Snapshot":
+    def with_pending(self, nodes: Nodes, services: Services, pending: Pending, turn: int) -> "Snapshot":
         """The same cluster with pending tasks; cached values stay, since none depends on those."""
         snapshot = replace(self, nodes=nodes, services=services, pending=pending, turn=turn)
         object.__setattr__(snapshot, "_cache", self._cache)
@@ -352,8 +369,7 @@ class Snapshot:
     def instances(self, service: int) -> NDArray[np.int64]:
         """How many tasks of a service each node has, pending ones included."""
         on = self.tasks.node[np.flatnonzero(self.tasks.service == service)]
-        pending_nodes, pending_services = self.pending
-        on = np.concatenate((on[on != NOWHERE], pending_nodes[pending_services == service]))
+        on = np.concatenate((on[on != NOWHERE], self.pending.nodes[self.pending.services == service]))
         return np.bincount(on, minlength=len(self.nodes.names))
 
 

@@ -6,27 +6,25 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.least_watts.cost import Costs, promise_room, share
-from collector.policies.least_watts.margins import Margins
+from collector.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.settings import LeastWattsSettings
-from collector.policies.least_watts.usage import Usage, node_sums, node_windows
+from collector.policies.least_watts.usage import Usage, node_sums, usable
 from collector.policies.outlook import MEMORY
-from collector.policies.stability import Moves, keeps_awake, may_wake
+from collector.policies.stability import SYSTEM_LOAD_RATIO, Moves, keeps_awake, may_wake
 from collector.snapshot.columns import best_guess, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
 
-SHORT_RATIO = 0.95
-"""A node is short in a window whose mean use is above this share of its capacity: use cannot exceed the
-capacity, so a mean this near to it includes time at the ceiling."""
-_BOUND_FACTOR = 2.0
-"""The estimate of one node may be this many times the accepted share: nodes fill up in whole containers and
-most stay below their bound, about half of it on average, and the accepted share is meant of all."""
-_TAIL_WINDOWS = 15.0
-"""Weight of the cluster's common distribution beside the windows of the node itself."""
-_RATES = np.array([place for place in range(len(RESOURCES)) if place != MEMORY])
-"""The resources that vary from window to window. Memory does not come and go: envelopes add up."""
+FULL_RATIO = 0.99
+"""Share of its capacity above which a node counts as short now. Use never exceeds the capacity, and agents
+round to the ticks of the kernel: two of 100 a second."""
+_RELIEVED_RATIO = 0.9
+"""Share of the cases in which a container takes all of the excess along: a second move costs more than a
+larger container."""
+_MOST_TRIED = 8
+"""Containers that are tried for a relief, those that take most of the risk along first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,18 @@ class Choice:
         return f"adds {self.added_watts:.1f} W there, the fewest of {room}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relief:
+    """A move off a short node, to a node in use."""
+
+    task: int
+    choice: Choice
+    has_room: bool
+    """Whether the risk of the other node stays within the accepted one."""
+    helps: bool
+    """Whether both nodes together are short less often then."""
+
+
 class PlannedCluster:
     """The nodes while a plan is made: tasks leave and come, nothing is carried out yet."""
 
@@ -59,15 +69,17 @@ class PlannedCluster:
         self.margins: Margins = margins
         self.where = tasks.node.copy()
         self.used = best_guess(tasks.used, tasks.mean)
-        self.load = sum_by_node(self.where, self.used, self.count)
+        of_tasks = sum_by_node(self.where, self.used, self.count)
+        self.load = np.fmax(of_tasks, nodes.used)
+        other = self.load - of_tasks
         self.expected, self.variance = node_sums(snapshot, usage)
-        self.windows = node_windows(snapshot, usage)
+        self.expected = self.expected + np.where(other > nodes.capacity * SYSTEM_LOAD_RATIO, other, 0.0)
         self.promised = np.nan_to_num(tasks.allocated, nan=0.0)
         self.allocated = sum_by_node(self.where, self.promised, self.count)
         self.tasks = np.bincount(self.where[keeps_awake(snapshot)], minlength=self.count)
-        self.limit: Floats = np.where(nodes.capacity > 0, nodes.capacity * SHORT_RATIO, np.nan)
-        self.limit[:, ~usage.constrains] = np.nan
-        self.bounds: Floats = settings.short_ratios * _BOUND_FACTOR
+        self.limit: Floats = usable(snapshot, usage)
+        self.bounds: Floats = settings.short_ratios * WINDOWS_PER_SHORTAGE
+        """The risk up to which a node receives containers, per resource."""
         self.costs = Costs(snapshot, margins.deviations)
         self.asleep: Flags = may_wake(snapshot)
         calm = self.moves.may_receive & ~nodes.has_bottleneck
@@ -84,51 +96,64 @@ class PlannedCluster:
             self.allocated[row] += sign * self.promised[task]
             self.expected[row] += sign * usage.expected[task]
             self.variance[row] += sign * usage.variance[task]
-            self.windows[row] += sign * usage.windows[task]
             self.tasks[row] += sign
         self.where[task] = node
 
     # --- Risk -------------------------------------------------------------------------------
 
     def risk(self, rows: Rows, task: int | None = None) -> Floats:
-        """The share of the time that nodes will be short, with a task or without, per varying resource."""
-        expected, variance, windows = self.expected[rows], self.variance[rows], self.windows[rows]
+        """The share of the windows in which nodes will be short, with a task or without, per resource."""
+        expected, variance = self.expected[rows], self.variance[rows]
         if task is not None:
             expected = expected + self.usage.expected[task]
             variance = variance + self.usage.variance[task]
-            windows = windows + self.usage.windows[task]
-        return self._risk(expected, variance, windows, self.limit[rows])
+        return self._risk(expected, variance, self.limit[rows])
 
     def risk_without(self, node: int, tasks: Rows) -> Floats:
         """The same of one node without each of some of its tasks."""
-        usage = self.usage
         return self._risk(
-            self.expected[node] - usage.expected[tasks],
-            self.variance[node] - usage.variance[tasks],
-            self.windows[node] - usage.windows[tasks],
+            self.expected[node] - self.usage.expected[tasks],
+            self.variance[node] - self.usage.variance[tasks],
             np.broadcast_to(self.limit[node], (tasks.size, len(RESOURCES))),
         )
 
-    def _risk(self, expected: Floats, variance: Floats, windows: Floats, limit: Floats) -> Floats:
-        """The windows above the limit, and the share of the time that the cluster's margins predict."""
-        risk = np.zeros((len(expected), _RATES.size))
-        for column, place in enumerate(_RATES):
+    def _risk(self, expected: Floats, variance: Floats, limit: Floats) -> Floats:
+        """What the margins predict. Memory does not come and go: envelopes fit, or they do not."""
+        risk = np.zeros((len(expected), len(RESOURCES)))
+        for place, tail in enumerate(self.margins.tails):
             if not self.usage.constrains[place]:
                 continue
             room = limit[:, place] - expected[:, place]
-            deviation = np.sqrt(np.maximum(variance[:, place], 0.0) * self.margins.together[place])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                predicted = self.margins.tails[place].share_above(np.nan_to_num(room / deviation, nan=0.0))
-            above = np.count_nonzero(windows[:, :, place] > limit[:, place, None], axis=1)
-            share_short = (above + _TAIL_WINDOWS * predicted) / (self.usage.length + _TAIL_WINDOWS)
-            risk[:, column] = np.where(np.isnan(limit[:, place]), 0.0, share_short)
+            if place == MEMORY:
+                predicted = np.less(room, 0.0).astype(np.float64)
+            else:
+                deviation = np.sqrt(np.maximum(variance[:, place], 0.0) * self.margins.together[place])
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    predicted = tail.share_above(np.nan_to_num(room / deviation, nan=0.0))
+            risk[:, place] = np.where(np.isnan(room), 0.0, predicted)
         return risk
 
-    def observed_short(self, rows: Rows) -> Flags:
-        """The nodes whose present tasks exceeded the limit in any window."""
-        limit = self.limit[rows][:, None, _RATES]
-        short: Flags = np.any(self.windows[rows][:, :, _RATES] > limit, axis=(1, 2))
+    def is_short(self, rows: Rows) -> Flags:
+        """The nodes that use all of a resource now, or nearly all."""
+        short: Flags = np.any(self.load[rows] > self.limit[rows] * FULL_RATIO, axis=1)
         return short
+
+    def excess(self, node: int) -> Floats:
+        """What a short node wants now above its capacity, per resource, in nine of ten cases.
+
+        A full node hides how much more it wants: the margins state how far such an excess goes.
+        """
+        excess = np.zeros(len(RESOURCES))
+        for place in np.flatnonzero(self.load[node] > self.limit[node] * FULL_RATIO):
+            excess[place] = self.load[node, place] - self.limit[node, place] * FULL_RATIO
+            deviation = float(np.sqrt(self.variance[node, place] * self.margins.together[place]))
+            if place == MEMORY or not deviation:
+                continue
+            tail = self.margins.tails[place]
+            room = (self.limit[node, place] - self.expected[node, place]) / deviation
+            reach = tail.deviations(float(tail.share_above(np.array(room))) * (1.0 - _RELIEVED_RATIO))
+            excess[place] += (reach - room) * deviation
+        return excess
 
     # --- Choice -----------------------------------------------------------------------------
 
@@ -172,38 +197,55 @@ class PlannedCluster:
         limit = self.limit[rows]
         expected = share(self.expected[rows] + self.usage.expected[task], limit)
         now = share(self.load[rows] + self.used[task], limit)
-        fits: Flags = np.all(np.fmax(expected, now) <= 1.0, axis=1)
+        fits: Flags = np.all((expected <= 1.0) & (now <= FULL_RATIO), axis=1)
         return fits
 
     def cheapest(self, task: int, source: int) -> "Choice | None":
         """Where a task costs the fewest watts among the nodes in use that have room for it."""
         rows = self.open_to(task, source, self.awake)
         rows = rows[self._fits_now(task, rows)]
-        return self._cheapest(task, rows[(self.risk(rows, task) <= self.bounds[_RATES]).all(axis=1)])
+        return self._cheapest(task, rows[self._is_accepted(self.risk(rows, task))])
 
-    def relief(self, node: int, tasks: Rows) -> "tuple[int, Choice, float] | None":
-        """The task and the node in use that reduce the risk of both nodes most, and by how much."""
+    def _is_accepted(self, risk: Floats) -> Flags:
+        accepted: Flags = np.all(risk <= self.bounds, axis=1)
+        return accepted
+
+    def relief(self, node: int, tasks: Rows) -> "Relief | None":
+        """The task and the node in use that leave both nodes safest.
+
+        The task takes the excess of the node along, if any single one does.
+        """
+        excess = self.excess(node)
+        enough = tasks[np.all(self.used[tasks] >= excess, axis=1)]
+        if not enough.size:
+            share_of_excess = share(self.used[tasks], np.where(excess > 0, excess, np.nan)).sum(axis=1)
+            enough = tasks[[int(np.argmax(share_of_excess))]]
+        without = self.risk_without(node, enough).max(axis=1)
         here = float(self.risk(np.array([node])).max())
-        without = self.risk_without(node, tasks).max(axis=1)
-        best: tuple[int, int, float, int] | None = None
-        for at in np.argsort(without, kind="stable"):
-            task, gain = int(tasks[at]), here - float(without[at])
-            if best is not None and gain <= best[2]:
-                break
+        best: tuple[float, Relief] | None = None
+        for at in np.argsort(without, kind="stable")[:_MOST_TRIED]:
+            task = int(enough[at])
             rows = self.open_to(task, node, self.awake)
             rows = rows[self._fits_now(task, rows)]
             if not rows.size:
                 continue
-            more = self.risk(rows, task).max(axis=1) - self.risk(rows).max(axis=1)
-            place = int(more.argmin())
-            if best is None or gain - more[place] > best[2]:
-                best = task, int(rows[place]), gain - float(more[place]), rows.size
-        if best is None:
-            return None
-        task, target, gain, of = best
-        choice = self._cheapest(task, np.array([target]), of=of)
-        assert choice is not None
-        return task, choice, gain
+            risk = self.risk(rows, task)
+            place = int(risk.max(axis=1).argmin())
+            both = float(risk[place].max() + without[at])
+            if best is None or both < best[0]:
+                target = rows[[place]]
+                choice = self._cheapest(task, target, of=rows.size)
+                assert choice is not None
+                best = (
+                    both,
+                    Relief(
+                        task=task,
+                        choice=choice,
+                        has_room=bool(self._is_accepted(risk[[place]])[0]),
+                        helps=both < here + float(self.risk(target).max()),
+                    ),
+                )
+        return None if best is None else best[1]
 
     def woken(self, task: int, source: int) -> "Choice | None":
         """The node to switch on for a task."""

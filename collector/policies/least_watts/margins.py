@@ -17,6 +17,9 @@ from wire.resources import RESOURCES
 
 FEWEST_WINDOWS = 12
 """An hour: with fewer windows, the mean of those before a window is too uncertain to compare it with."""
+WINDOWS_PER_SHORTAGE = 2.0
+"""Windows that may be short, by the accepted share of the time: a node that is short is relieved at the next
+decision, on average half a window later."""
 _PARTITIONS = 4
 """Each container is in as many random groups."""
 _MOST_GROUPED = 4000
@@ -27,14 +30,19 @@ _HALVINGS = 50
 _MOST_DEVIATIONS = 100.0
 
 
-def student_tail(deviations: Floats) -> Floats:
-    """The share of the time above so many deviations, by Student's t distribution with 3 degrees of freedom.
+def student_tail(deviations: Floats, freedom: int) -> Floats:
+    """The share of the time above so many deviations, by Student's t with odd degrees of freedom.
 
-    It is assumed until windows are observed: of those that have a variance, it has the heaviest tail.
+    It is assumed until windows are observed, and holds for deviations that are estimated from few windows.
     """
-    # Half the sine of twice the angle is x / (1 + x^2), without an overflow.
-    angle = np.arctan(deviations / np.sqrt(3.0))
-    tail: Floats = 0.5 - (np.sin(2.0 * angle) / 2.0 + angle) / np.pi
+    # The series of Abramowitz and Stegun, 26.7.3.
+    angle = np.arctan(deviations / np.sqrt(freedom))
+    term = np.cos(angle)
+    total, square = term.copy(), np.square(term)
+    for factor in range(3, freedom - 1, 2):
+        term = term * square * (factor - 1) / factor
+        total += term
+    tail: Floats = 0.5 - (angle + np.sin(angle) * total) / np.pi
     return np.maximum(tail, 0.0)
 
 
@@ -46,11 +54,13 @@ class Tail:
     """Observed, in deviations, ascending."""
     assumed: float
     """Number of windows that the assumed distribution counts for."""
+    freedom: int = 3
+    """Degrees of freedom of the assumed distribution."""
 
     def share_above(self, deviations: Floats) -> Floats:
         """The share of the time above so many deviations."""
         observed = self.residuals.size - np.searchsorted(self.residuals, deviations, side="right")
-        weighted: Floats = observed + self.assumed * student_tail(deviations)
+        weighted: Floats = observed + self.assumed * student_tail(deviations, self.freedom)
         return weighted / (self.residuals.size + self.assumed)
 
     def deviations(self, share: float) -> float:
@@ -85,7 +95,7 @@ class Margins:
         return f"{margin}: learned from {observed} windows of groups of containers"
 
 
-def learn_margins(usage: Usage, short_ratios: Floats, cores: float) -> Margins:
+def learn_margins(usage: Usage, short_ratios: Floats, cores: float, freedom: int) -> Margins:
     """The margins that keep a full node from being short for more than the accepted share of the time.
 
     The assumed distribution counts for as many windows as it takes to observe one shortage: with fewer, the
@@ -95,9 +105,10 @@ def learn_margins(usage: Usage, short_ratios: Floats, cores: float) -> Margins:
     together = _together(windows, variance)
     residuals = _residuals(windows, variance * together)
     tails = tuple(
-        Tail(np.sort(each), 1.0 / ratio) for each, ratio in zip(residuals, short_ratios, strict=True)
+        Tail(np.sort(each), 1.0 / ratio, freedom) for each, ratio in zip(residuals, short_ratios, strict=True)
     )
-    deviations = [tail.deviations(float(ratio)) for tail, ratio in zip(tails, short_ratios, strict=True)]
+    windows_short = short_ratios * WINDOWS_PER_SHORTAGE
+    deviations = [tail.deviations(float(ratio)) for tail, ratio in zip(tails, windows_short, strict=True)]
     deviations[MEMORY] = 0.0
     return Margins(together, tails, np.array(deviations))
 

@@ -1,9 +1,9 @@
-"""The plans of `least-watts`: relieve nodes that were short and will be again, then empty nodes if that pays.
+"""The plans of `least-watts`: relieve nodes that are short and will be again, then empty nodes if that pays.
 
-Few moves are the aim: each disturbs a container. So a node is relieved only if its present containers were
-short together in an observed window, and by the move that helps both nodes most. A node is emptied only if
-all its containers find a place within the accepted risk, the fewest containers first. The more was moved
-during the last day, by what the budget allows, the more evidence a relief needs.
+Few moves are the aim: each disturbs a container. So a node is relieved only while it is short, if it is
+expected to be short again for more than the accepted share of the time, and by the containers that take the
+excess along. A node is emptied only if all its containers find a place within the accepted risk, the fewest
+containers first, and within the budget of moves.
 """
 
 import numpy as np
@@ -13,28 +13,25 @@ from collector.policies.actions import PowerOff, PowerOn
 from collector.policies.interface import Plan
 from collector.policies.least_watts.cluster import Choice, PlannedCluster
 from collector.policies.least_watts.settings import LeastWattsSettings
+from collector.policies.least_watts.usage import WINDOW_SECONDS
 from collector.policies.outlook import CPU
 from collector.policies.stability import estimate_watts, keep_one_on, may_sleep, move_joules
 from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 
 _DAY_SECONDS = 86_400.0
 _TRIED = 12
 """Nodes that are tried for emptying, those with the fewest tasks first, before a plan ends."""
-_WORTH_RATIO = 0.5
-"""Share of the bound that a move must take off the risk of both nodes together."""
-_EVIDENCE_FACTOR = 1.5
-"""A relief needs more than one observed window as soon as two thirds of the day's moves are spent."""
-_STRAINED_FACTOR = 3.0
-"""A node is switched on for relief when the cluster is short this many times as often as accepted."""
+_MOST_RELIEVED = 5
+"""Containers that leave a short node in one plan: the next plan knows how much the first ones helped."""
 
 
 def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     """Relieve nodes, then empty nodes while that pays."""
     cluster = PlannedCluster(snapshot, settings)
-    spent = _spent_ratio(cluster)
-    _relieve(cluster, spent)
-    emptied = _empty(cluster, spent)
+    strained = _exceeds_budget(cluster)
+    _relieve(cluster, strained=strained)
+    emptied = set() if strained else _empty(cluster)
     names, watts = snapshot.nodes.names, np.nan_to_num(snapshot.nodes.watts, nan=0.0)
     idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive & may_sleep(snapshot))
     wake = [
@@ -59,7 +56,7 @@ def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     watts_before, watts_after = estimate_watts(snapshot, actions)
     return Plan(
         actions=actions,
-        reasons=(cluster.margins.reason(settings.short_ratio),),
+        reasons=(cluster.margins.reason(settings.short_ratio), cluster.usage.shares.reason()),
         left=tuple(cluster.moves.left),
         watts_before=watts_before,
         watts_after=watts_after,
@@ -80,39 +77,50 @@ def _spent_ratio(cluster: PlannedCluster) -> float:
     return -float(np.log1p(-share_moved)) / budget
 
 
-def _relieve(cluster: PlannedCluster, spent: float) -> None:
-    """Take a container from each node that was short and will be again, where that helps."""
+def _relieve(cluster: PlannedCluster, *, strained: bool) -> None:
+    """Take containers from each node that is short now and is expected to be again, the worst first."""
     rows = np.flatnonzero(cluster.awake | (cluster.moves.may_receive & cluster.snapshot.nodes.has_bottleneck))
-    rows = rows[(cluster.tasks[rows] > 0) & cluster.observed_short(rows)]
+    rows = rows[(cluster.tasks[rows] > 0) & cluster.is_short(rows)]
     if not rows.size:
         return
-    risk = cluster.risk(rows).max(axis=1)
-    bound = float(cluster.bounds[CPU]) * max(1.0, _EVIDENCE_FACTOR * spent)
-    strained = _observed_ratio(cluster) > _STRAINED_FACTOR * cluster.settings.short_ratio
-    for at in np.argsort(-risk, kind="stable"):
-        node, tasks = int(rows[at]), cluster.leavers(int(rows[at]))
-        if risk[at] <= bound or cluster.moves.room <= 0:
+    risk = cluster.risk(rows)
+    again: Flags = np.any(risk > cluster.settings.short_ratios, axis=1)
+    again |= cluster.snapshot.nodes.has_bottleneck[rows]
+    for at in np.argsort(-risk.max(axis=1), kind="stable"):
+        if again[at]:
+            _relieve_node(cluster, int(rows[at]), float(risk[at].max()), strained=strained)
+
+
+def _relieve_node(cluster: PlannedCluster, node: int, risk: float, *, strained: bool) -> None:
+    for _ in range(_MOST_RELIEVED):
+        tasks = cluster.leavers(node)
+        if not tasks.size or cluster.moves.room <= 0 or not cluster.is_short(np.array([node]))[0]:
             return
-        if not tasks.size:
-            continue
-        found = cluster.relief(node, tasks)
-        if found is not None and found[2] >= _WORTH_RATIO * bound:
-            task, choice, _ = found
-        elif strained:
+        relief = cluster.relief(node, tasks)
+        if relief is not None and (relief.has_room or not strained):
+            task, choice = relief.task, relief.choice
+        else:
             task = int(tasks[np.argmin(cluster.risk_without(node, tasks).max(axis=1))])
             woken = cluster.woken(task, node)
-            if woken is None:
-                continue
-            choice = woken
-        else:
-            cluster.moves.left.append(_no_room(cluster, node, float(risk[at])))
-            continue
-        _move_off(cluster, task, choice, node, float(risk[at]))
+            if woken is not None:
+                choice = woken
+            elif relief is not None and relief.helps:
+                task, choice = relief.task, relief.choice
+            else:
+                name = cluster.snapshot.nodes.names[node]
+                cluster.moves.left.append(f"{name} is short {risk:.1%} of the time, and no node has room")
+                return
+        _move_off(cluster, task, choice, node, risk)
 
 
-def _no_room(cluster: PlannedCluster, node: int, risk: float) -> str:
-    name = cluster.snapshot.nodes.names[node]
-    return f"{name} is expected to be short {risk:.1%} of the time, and no move helps"
+def _exceeds_budget(cluster: PlannedCluster) -> bool:
+    """Whether relief would need more moves than the budget: one for each window in which a node is short.
+
+    Then the nodes in use are too few, and another one is worth its power.
+    """
+    rows = np.flatnonzero(cluster.tasks > 0)
+    moves_per_day = float(cluster.risk(rows).max(axis=1).sum()) * _DAY_SECONDS / WINDOW_SECONDS
+    return moves_per_day > cluster.settings.moves_per_day * len(cluster.snapshot.tasks.ids)
 
 
 def _move_off(cluster: PlannedCluster, task: int, choice: Choice, node: int, risk: float) -> None:
@@ -122,25 +130,16 @@ def _move_off(cluster: PlannedCluster, task: int, choice: Choice, node: int, ris
     cluster.moves.add(
         task,
         choice.node,
-        (f"{name} was short and is expected to be short {risk:.1%} of the time", choice.why()),
+        (f"{name} is short and is expected to be short {risk:.1%} of the time", choice.why()),
         cost_joules=float(move_joules(cluster.snapshot, np.array([task]))[0]),
     )
 
 
-def _observed_ratio(cluster: PlannedCluster) -> float:
-    """The share of the windows in which nodes in use were short."""
-    ratios = cluster.snapshot.nodes.history
-    in_use = np.count_nonzero(ratios[:, :, CPU] > 0)
-    short = np.count_nonzero(
-        ratios[:, :, CPU] * cluster.snapshot.nodes.capacity[:, None, CPU] > cluster.limit[:, None, CPU]
-    )
-    return short / in_use if in_use else 0.0
-
-
-def _empty(cluster: PlannedCluster, spent: float) -> set[int]:
+def _empty(cluster: PlannedCluster) -> set[int]:
     """Empty nodes, the one with the fewest tasks first, while the moves pay and are within the budget."""
     emptied: set[int] = set()
-    budget = cluster.settings.moves_per_day * len(cluster.snapshot.tasks.ids) * (1.0 - spent)
+    budget = cluster.settings.moves_per_day * len(cluster.snapshot.tasks.ids)
+    budget *= 1.0 - _spent_ratio(cluster)
     failed = 0
     sleeps = may_sleep(cluster.snapshot)
     tried: set[int] = set()

@@ -12,12 +12,11 @@ from collector.common.text import counted
 from collector.policies.actions import Action, PowerOn
 from collector.policies.filters import eligible, reject_strained, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
-from collector.policies.least_watts.cluster import SHORT_RATIO
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, promise_room, share
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.settings import KNOB, LeastWattsSettings
-from collector.policies.least_watts.usage import Usage, node_sums
+from collector.policies.least_watts.usage import Usage, node_sums, usable
 from collector.policies.outlook import MEMORY, amounts, needed
 from collector.policies.sorting import rising
 from collector.policies.stability import may_sleep
@@ -38,18 +37,17 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     nodes = snapshot.nodes
     usage, margins = learned(snapshot, settings)
     spread = margins.deviations
-    more, more_variance = _wanted(request, usage)
-    expected, variance = _node_sums(snapshot, usage)
+    shares = _shares(snapshot, usage)
+    more, more_variance = _wanted(request, usage, shares)
+    expected, variance = _node_sums(snapshot, usage, shares)
     variance, more_variance = variance * margins.together, more_variance * margins.together
     need = needed(expected + more, variance + more_variance, spread)
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = reject_strained(nodes, refused)
     # A task that is alone on a node may use all of it: otherwise the largest would fit nowhere.
     alone = np.flatnonzero(nodes.tasks == 0)
-    free = nodes.capacity * SHORT_RATIO
-    free -= need - more
-    free[alone] = nodes.capacity[alone]
-    free[:, ~usage.constrains] = np.nan
+    free = snapshot.cached("usable", lambda: usable(snapshot, usage)) - need + more
+    free[alone] = np.where(usage.constrains, nodes.capacity[alone], np.nan)
     refused = without_room(refused, free, amounts(more))
     if not settings.overbooks:
         room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
@@ -88,33 +86,39 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     )
 
 
-def _node_sums(snapshot: Snapshot, usage: Usage) -> tuple[Floats, Floats]:
+def _shares(snapshot: Snapshot, usage: Usage) -> Floats:
+    """The share of its reservation that a container of unknown use is expected to use."""
+    pending = snapshot.pending
+    known = pending.is_known
+    ratios = usage.shares.with_more(pending.mean[known], pending.allocated[known]).ratios
+    return np.where(usage.constrains, ratios, 0.0)
+
+
+def _node_sums(snapshot: Snapshot, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
     """Expected use and variance of each node, pending tasks included.
 
     A pending task of which only the reservation is known counts with the share that containers use of it.
     """
     nodes, tasks, count = snapshot.nodes, snapshot.tasks, len(snapshot.nodes.names)
     expected, variance = snapshot.cached("node sums", lambda: node_sums(snapshot, usage))
-    mean, allocated, strays = snapshot.cached(
-        "task sums",
-        lambda: tuple(
-            sum_by_node(tasks.node, each, count) for each in (tasks.mean, tasks.allocated, tasks.variance)
-        ),
+    strays = snapshot.cached("task variance", lambda: sum_by_node(tasks.node, tasks.variance, count))
+    pending = snapshot.pending
+    all_pending, counted_pending = (
+        sum_by_node(pending.nodes, each, count)
+        for each in (pending.mean, np.where(pending.is_known[:, None], pending.mean, pending.mean * shares))
     )
-    pending, promised = np.maximum(nodes.mean - mean, 0.0), np.maximum(nodes.allocated - allocated, 0.0)
-    used = np.nan_to_num(nodes.used, nan=0.0) - pending
-    pending = np.where(pending >= promised, pending * usage.shares, pending)
-    total = np.fmax(expected, used) + pending
+    used = np.nan_to_num(nodes.used, nan=0.0) - all_pending
+    total = np.fmax(expected, used) + counted_pending
     total[:, ~usage.constrains] = 0.0
     return np.asfortranarray(total), variance + np.maximum(nodes.variance - strays, 0.0)
 
 
-def _wanted(request: Request, usage: Usage) -> tuple[Floats, Floats]:
+def _wanted(request: Request, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
     """The expected use of the request and its variance; of memory, its envelope."""
     demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
     variance = np.array(request.variance)
     if not request.known and not variance.any():
-        return best_guess(reserve, demand) * usage.shares, np.zeros(len(RESOURCES))
+        return best_guess(reserve, demand) * shares, np.zeros(len(RESOURCES))
     expected = best_guess(mean, demand, reserve)
     expected[MEMORY] = best_guess(demand, reserve)[MEMORY]
     return np.where(usage.constrains, expected, 0.0), variance

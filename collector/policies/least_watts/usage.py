@@ -5,13 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.policies.outlook import MEMORY
+from collector.common.text import counted
+from collector.policies.outlook import CPU, MEMORY
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags, Snapshot, Tasks
 from wire.resources import RESOURCES
 
 WINDOW_SECONDS = 300.0
+_USABLE = np.array([1.0, 0.95, 1.0, 1.0])
+"""Share of a node's capacity that containers may use. With less than a twentieth of its memory free, a kernel
+spends its time on reclaiming pages."""
 _PUBLISHED_SHARES = np.array([0.25, 1.0, 0.25, 0.25])
 """Share of its reservation that a container uses, before any is observed. A production cluster used 20 % of
 its CPUs while 80 % were reserved (Delimitrou and Kozyrakis, "Quasar", ASPLOS 2014). Memory counts in full: a
@@ -21,6 +25,42 @@ _PUBLISHED_CONTAINERS = 3.0
 shares of single containers deviate by about their mean. So three containers are as certain."""
 _LONG_TERM_WINDOWS = 1.0
 """Weight of a container's long-term mean, or of an estimate from its reservation, beside its windows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """The share of their reservations that containers use, per resource."""
+
+    used: Floats
+    requested: Floats
+    containers: Floats
+    """Number of containers that both sums are of."""
+
+    def with_more(self, used: Floats, requested: Floats) -> "Shares":
+        """The same with more containers, one per row, whose use is known."""
+        return Shares(
+            self.used + np.where(requested > 0, used, 0.0).sum(axis=0),
+            self.requested + requested.sum(axis=0),
+            self.containers + np.count_nonzero(requested > 0, axis=0),
+        )
+
+    @property
+    def ratios(self) -> Floats:
+        """What an unobserved container is expected to use of its reservation."""
+        observed = np.divide(
+            self.used, self.requested, out=np.zeros_like(self.used), where=self.requested > 0
+        )
+        weighted = self.containers * observed + _PUBLISHED_CONTAINERS * _PUBLISHED_SHARES
+        ratios: Floats = weighted / (self.containers + _PUBLISHED_CONTAINERS)
+        ratios[MEMORY] = _PUBLISHED_SHARES[MEMORY]
+        return ratios
+
+    def reason(self) -> str:
+        """What an unobserved container counts for, and where that comes from, for people."""
+        counts = f"an unobserved container counts with {self.ratios[CPU]:.0%} of its CPU reservation"
+        if not self.containers[CPU]:
+            return f"{counts}: assumed until containers with a reservation are observed"
+        return f"{counts}: learned from {counted(int(self.containers[CPU]), 'container')}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +76,7 @@ class Usage:
     """Per task, window and resource. A missing window has the expected use."""
     is_observed: Flags
     """Tasks with at least one window."""
-    shares: Floats
-    """Share of its reservation that an unobserved container is expected to use, per resource."""
-    shares_from: int
-    """Number of containers that the shares are learned from."""
+    shares: "Shares"
     constrains: Flags
     """Resources whose use is reported by any node or task: others limit nothing."""
 
@@ -56,9 +93,9 @@ def learn_usage(snapshot: Snapshot) -> Usage:
     missing = np.isnan(windows)
     count = (~missing).sum(axis=1)
     recent = np.where(missing, 0.0, windows).sum(axis=1) / np.maximum(count, 1)
-    shares, shares_from = _shares(tasks, recent, count)
+    shares = _shares(tasks, recent, count)
     unobserved = _is_unobserved(tasks)[:, None]
-    estimate = np.where(unobserved, np.nan_to_num(tasks.requested, nan=0.0) * shares, tasks.mean)
+    estimate = np.where(unobserved, np.nan_to_num(tasks.requested, nan=0.0) * shares.ratios, tasks.mean)
     weight = count / (count + _LONG_TERM_WINDOWS)
     expected = weight * recent + (1.0 - weight) * np.nan_to_num(estimate, nan=0.0)
     used = np.nan_to_num(tasks.used[:, MEMORY], nan=0.0)
@@ -71,8 +108,7 @@ def learn_usage(snapshot: Snapshot) -> Usage:
         variance=_variance(tasks, expected, count),
         windows=np.where(missing, expected[:, None, :], windows),
         is_observed=count[:, 0] > 0,
-        shares=np.where(constrains, shares, 0.0),
-        shares_from=shares_from,
+        shares=shares,
         constrains=constrains,
     )
 
@@ -102,25 +138,24 @@ def _is_unobserved(tasks: Tasks) -> Flags:
     return unobserved
 
 
-def _shares(tasks: Tasks, recent: Floats, count: NDArray[np.intp]) -> tuple[Floats, int]:
-    requested = np.nan_to_num(tasks.requested, nan=0.0)
-    shares, most = _PUBLISHED_SHARES.copy(), 0
-    for place in range(len(RESOURCES)):
-        of = (count[:, place] > 0) & (requested[:, place] > 0)
-        containers = int(np.count_nonzero(of))
-        if place == MEMORY or not containers:
-            continue
-        mean = recent[of, place].sum() / requested[of, place].sum()
-        weighted = containers * mean + _PUBLISHED_CONTAINERS * shares[place]
-        shares[place] = weighted / (containers + _PUBLISHED_CONTAINERS)
-        most = max(most, containers)
-    return shares, most
+def _shares(tasks: Tasks, recent: Floats, count: NDArray[np.intp]) -> Shares:
+    none = np.zeros(len(RESOURCES))
+    observed = count > 0
+    requested = np.where(observed, np.nan_to_num(tasks.requested, nan=0.0), 0.0)
+    return Shares(none, none, none).with_more(np.where(observed, recent, 0.0), requested)
 
 
 def _constrains(snapshot: Snapshot) -> Flags:
     used = np.concatenate((snapshot.nodes.used, snapshot.tasks.used))
     reported: Flags = np.any(np.isfinite(used), axis=0)
     return reported
+
+
+def usable(snapshot: Snapshot, usage: Usage) -> Floats:
+    """What containers may use of each node; NaN where a resource is unknown, and so does not limit."""
+    capacity = snapshot.nodes.capacity
+    limited = (capacity > 0) & usage.constrains
+    return np.where(limited, capacity * _USABLE, np.nan)
 
 
 def node_sums(snapshot: Snapshot, usage: Usage) -> tuple[Floats, Floats]:
@@ -130,11 +165,3 @@ def node_sums(snapshot: Snapshot, usage: Usage) -> tuple[Floats, Floats]:
         sum_by_node(snapshot.tasks.node, usage.expected, count),
         sum_by_node(snapshot.tasks.node, usage.variance, count),
     )
-
-
-def node_windows(snapshot: Snapshot, usage: Usage) -> Floats:
-    """The sums of the windows of the tasks that each node runs now, wherever they ran then."""
-    count = len(snapshot.nodes.names)
-    flat = usage.windows.reshape(len(snapshot.tasks.ids), usage.length * len(RESOURCES))
-    sums = sum_by_node(snapshot.tasks.node, flat, count)
-    return sums.reshape(count, usage.length, len(RESOURCES))

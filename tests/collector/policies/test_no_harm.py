@@ -144,7 +144,7 @@ def _against_switching_off(node: NodeFacts, after: Cluster, snapshot: Snapshot) 
         yield "it is labelled never"
     if any(each.node == node.name and each.kind is not TaskKind.DAEMON for each in after.tasks):
         yield "a container runs there"
-    if snapshot.nodes.index[node.name] in snapshot.pending[0]:
+    if snapshot.nodes.index[node.name] in snapshot.pending.nodes:
         yield "it is reserved"
     explained = sum(each.used.cpu_cores or 0.0 for each in after.tasks if each.node == node.name)
     explained = max(explained, float(snapshot.nodes.mean[snapshot.nodes.index[node.name], 0]))

@@ -29,7 +29,7 @@ def _margins(windows: Floats, *, cores: float = 4.0, ratios: Floats = _RATIOS) -
         make_task(f"task-{row:03}", "a", float(each.mean()), deviation=float(each.std()), windows=each)
         for row, each in enumerate(windows)
     ]
-    return learn_margins(learn_usage(assemble([make_node("a")], tasks)), ratios, cores)
+    return learn_margins(learn_usage(assemble([make_node("a")], tasks)), ratios, cores, 3)
 
 
 def _normal(tasks: int = 60, length: int = 100) -> Floats:
@@ -52,25 +52,37 @@ def test_deviations_are_the_fewest_that_are_exceeded_for_the_share(tail: Tail, s
 @given(share=st.floats(0.0001, 0.499))
 def test_without_windows_the_share_above_is_the_assumed_one(share: float) -> None:
     tail = Tail(np.empty(0), 100.0)
-    assert student_tail(np.array(tail.deviations(share))) == pytest.approx(share, rel=1e-6)
+    assert student_tail(np.array(tail.deviations(share)), 3) == pytest.approx(share, rel=1e-6)
 
 
-@pytest.mark.parametrize(("deviations", "share"), [(0.0, 0.5), (2.353, 0.05), (4.541, 0.01), (10.215, 0.001)])
-def test_the_assumed_distribution_has_the_published_quantiles(deviations: float, share: float) -> None:
-    assert student_tail(np.array(deviations)) == pytest.approx(share, rel=0.001)
+@pytest.mark.parametrize(
+    ("freedom", "deviations", "share"),
+    [
+        (3, 0.0, 0.5),
+        (3, 2.353, 0.05),
+        (3, 4.541, 0.01),
+        (3, 10.215, 0.001),
+        (5, 3.365, 0.01),
+        (11, 2.718, 0.01),
+    ],
+)
+def test_the_assumed_distribution_has_the_published_quantiles(
+    freedom: int, deviations: float, share: float
+) -> None:
+    assert student_tail(np.array(deviations), freedom) == pytest.approx(share, rel=0.001)
 
 
 def test_beyond_any_deviation_there_is_no_time_left() -> None:
     huge = np.finfo(np.float64).max
-    assert student_tail(np.array([-huge, -np.inf, huge, np.inf])) == pytest.approx([1.0, 1.0, 0.0, 0.0])
+    assert student_tail(np.array([-huge, -np.inf, huge, np.inf]), 3) == pytest.approx([1.0, 1.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("length", [0, 1, FEWEST_WINDOWS])
 def test_without_enough_windows_the_margin_is_the_assumed_one(length: int) -> None:
     margins = _margins(np.ones((5, length)) if length else np.ones((5, 1)))
-    assert margins.deviations[_CPU] == pytest.approx(4.541, abs=0.001)
+    assert margins.deviations[_CPU] == pytest.approx(3.482, abs=0.001)
     assert "assumed until 13 windows" in margins.reason(0.01)
-    assert "CPU margin 4.5 deviations for 1.0% of the time short" in margins.reason(0.01)
+    assert "CPU margin 3.5 deviations for 1.0% of the time short" in margins.reason(0.01)
 
 
 def test_the_reason_states_how_many_windows_the_margin_is_learned_from() -> None:

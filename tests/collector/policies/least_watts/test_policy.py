@@ -10,6 +10,7 @@ from collector.policies.actions import PowerOn
 from collector.policies.interface import Rejection, Request
 from collector.policies.least_watts.policy import place
 from collector.policies.least_watts.settings import LeastWattsSettings
+from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import CURVE, amount
@@ -108,14 +109,14 @@ def test_what_fits_at_a_lower_risk_fits_at_a_higher_one(deviation: float, one: f
 
 
 def test_the_longer_a_node_may_be_short_the_more_fits() -> None:
-    snapshot = assemble([make_node("a")], [make_task("one", "a", 5, deviation=1.0)])
+    snapshot = assemble([make_node("a")], [make_task("one", "a", 5, deviation=1.3)])
     assert _best(snapshot, _request(1), LeastWattsSettings(short_ratio=0.001)) is None
     assert _best(snapshot, _request(1), LeastWattsSettings(short_ratio=0.1)) == "a"
 
 
 def test_the_accepted_share_may_differ_by_resource() -> None:
     node = replace(make_node("a"), capacity=amount(10, 16, disk=100.0, network=100.0))
-    task = replace(make_task("one", "a", 1), mean=amount(1, 0.1, disk=50.0), variance=(0.0, 0.0, 100.0, 0.0))
+    task = replace(make_task("one", "a", 1), mean=amount(1, 0.1, disk=50.0), variance=(0.0, 0.0, 500.0, 0.0))
     snapshot = assemble([node], [task])
     wanted = amount(1, 0.1, disk=1.0)
     request = Request(demand=wanted, mean=wanted, known=True)
@@ -162,3 +163,39 @@ def test_reasons_state_watts_room_and_accepted_share() -> None:
     assert reasons[0] == "adds 6.0 W there; 1 node with room"
     assert reasons[1].startswith("keeps ")
     assert reasons[1].endswith("% of cpu free for variation: short at most 1.0% of the time")
+
+
+def _pending(number: int, *, is_known: bool, reserved: float, mean: float) -> PendingTask:
+    return PendingTask(
+        node="a",
+        service=f"service-{number}",
+        allocated=(reserved, 0.0, 0.0, 0.0),
+        envelope=(mean, 0.0, 0.0, 0.0),
+        mean=(mean, 0.0, 0.0, 0.0),
+        variance=(0.0, 0.0, 0.0, 0.0),
+        task_class=1,
+        is_known=is_known,
+    )
+
+
+def test_a_pending_task_of_unknown_use_counts_with_a_share_beside_one_that_is_known() -> None:
+    snapshot = assemble([make_node("a")], [make_task("other", "a", 1)])
+    known = [_pending(each, is_known=True, reserved=4, mean=1) for each in range(2)]
+    unknown = _pending(9, is_known=False, reserved=12, mean=12)
+    overbooks = LeastWattsSettings(overbooks=True)
+    assert _best(with_pending(snapshot, [*known, unknown], turn=1), _request(1), overbooks) == "a"
+    as_known = replace(unknown, is_known=True)
+    assert _best(with_pending(snapshot, [*known, as_known], turn=1), _request(1), overbooks) is None
+
+
+def test_the_share_of_reservations_is_learned_from_pending_tasks_too() -> None:
+    snapshot = assemble([make_node("a"), make_node("b")], [make_task("other", "a", 1)])
+    request = Request(reserve=amount(30, 1))
+    overbooks = LeastWattsSettings(overbooks=True)
+    assert "a" in _ranked(snapshot, request, overbooks)
+    greedy = [_pending(each, is_known=True, reserved=0.1, mean=0.1) for each in range(30)]
+    assert "a" not in _ranked(with_pending(snapshot, greedy, turn=1), request, overbooks)
+
+
+def _ranked(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) -> set[str]:
+    return {snapshot.nodes.names[row] for row in place(snapshot, request, settings).rows}

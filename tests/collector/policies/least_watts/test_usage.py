@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from collector.policies.interface import Request
 from collector.policies.least_watts.policy import place
 from collector.policies.least_watts.settings import LeastWattsSettings
-from collector.policies.least_watts.usage import Usage, learn_usage, node_sums, node_windows
+from collector.policies.least_watts.usage import Usage, learn_usage, node_sums
 from tests.collector.policies.clusters import GIB, amount, random_cluster
 from tests.collector.policies.least_watts.builders import DEFAULTS, make_node, make_task
 from tests.collector.snapshot.builders import TaskFacts, assemble
@@ -60,7 +60,7 @@ def test_an_unobserved_container_counts_with_the_published_share_of_its_reservat
     new = TaskFacts(id="new", node="a", requested=amount(4, 2))
     usage = _usage(new, make_task("other", "a", 1))
     assert usage.expected[0, [_CPU, _MEMORY]] == pytest.approx([1.0, 2 * GIB])
-    assert usage.shares_from == 0
+    assert not usage.shares.containers.any()
     assert not usage.variance[0].any()
 
 
@@ -74,7 +74,7 @@ def test_the_share_is_learned_from_containers_that_are_observed(share: float, co
     usage = _usage(new, *known)
     learned = (count * share + 3 * 0.25) / (count + 3)
     row = count
-    assert usage.shares_from == count
+    assert usage.shares.containers[_CPU] == count
     assert usage.expected[row, _CPU] == pytest.approx(4 * learned, rel=1e-5)
     assert usage.expected[row, _MEMORY] == 2 * GIB
 
@@ -124,7 +124,6 @@ def test_the_windows_of_a_node_are_those_of_the_tasks_it_runs_now() -> None:
     ]
     snapshot = assemble([make_node("a"), make_node("b")], tasks)
     usage = learn_usage(snapshot)
-    assert node_windows(snapshot, usage)[:, :, _CPU].tolist() == [[4.0, 3.0], [5.0, 5.0]]
     expected, variance = node_sums(snapshot, usage)
     assert expected.sum(axis=0) == pytest.approx(usage.expected.sum(axis=0))
     assert variance.sum(axis=0) == pytest.approx(usage.variance.sum(axis=0))
