@@ -40,6 +40,8 @@ _ASK_SECONDS = 0.2
 _LATENCY_FLOOR_SECONDS = 0.01
 """Below it, latencies are noise of this machine."""
 _RESTARTS = 3
+_ROLLUP_SECONDS, _POLL_SECONDS = 240.0, 2.0
+"""How long to wait until reports are in the accounts: a pass starts every minute."""
 _DIGITS = 6
 
 
@@ -81,10 +83,7 @@ class _Outcome:
 
 
 def _figures(options: argparse.Namespace, without: _Outcome, hostile: _Outcome) -> Iterator[Figure]:
-    expected = {
-        node_name(number): watts_of(number) * ROUND_SECONDS * (int(options.seconds / ROUND_SECONDS) - 1)
-        for number in range(options.nodes)
-    }
+    expected = _expected(options)
     errors = [
         abs(hostile.joules.get(node, 0.0) - without.joules.get(node, math.inf)) / max(joules, 1.0)
         for node, joules in expected.items()
@@ -168,11 +167,9 @@ async def _run(options: argparse.Namespace, progress: Progress, *, hostile: bool
                 outcome.delayed = sum(node.outcomes["delayed"] for node in nodes)
                 outcome.lost = sum(len(node.waiting) for node in nodes)
                 outcome.survived = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-                # A pass of retention, which rolls energy up, and one of the analysis.
-                await asyncio.sleep(65)
+                outcome.joules = await _energy(http, url, secrets["reader"], began_at, _expected(options))
                 outcome.answers = await _answers(http, url, secrets["reader"], options.nodes)
                 outcome.needs = await _needs(http, url, secrets["reader"])
-                outcome.joules = await _energy(http, url, secrets["reader"], began_at)
         _compare_with_file(folder / "history.db", nodes, outcome)
         outcome.restart_seconds = statistics.median(_restart(folder) for _ in range(_RESTARTS))
     progress.say(
@@ -307,11 +304,26 @@ async def _needs(http: aiohttp.ClientSession, url: str, secret: str) -> dict[str
     }
 
 
-async def _energy(http: aiohttp.ClientSession, url: str, secret: str, began_at: float) -> dict[str, float]:
-    found = await _ask(
-        http, f"{url}/v1/energy?by=node&start={began_at - 3600}&end={began_at + 86_400}", secret
-    )
-    return {each["key"]: each["joules"] for each in found.get("accounts", ())}
+def _expected(options: argparse.Namespace) -> dict[str, float]:
+    """The energy that each honest node reports."""
+    seconds = ROUND_SECONDS * (int(options.seconds / ROUND_SECONDS) - 1)
+    return {node_name(number): watts_of(number) * seconds for number in range(options.nodes)}
+
+
+async def _energy(
+    http: aiohttp.ClientSession, url: str, secret: str, began_at: float, expected: dict[str, float]
+) -> dict[str, float]:
+    """The energy of each node, once the last reports of the honest ones are rolled up, or after a while."""
+    period = f"start={began_at - 3600}&end={began_at + 86_400}"
+    until = time.monotonic() + _ROLLUP_SECONDS
+    while True:
+        found = await _ask(http, f"{url}/v1/energy?by=node&{period}", secret)
+        joules = {each["key"]: each["joules"] for each in found.get("accounts", ())}
+        if time.monotonic() > until or all(
+            joules.get(node, 0.0) >= (1 - MOST_ENERGY_RATIO) * each for node, each in expected.items()
+        ):
+            return joules
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _compare_with_file(path: Path, nodes: list[HonestNode], outcome: _Outcome) -> None:

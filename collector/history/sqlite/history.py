@@ -35,6 +35,7 @@ from collector.history.sqlite.energy import EnergyReader
 from collector.history.sqlite.files.connection import (
     IN_MEMORY,
     DiskThread,
+    damage_marker,
     disk_thread,
     lock_file,
     open_for_reading,
@@ -261,6 +262,8 @@ class SqliteHistory:
         damage = await self._rollup_thread.run(self._rollup_reader.find_damage)
         self._damage = "" if damage is None else damage.where
         if damage is not None:
+            log.error("the history is damaged: %s", damage.where)
+            damage_marker(self._path).touch()
             return
         wrong = await self._rollup_thread.run(self._rollup_reader.count_wrong_rows)
         if wrong:

@@ -1,8 +1,12 @@
 """The small numbers by which rows refer to nodes, boots, containers and facts."""
 
 import sqlite3
+from hashlib import blake2b
 
 Key = tuple[str | int, ...]
+
+_LONG_TEXT = 64
+_DIGEST_BYTES = 16
 
 
 class IdCache:
@@ -13,7 +17,7 @@ class IdCache:
     ) -> None:
         self._connection = connection
         self._refresh_seconds = refresh_seconds
-        self._cached: dict[Key, tuple[int, float]] = {}
+        self._cached: dict[Key | bytes, tuple[int, float]] = {}
         names = ", ".join(columns)
         marks = ", ".join("?" for _ in columns)
         self._upsert = (
@@ -23,16 +27,25 @@ class IdCache:
 
     def get(self, key: Key, now: float) -> int:
         """The id of a row, which is inserted if missing, and marked as used from time to time."""
-        cached = self._cached.get(key)
+        short = _shortened(key)
+        cached = self._cached.get(short)
         if cached is not None and cached[1] >= now - self._refresh_seconds:
             return cached[0]
         ((number,),) = self._connection.execute(self._upsert, (*key, now)).fetchall()
-        self._cached[key] = (number, now)
+        self._cached[short] = (number, now)
         return int(number)
 
     def expire(self, before: float) -> None:
         """Drop the ids that were last marked before a time."""
         self._cached = {key: value for key, value in self._cached.items() if value[1] >= before}
+
+
+def _shortened(key: Key) -> Key | bytes:
+    """The key, or a digest of it if it is long: labels of many containers would fill the memory."""
+    text = key[0]
+    if len(key) > 1 or not isinstance(text, str) or len(text) <= _LONG_TEXT:
+        return key
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 class IdCaches:

@@ -29,6 +29,7 @@ WHERE EXISTS (
     SELECT 1 FROM boots b JOIN reports r ON r.boot_id = b.id AND r.heartbeat IS NOT NULL
     WHERE b.node_id = n.id AND b.id > coalesce(d.boot_id, -1)
 )
+ORDER BY (SELECT count(*) FROM containers c WHERE c.node_id = n.id)
 """
 _PROGRESS = "SELECT boot_id, sequence FROM rollup_progress WHERE node_id = ?"
 _BOOTS = """
@@ -86,7 +87,7 @@ class RollupReader:
         self._connection = connection
 
     def pending_nodes(self) -> list[int]:
-        """The nodes with a heartbeat that is not rolled up yet."""
+        """The nodes with a heartbeat that is not rolled up yet; none waits for one with many containers."""
         return [node_id for (node_id,) in self._connection.execute(_PENDING_NODES)]
 
     def find_damage(self) -> Damage | None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ Result = TypeVar("Result")
 
 IN_MEMORY = ":memory:"
 _APPLICATION_ID = 0x57415454  # "WATT", so that no other program's database is taken for ours
-_CHECK_SECONDS = 5.0
+_CHECK_SECONDS = 1.0
 """How long a file is checked before it is used. A large one is checked further in the background."""
 _PRIVATE, _OTHERS = 0o600, 0o077
 _CHOOSE = "choose another with history.path"
@@ -147,7 +148,7 @@ def open_for_writing(path: str) -> sqlite3.Connection:
             connection.close()
             connection = _convert(path, older)
         _prepare(connection, path)
-        damage = None if path == IN_MEMORY else find_damage(connection, _CHECK_SECONDS)
+        damage = None if path == IN_MEMORY else _check(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
         if not _is_damage(error):
@@ -163,6 +164,19 @@ def open_for_writing(path: str) -> sqlite3.Connection:
         log.error("the history %s is damaged: %s", path, damage.where)
         connection = repair_file(path)
     return connection
+
+
+def _check(connection: sqlite3.Connection, path: str) -> Damage | None:
+    """Check a file for a moment, or to its end if damage was found while it was in use."""
+    marker = damage_marker(path)
+    damage = find_damage(connection, inf if marker.exists() else _CHECK_SECONDS)
+    marker.unlink(missing_ok=True)
+    return damage
+
+
+def damage_marker(path: str) -> Path:
+    """A file that exists if a check in the background found damage: the next start repairs it."""
+    return Path(f"{path}.damage-found")
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from collector import config
 from collector.history.interface import GroupBy, HistoryUnavailable
+from collector.history.sqlite.files import connection
 from collector.history.sqlite.files.damage import count_wrong_rows
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
 from collector.history.sqlite.schema import VERSION
@@ -96,6 +97,23 @@ async def test_a_damaged_page_costs_its_own_rows_and_the_collector_goes_on(tmp_p
             kept += after.execute("SELECT count(*) FROM container_samples").fetchone()
     # A page that leads to others can cost more.
     assert sorted(kept)[1] > 0.95 * 120 * 2 * 10
+
+
+async def test_damage_that_is_found_while_it_runs_is_shown_and_repaired_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.db"
+    await fill(path)
+    damage(path, 40 * PAGE)
+    # As with a file that is too large to be checked at the start.
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "find_damage", lambda *_: None)
+        async with opened(path) as history:
+            await history.apply_retention(START + 6 * HOUR)
+            assert history.stats().damage
+    async with opened(path) as history:
+        await history.apply_retention(START + 6 * HOUR)
+        assert not history.stats().damage
 
 
 async def test_repair_finds_damage_and_mends_it(
