@@ -12,12 +12,11 @@ error.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from math import fsum
 from pathlib import Path
 from typing import Self
 
 from powermodels.attribution.idle import IdlePolicy, share_idle
-from powermodels.attribution.split import CpuWeights, container_error_ratio, fit_to_meter, split
+from powermodels.attribution.split import PowerWeights, container_error_ratio, fit_to_meter, split
 from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import (
     Estimate,
@@ -33,7 +32,7 @@ from powermodels.common.interface import (
 from powermodels.common.scaling import ASSUMED, rescaled
 from powermodels.learning.learner import Learner, first_curve
 from powermodels.learning.refit import Refit
-from powermodels.learning.service_weights import ServiceWeights
+from powermodels.learning.service_weights import SYSTEM, ServiceWeights, shares_by_service
 from powermodels.meters import find_meters
 from powermodels.models import choose_model
 from powermodels.models.adaptive import AdaptiveModel
@@ -51,8 +50,6 @@ _SLICE_GAP = Gap(
     "power meter",
     "a meter measures the whole machine, and host.cgroup is a part of it; its power is estimated",
 )
-_SYSTEM = ""
-"""Stands for processes outside containers among the names of services."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +233,10 @@ class Estimator:
             terms = lift(terms, scope, whole_terms, whole.error_ratio)
         services = services or {}
         self._learn(monotonic_seconds, load, capacity, metered_watts)
-        self._learn_weights(load, capacity, metered_watts, _by_service(load, containers, services))
-        weights = CpuWeights(
+        self._learn_weights(load, capacity, metered_watts, shares_by_service(load, containers, services))
+        weights = PowerWeights(
             {name: self._weights.weight(services.get(name, name)) for name in containers},
-            self._weights.weight(_SYSTEM),
+            self._weights.weight(SYSTEM),
         )
         parts = split(terms, load, containers, weights)
         idle_watts = share_idle(self._options.idle_policy, parts, reserved or {})
@@ -319,19 +316,6 @@ class Estimator:
         if self._learner is not None:
             self._learner.close()
         self._learner = Learner(curve, self._options.model_path, self._options.refit)
-
-
-def _by_service(load: Load, containers: Mapping[str, Load], services: Mapping[str, str]) -> dict[str, float]:
-    """The share of each service in the CPU usage of the host, and that of the system."""
-    together = fsum(max(0.0, each.cpu_ratio) for each in containers.values())
-    whole = max(load.cpu_ratio, together)
-    if whole <= 0:
-        return {}
-    shares = {_SYSTEM: (whole - together) / whole}
-    for name, each in containers.items():
-        service = services.get(name, name)
-        shares[service] = shares.get(service, 0.0) + max(0.0, each.cpu_ratio) / whole
-    return shares
 
 
 def _measures(meter: Meter) -> bool:

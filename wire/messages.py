@@ -33,7 +33,7 @@ Ratio = Annotated[float, Meta(ge=0, le=1e12)]
 Load = Annotated[float, Meta(ge=0, le=1e9)]
 Hertz = Annotated[float, Meta(ge=0, le=1e12)]
 ExitCode = Annotated[int, Meta(ge=-(2**31), le=2**32 - 1)]
-CpuWeight = Annotated[float, Meta(ge=0.1, le=10)]
+PowerWeight = Annotated[float, Meta(ge=0.1, le=10)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 MAX_NAME_LENGTH = 253
 MAX_TEXT_LENGTH = 1024
@@ -98,7 +98,7 @@ class ContainerPower(_Message, frozen=True):
     joules_total: Joules
     idle_watts: Watts = 0.0
     """Share of the node's idle power, by the agent's `power.idle_policy`. Not included in `watts`."""
-    cpu_weight: CpuWeight = 1.0
+    power_weight: PowerWeight = 1.0
     """Power of its CPU time relative to the average of the node: 2 means twice as much per core.
 
     1 unless the agent has learned it from a meter.

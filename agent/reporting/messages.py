@@ -76,7 +76,7 @@ def _container_power(power: ContainerPower | None, watts: float | None) -> Conta
         joules_total=round(power.joules_total, 2),
         idle_watts=_round(power.idle_watts),
         # One digit: it is stored with the facts of a container, which should rarely change.
-        cpu_weight=round(power.cpu_weight, 1),
+        power_weight=round(power.power_weight, 1),
     )
 
 

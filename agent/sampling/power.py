@@ -107,7 +107,7 @@ class PowerSampler:
                     error_ratio=share.error_ratio,
                     joules_total=self._accounts.container_joules(container_id),
                     idle_watts=share.idle_watts,
-                    cpu_weight=share.cpu_weight,
+                    power_weight=share.power_weight,
                 )
                 for container_id, share in estimate.containers.items()
             },

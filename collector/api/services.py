@@ -54,7 +54,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Number of nodes that they run on."""
     watts: float | None
     """Power of its containers; null if no node reports it."""
-    cpu_weight: float
+    power_weight: float
     """Power of its CPU time relative to the average of its nodes: learned by agents with a meter, else 1."""
     profiled: bool
     """Whether there are enough samples; a new container then starts with this envelope."""
@@ -147,10 +147,10 @@ class _Power:
             cores = container.used.cpu_cores or 0.0
             self.watts += container.power.watts
             self.cores += cores
-            self.weighted_cores += container.power.cpu_weight * cores
+            self.weighted_cores += container.power.power_weight * cores
 
     @property
-    def cpu_weight(self) -> float:
+    def power_weight(self) -> float:
         return self.weighted_cores / self.cores if self.cores > 0 else 1.0
 
 
@@ -173,7 +173,7 @@ def _service_answer(service: ServiceProfile, power: _Power | None) -> Service:
         containers=service.containers,
         nodes=service.nodes,
         watts=None if power is None else power.watts,
-        cpu_weight=1.0 if power is None else power.cpu_weight,
+        power_weight=1.0 if power is None else power.power_weight,
         profiled=service.profiled,
         observed_seconds=service.observed_seconds,
         last_seen_at=service.last_seen_at,

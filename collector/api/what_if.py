@@ -81,7 +81,7 @@ class WhatIfResult(msgspec.Struct, frozen=True, kw_only=True):
     """The envelope, or what the service uses now on all nodes."""
     factor: float
     """The part of the load that a node would take; negative if the load becomes less."""
-    cpu_weight: float
+    power_weight: float
     """Power of the load's CPU time relative to the average: learned by agents with a meter, else 1."""
     estimates: list[WhatIfEstimate]
     unknown: list[NoEstimate]
@@ -94,7 +94,7 @@ class _Change:
     load: Quantities
     factor: float = 1.0
     virtualization_ratio: float = 0.0
-    cpu_weight: float = 1.0
+    power_weight: float = 1.0
     weight_error_ratio: float = 0.0
     running: Mapping[str, Quantities] | None = None
     """What the service uses on each node; None for an envelope."""
@@ -139,7 +139,7 @@ async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
     return WhatIfResult(
         load=change.load,
         factor=change.factor,
-        cpu_weight=change.cpu_weight,
+        power_weight=change.power_weight,
         estimates=estimates,
         unknown=unknown,
     )
@@ -162,7 +162,7 @@ def _change(core: Core, question: WhatIfQuestion) -> _Change:
         load=_total(used.values()),
         factor=factor,
         virtualization_ratio=question.virtualization_ratio,
-        cpu_weight=weight,
+        power_weight=weight,
         # Without a learned weight, the error of taking all CPU time as equal remains.
         weight_error_ratio=UNEQUAL_USE_ERROR if weight == 1.0 else 0.0,
         running=used,
@@ -179,7 +179,7 @@ def _service_usage(core: Core, service: str) -> tuple[dict[str, Quantities], flo
             used[node] = _total(each.used for each in containers)
             for each in containers:
                 cores += each.used.cpu_cores or 0.0
-                weight = 1.0 if each.power is None else each.power.cpu_weight
+                weight = 1.0 if each.power is None else each.power.power_weight
                 weighted_cores += weight * (each.used.cpu_cores or 0.0)
     return used, weighted_cores / cores if cores > 0 else 1.0
 
@@ -200,7 +200,7 @@ def _estimate(node: Node, curve: PowerCurve, change: _Change, envelope: Quantiti
         PowerCurveModel(curve),
         load_of(node.used_ratio),
         load_of(shares),
-        cpu_weight=change.cpu_weight,
+        power_weight=change.power_weight,
         weight_error_ratio=change.weight_error_ratio,
     )
     return WhatIfEstimate(

@@ -44,6 +44,8 @@ def document(routes: Sequence[Route]) -> Json:
             "title": "Wattpack collector",
             "version": __version__,
             "summary": "Resource usage, power and energy of the nodes and containers of a cluster.",
+            "description": "All watts and joules are of whole machines at the wall; in virtual machines, of"
+            " their shares.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,

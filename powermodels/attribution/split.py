@@ -37,7 +37,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class CpuWeights:
+class PowerWeights:
     """Power of CPU time, relative to the average of the node."""
 
     containers: Mapping[str, float] = field(default_factory=dict)
@@ -45,10 +45,10 @@ class CpuWeights:
     system: float = 1.0
 
 
-_EQUAL = CpuWeights()
+_EQUAL = PowerWeights()
 
 
-def split(terms: Terms, load: Load, containers: Mapping[str, Load], weights: CpuWeights = _EQUAL) -> Split:
+def split(terms: Terms, load: Load, containers: Mapping[str, Load], weights: PowerWeights = _EQUAL) -> Split:
     """Divide the terms by usage, CPU watts by weighted usage; `load` is the usage of the whole host."""
     watts = [0.0] * len(containers)
     for term_of, use_of in _RESOURCES:

@@ -194,7 +194,7 @@ class Share:
     error_ratio: float
     idle_watts: float = 0.0
     """Share of the node's idle power, by the idle policy. Not included in `watts`."""
-    cpu_weight: float = 1.0
+    power_weight: float = 1.0
     """Power of its CPU time relative to the average of the node; 1 unless it is learned."""
 
 

@@ -16,8 +16,12 @@ learns from it, and both predict it. Student's paired test, one-sided at 5 %, co
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import sqrt
+from math import fsum, sqrt
 
+from powermodels.common.interface import Load
+
+SYSTEM = ""
+"""Stands for processes outside containers among the names of services."""
 WINDOW_SECONDS = 30.0
 _HOLD_OUT_EVERY = 4
 # Of the correction that would explain a window completely: the rest is left to noise, and to other services.
@@ -182,3 +186,18 @@ class ServiceWeights:
             service.weight = min(_HIGHEST, max(_LOWEST, weight))
         common_weight = self._common_weight + _RATE * common_error * together / (together**2 + noise)
         self._common_weight = min(_HIGHEST, max(_LOWEST, common_weight))
+
+
+def shares_by_service(
+    load: Load, containers: Mapping[str, Load], services: Mapping[str, str]
+) -> dict[str, float]:
+    """The share of each service in the CPU usage of the host, and that of the system."""
+    together = fsum(max(0.0, each.cpu_ratio) for each in containers.values())
+    whole = max(load.cpu_ratio, together)
+    if whole <= 0:
+        return {}
+    shares = {SYSTEM: (whole - together) / whole}
+    for name, each in containers.items():
+        service = services.get(name, name)
+        shares[service] = shares.get(service, 0.0) + max(0.0, each.cpu_ratio) / whole
+    return shares

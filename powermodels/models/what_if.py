@@ -41,16 +41,16 @@ class CurvePoint:
 
 
 def add(
-    model: Model, load: Load, envelope: Load, *, cpu_weight: float = 1.0, weight_error_ratio: float = 0.0
+    model: Model, load: Load, envelope: Load, *, power_weight: float = 1.0, weight_error_ratio: float = 0.0
 ) -> Addition:
     """Add an envelope, as shares of the node's capacity, to the load of a node; a negative one removes load.
 
-    The dynamic power of applications on one machine adds up, and idle power is shared. `cpu_weight` is the
+    The dynamic power of applications on one machine adds up, and idle power is shared. `power_weight` is the
     power of the envelope's CPU time relative to the average, and `weight_error_ratio` the error of that.
     """
     together = _sum(load, envelope)
     before, after = model.terms(load), model.terms(together)
-    cpu_watts = cpu_weight * (after.cpu_watts - before.cpu_watts)
+    cpu_watts = power_weight * (after.cpu_watts - before.cpu_watts)
     change_watts = cpu_watts + (after.watts - after.cpu_watts) - (before.watts - before.cpu_watts)
     if all((of(envelope) or 0.0) >= 0 for _, of in _RATIOS):
         change_watts = max(0.0, change_watts)

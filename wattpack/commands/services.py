@@ -17,7 +17,7 @@ _HEADER = (
     "CONTAINERS",
     "NODES",
     "WATTS",
-    "CPU WEIGHT",
+    "POWER WEIGHT",
     "DOMINANT",
     "CONFIDENCE",
     "CPU NEED",
@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif found:
         print("\n".join(table(_HEADER, [_row(each) for each in found])))
         print(
-            "CPU NEED and MEMORY NEED are per container. CPU WEIGHT is the power of CPU time relative to the"
-            " average of its nodes, learned where there is a meter."
+            "CPU NEED and MEMORY NEED are per container. POWER WEIGHT is the power of CPU time relative to"
+            " the average of its nodes, learned where there is a meter."
         )
     else:
         print(
@@ -66,7 +66,7 @@ def _row(service: Json) -> tuple[str, ...]:
         str(service["containers"]),
         str(service["nodes"]),
         number_text(service["watts"]),
-        number_text(service["cpu_weight"]),
+        number_text(service["power_weight"]),
         "-" if lead is None else lead["resource"],
         percent_text(None if lead is None else lead["confidence"]),
         number_text(need.get("cpu_cores"), digits=3),

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(table(_HEADER, [_row(each) for each in found["estimates"]])))
     for each in found["unknown"]:
         print(f"{each['node']}: no estimate: {each['reason']}")
-    used, weight = found["load"], found["cpu_weight"]
+    used, weight = found["load"], found["power_weight"]
     print(
         f"{arguments.service} uses {number_text(used.get('cpu_cores'))} cores and"
         f" {bytes_text(used.get('memory_bytes'))} now; each core takes {weight:.1f} times the average power."

@@ -51,7 +51,7 @@ class StoredContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     restarts: int | None = None
     started_at: float | None = None
     source: PowerSource | None = None
-    cpu_weight: float = 1.0
+    power_weight: float = 1.0
 
 
 _encoder = msgspec.json.Encoder()
@@ -170,7 +170,7 @@ def encode_container_facts(container: ContainerState) -> str:
         container.restarts,
         container.started_at,
         None if container.power is None else container.power.source,
-        1.0 if container.power is None else container.power.cpu_weight,
+        1.0 if container.power is None else container.power.power_weight,
     )
     return _encoder.encode(facts).decode()
 
@@ -250,7 +250,7 @@ def decode_container(runtime_id: str, facts: str, values: Row) -> ContainerState
         if stored.source is None
         else ContainerPower(
             source=stored.source,
-            cpu_weight=stored.cpu_weight,
+            power_weight=stored.power_weight,
             **dict(zip(_CONTAINER_POWER, power, strict=True)),
         ),
         image=stored.image,

@@ -113,7 +113,7 @@ async def test_what_if_uses_the_curve_of_the_node(collector: Client) -> None:
         "unknown": [],
         "load": {"cpu_cores": 2.0, "memory_bytes": 4_000_000_000},
         "factor": 1.0,
-        "cpu_weight": 1.0,
+        "power_weight": 1.0,
     }
 
 
@@ -267,8 +267,8 @@ async def test_power_of_a_part_of_a_machine_is_refused(collector: Client) -> Non
     assert "scope" in refusal["detail"]
 
 
-def drawing(name: str, cores: float, cpu_weight: float = 1.0) -> ContainerState:
-    power = ContainerPower(2.0, PowerSource.RAPL, 0.2, 10.0, cpu_weight=cpu_weight)
+def drawing(name: str, cores: float, power_weight: float = 1.0) -> ContainerState:
+    power = ContainerPower(2.0, PowerSource.RAPL, 0.2, 10.0, power_weight=power_weight)
     used = Quantities(cpu_cores=cores, memory_bytes=400_000_000)
     return container(name, power=power, used=used, service="shop")
 
@@ -282,7 +282,7 @@ async def test_what_if_takes_a_service_and_a_factor(collector: Client) -> None:
 
     status, twice = await added(service="shop", times=2)
     assert status == 200
-    assert (twice["factor"], twice["cpu_weight"], twice["load"]["cpu_cores"]) == (1.0, 2.0, 0.5)
+    assert (twice["factor"], twice["power_weight"], twice["load"]["cpu_cores"]) == (1.0, 2.0, 0.5)
     watts = {each["node"]: each["added_watts"] for each in twice["estimates"]}
     # From 25 % of CPU to 37.5 %: 7.5 W on the curve, twice that for this service; 0.4 W of memory.
     assert watts == {"alpha": pytest.approx(15.4), "beta": pytest.approx(15.4)}

@@ -147,7 +147,7 @@ def test_with_a_meter_watts_follow_the_weights_and_still_add_up() -> None:
     ratio = watts_per_cpu(taken[last], "hot", used[last]) / watts_per_cpu(taken[last], "cold", used[last])
     assert ratio == pytest.approx(2.0, rel=0.15)
     hot = taken[last].containers["hot-1"]
-    assert hot.cpu_weight > 1
+    assert hot.power_weight > 1
     assert hot.error_ratio < estimates_error_without(taken)
 
 
@@ -158,4 +158,4 @@ def estimates_error_without(taken: list[Estimate]) -> float:
 
 def test_without_a_meter_all_cpu_time_counts_the_same() -> None:
     taken = estimates(metered=False)
-    assert {share.cpu_weight for each in taken for share in each.containers.values()} == {1.0}
+    assert {share.power_weight for each in taken for share in each.containers.values()} == {1.0}

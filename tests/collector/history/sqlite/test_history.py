@@ -28,7 +28,17 @@ from collector.live.registry import Registry
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
 from tests.collector.listed import list_alerts, list_containers
 from tests.collector.report_strategies import clusters, deliveries, patient
-from wire.messages import Alert, ContainerUsage, Event, EventKind, Report
+from wire.messages import (
+    Alert,
+    ContainerPower,
+    ContainerUsage,
+    Event,
+    EventKind,
+    NodePower,
+    PowerScope,
+    PowerSource,
+    Report,
+)
 from wire.resources import Resource
 from wire.sketch import Sketch
 
@@ -95,6 +105,20 @@ def test_order_and_repetition_of_reports_change_nothing(data: st.DataObject) -> 
 def test_a_restart_restores_the_registry_exactly(data: st.DataObject) -> None:
     known, restored, _ = outcome(data.draw(deliveries(data.draw(clusters()))))
     assert restored == known
+
+
+async def test_a_restart_restores_the_scope_of_meters_and_the_weights_of_services(tmp_path: Path) -> None:
+    node = NodePower(50.0, 30.0, 5.0, PowerSource.RAPL, 0.2, 9.0, source_scope=PowerScope.CPU)
+    share = ContainerPower(9.0, PowerSource.RAPL, 0.2, 3.0, power_weight=1.8)
+    sent = report(containers=[container(power=share)], power=node)
+    files = config.HistoryConfig(path=str(tmp_path / "history.db"))
+    async with open_sqlite(files) as history:
+        await history.add([sent], START)
+    async with open_sqlite(files) as history:
+        (restored,) = (await history.load_state()).reports
+    assert restored.report.state is not None
+    assert restored.report.state.power == node
+    assert restored.report.containers[0].power == share
 
 
 @pytest.fixture
