@@ -317,7 +317,7 @@ async def _energy(
     period = f"start={began_at - 3600}&end={began_at + 86_400}"
     until = time.monotonic() + _ROLLUP_SECONDS
     while True:
-        found = await _ask(http, f"{url}/v1/energy?by=node&{period}", secret)
+        found = await _ask(http, f"{url}/v1/energy?by=node&limit=1000&{period}", secret)
         joules = {each["key"]: each["joules"] for each in found.get("accounts", ())}
         if time.monotonic() > until or all(
             joules.get(node, 0.0) >= (1 - MOST_ENERGY_RATIO) * each for node, each in expected.items()
