@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 IN_MEMORY = ":memory:"
 _APPLICATION_ID = 0x57415454  # "WATT", so that no other program's database is taken for ours
-_CHECK_SECONDS = 1.0
+_CHECK_SECONDS = 0.25
 """How long a file is checked before it is used. A large one is checked further in the background."""
 _PRIVATE, _OTHERS = 0o600, 0o077
 _CHOOSE = "choose another with history.path"
