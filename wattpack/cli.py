@@ -39,6 +39,7 @@ COMMANDS = (
     Command("energy", "show energy over a period by node, container, service, label or day"),
     Command("top", "show nodes and containers live in the terminal"),
     Command("hint", "rank nodes for a container, with reasons"),
+    Command("room", "make room for a container that fits nowhere; list containers that wait for room"),
     Command("what-if", "estimate the power of more or less of a service on each node"),
     Command("plan", "show what a policy would move, shrink or switch off now, without doing it"),
     Command("deploy", "deploy a stack file on a Swarm, with each service where the policy wants it"),

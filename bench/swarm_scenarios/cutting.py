@@ -29,7 +29,7 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
     before = _limits(cluster, names)
     reserve = {"cpu_cores": NODE_CORES / 2, "memory_bytes": _MEMORY_BYTES}
     question = {"reserve": reserve, "class": 1, "service": "strict", "reserve_seconds": _KEPT_SECONDS}
-    decision = collector.post("/v1/make-room", question)
+    decision = collector.post("/v1/room", question)
     print(decision["outcome"], decision["reasons"], decision["left"])
     lowered = sum(_limits(cluster, names)[name] < before[name] for name in names)
     # No container comes: when the reservation ends, the room is given back.

@@ -16,11 +16,12 @@ from collector.control.records import Decision, Pause
 from collector.control.situation import Situation
 from collector.core.parts import Core
 from collector.placement.question import PlacementQuestion
-from collector.policies.actions import Action
+from collector.policies.actions import Action, Kill
 from collector.policies.resolve import resolve
 from collector.snapshot.codec import unpack
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, refused
 from collector.web.scopes import Scope
+from wire.resources import Quantities
 
 _NO_DECISION = refused(HTTPStatus.NOT_FOUND, "No decision has this id.")
 _NO_INPUT = refused(HTTPStatus.GONE, "The snapshot behind this decision is no longer stored.")
@@ -57,7 +58,8 @@ class DecisionsQuery(msgspec.Struct, frozen=True):
     )
     service: Annotated[str | None, Meta(description="Only decisions that affect this service.")] = None
     trigger: Annotated[
-        Literal["alert", "timer", "request"] | None, Meta(description="Only decisions with this trigger.")
+        Literal["alert", "timer", "request", "waiting"] | None,
+        Meta(description="Only decisions with this trigger."),
     ] = None
     outcome: Annotated[
         Literal["nothing", "dry", "running", "done", "partly", "refused", "failed"] | None,
@@ -163,8 +165,58 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
 
 
 async def make_room(core: Core, question: PlacementQuestion) -> Decision:
-    """Move or shrink other containers so that one fits."""
+    """Limit, move or stop other containers so that one fits."""
     return await _control(core).make_room(question)
+
+
+class WaitingContainer(msgspec.Struct, frozen=True, kw_only=True):
+    """A container that was stopped to make room, and starts again as soon as it fits."""
+
+    id: str
+    name: str
+    service: str | None
+    node: str
+    """The node that it was stopped on."""
+    since: float
+    """When it was stopped."""
+    task_class: int = msgspec.field(name="class")
+    requested: Quantities
+    """What it is promised when it starts."""
+    decision: str
+    """Id of the decision that stopped it."""
+
+
+class WaitingContainers(msgspec.Struct, frozen=True):
+    """Containers that wait for room, those that wait longest first."""
+
+    waiting: list[WaitingContainer]
+
+
+async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
+    """List the containers that wait for room."""
+    situation = _situation(core)
+    decisions = {
+        step.action.task: decision.id
+        for decision in situation.journal.decisions()
+        for step in decision.steps
+        if isinstance(step.action, Kill)
+    }
+    return WaitingContainers(
+        [
+            WaitingContainer(
+                id=task,
+                name=step.action.title,
+                service=step.service,
+                node=step.action.node,
+                since=step.done_at or 0.0,
+                task_class=step.task_class,
+                requested=step.requested,
+                decision=decisions.get(task, ""),
+            )
+            for task, step in situation.waiting.items()
+            if isinstance(step.action, Kill)
+        ]
+    )
 
 
 async def deploy_services(core: Core, request: DeployRequest) -> Deployment:
@@ -223,8 +275,8 @@ ROUTES: tuple[Route, ...] = (
         refusals={**_NO_DECISION, **_NO_INPUT, **NO_HISTORY},
     ),
     post(
-        "/v1/make-room",
-        "Make room for a container that fits on no node: move or shrink others, and return the decision.",
+        "/v1/room",
+        "Make room for a container that fits on no node: limit, move or stop others. Returns the decision.",
         Decision,
         make_room,
         body=PlacementQuestion,
@@ -245,6 +297,13 @@ ROUTES: tuple[Route, ...] = (
             ),
         },
         scope=Scope.ADMIN,
+    ),
+    get(
+        "/v1/room",
+        "List containers that were stopped to make room, and start again as soon as they fit.",
+        WaitingContainers,
+        list_waiting,
+        query=NoQuery,
     ),
     get("/v1/control", "Get the status of the control loop.", ControlStatus, status, query=NoQuery),
     post(

@@ -248,7 +248,7 @@ def _subject(step: Step) -> str | None:
 
 def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
     """Refuse to move a service again within its cool-down; after a failed move, within a shorter one."""
-    if not isinstance(step.action, Relocation):
+    if not isinstance(step.action, Move | Kill):
         return None
     settings, who = context.settings, _subject(step)
     for each in context.earlier:

@@ -16,7 +16,7 @@ from collector.config import CollectorConfig
 from collector.control.actor import Actor
 from collector.control.journal import open_journal
 from collector.control.lease import Lease, lease_path
-from collector.control.make_room import plan_room, reserve_room, room_policy, room_seconds
+from collector.control.make_room import ROOM_POLICY, plan_room, reserve_room, room_policy, room_seconds
 from collector.control.records import Decision, DecisionOutcome, Trigger
 from collector.control.recovery import recover
 from collector.control.situation import Situation
@@ -46,6 +46,7 @@ class ControlLoop:
         self._core, self._settings = core, config.control
         self._alert_policy = _resolve(config, config.control.policy, "control.policy")
         self._timer_policy = _resolve(config, config.control.timer_policy, "control.timer_policy")
+        self._room_policy = _resolve(config, ROOM_POLICY, "policies")
         self._timer_ran_at = core.clock()
         self._refreshed_at = 0.0
         self._hurry_until = 0.0
@@ -93,7 +94,17 @@ class ControlLoop:
         ):
             self._timer_ran_at = self._core.clock()
             await self._run_timer_policy(self._timer_policy)
+        await self._start_waiting()
         await follow_up(self.actor.situation)
+
+    async def _start_waiting(self) -> None:
+        """Start the containers that were stopped to make room, as soon as they fit."""
+        if self._room_policy is None or not self.actor.situation.waiting:
+            return
+        snapshot = await self.actor.situation.snapshot()
+        decision = await self.actor.planner.decide(Trigger.WAITING, self._room_policy, snapshot)
+        if decision is not None:
+            await self.actor.executor.carry_out(decision)
 
     def expect_deployment(self) -> None:
         """Query the orchestrator more often for a while: a service is about to be created."""

@@ -17,8 +17,8 @@ from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
-_DEFAULT = "energy4cloud"
-"""The policy that cuts containers of tolerant classes."""
+ROOM_POLICY = "energy4cloud"
+"""The policy that cuts and stops containers of tolerant classes, and starts them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RoomPlan:
 
 def room_policy(question: PlacementQuestion, config: CollectorConfig) -> PolicyChoice:
     """Return the policy that makes room. Raise `ApiError` if there is none of that name."""
-    return resolve_policy(config, question.policy or _DEFAULT, question.settings, "place")
+    return resolve_policy(config, question.policy or ROOM_POLICY, question.settings, "place")
 
 
 def plan_room(

@@ -1,7 +1,7 @@
 """The orchestrator's state for the live tables: reservations, immovable containers, closed and off nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan
 
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
@@ -10,6 +10,7 @@ from collector.drivers.interface import Mode, NodeView, OrchestratorState, Servi
 from collector.live.updates import Allocation, NodeStatus, Succession
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.columns import Four, four
+from collector.snapshot.waiting import WaitingTask
 from wire.resources import Quantities
 
 
@@ -27,6 +28,8 @@ class CompletedActions:
     """Nodes that were switched off."""
     successions: tuple[Succession, ...] = ()
     """Containers that replaced others in moves."""
+    waiting: Mapping[str, Step] = field(default_factory=dict)
+    """The stops of containers that wait for room, by container."""
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> "CompletedActions":
@@ -36,6 +39,7 @@ class CompletedActions:
         cuts: dict[str, tuple[str, Quantities, Quantities]] = {}
         off: set[str] = set()
         successions: list[Succession] = []
+        waiting: dict[str, Step] = {}
         for step in steps:
             if step.first_started_at is not None:
                 first_started_at |= dict.fromkeys(step.containers, step.first_started_at)
@@ -49,9 +53,25 @@ class CompletedActions:
                     off.add(node)
                 case PowerOn(node=node):
                     off.discard(node)
-                case Kill() | Start():
-                    pass
-        return cls(came_from, first_started_at, cuts, frozenset(off), tuple(successions))
+                case Kill(task=task, target=None):
+                    waiting[task] = step
+                case Kill(task=task) | Start(task=task):
+                    waiting.pop(task, None)
+        return cls(came_from, first_started_at, cuts, frozenset(off), tuple(successions), waiting)
+
+
+def waiting_tasks(completed: CompletedActions) -> list[WaitingTask]:
+    """Return the containers that wait for room, in the order in which they were stopped."""
+    return [
+        WaitingTask(
+            id=task,
+            name=step.action.title if isinstance(step.action, Kill) else task,
+            service=step.service,
+            requested=four(step.requested),
+            task_class=step.task_class,
+        )
+        for task, step in completed.waiting.items()
+    ]
 
 
 def _succession(move: Move, containers: Sequence[str]) -> Iterator[Succession]:

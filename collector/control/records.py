@@ -47,6 +47,8 @@ class Trigger(StrEnum):
     TIMER = "timer"
     REQUEST = "request"
     """A request for room."""
+    WAITING = "waiting"
+    """Containers wait for room."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Memory envelope of the container, which it fills again on its new node."""
     requested: Quantities = _NOTHING
     """Limits of the container before any cut."""
+    task_class: int = 1
+    """SLA class of the container."""
     first_started_at: float | None = None
     """When the container started, or the first one if moves brought it here; null if unknown."""
     there_before: tuple[str, ...] = ()

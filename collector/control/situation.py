@@ -8,13 +8,14 @@ from collector.common.outages import Dependency
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
 from collector.control.lease import Held, Lease
-from collector.control.orchestrator_state import CompletedActions, allocations, hosts
+from collector.control.orchestrator_state import CompletedActions, allocations, hosts, waiting_tasks
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.control.schedule import Schedule
 from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
 from collector.policies.actions import Cut
 from collector.snapshot.tables import Snapshot
+from collector.snapshot.waiting import with_waiting
 from wire.resources import Quantities
 
 log = logging.getLogger(__name__)
@@ -150,7 +151,19 @@ class Situation:
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the cluster, with pending placements."""
         taken = await asyncio.to_thread(self.core.registry.tables.snapshot, self.core.clock())
-        return self.core.reservations.fold(taken, self.core.clock())
+        folded = self.core.reservations.fold(taken, self.core.clock())
+        return with_waiting(folded, waiting_tasks(self.completed))
+
+    @property
+    def completed(self) -> CompletedActions:
+        """The recorded actions that are in effect."""
+        return CompletedActions.of(self.journal.carried_out())
+
+    @property
+    def waiting(self) -> dict[str, Step]:
+        """The stops of containers that wait for room, by container; without those that run again."""
+        running = self.core.registry.tables.running(self.completed.waiting)
+        return {task: step for task, step in self.completed.waiting.items() if task not in running}
 
     def guard_context(self, snapshot: Snapshot, own: str | None = None) -> GuardContext:
         """Return the input of the guards for a step of the decision `own`, or of a new one."""

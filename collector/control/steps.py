@@ -28,6 +28,7 @@ def planned_step(action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.
         answers_alert=trigger is Trigger.ALERT,
         memory_bytes=int(tasks.envelope[row, _MEMORY]),
         requested=quantities(requested),
+        task_class=int(tasks.task_class[row]),
         first_started_at=snapshot.at - float(tasks.age_seconds[row])
         if isfinite(tasks.age_seconds[row])
         else None,

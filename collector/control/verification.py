@@ -37,7 +37,8 @@ def find_effect(step: Step, snapshot: Snapshot, limit: Quantities | None) -> fro
     action, nodes = step.action, snapshot.nodes
     match action:
         case Kill(task=task, target=None):
-            return None if task in snapshot.tasks.index else frozenset()
+            row = snapshot.tasks.index.get(task, NOWHERE)
+            return None if row != NOWHERE and snapshot.tasks.node[row] != NOWHERE else frozenset()
         case Move() | Start() | Kill():
             is_left = isinstance(action, Start) or not _runs_on(snapshot, action.task, action.node)
             new = _replacements(step, snapshot)

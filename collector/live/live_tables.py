@@ -247,6 +247,11 @@ class LiveTables:
         with self._lock:
             return self._tasks.find(services, name, group)
 
+    def running(self, containers: Iterable[str]) -> set[str]:
+        """Those of some containers that a node reports."""
+        with self._lock:
+            return {each for each in containers if self._tasks.is_running(each)}
+
     def node_names(self) -> tuple[str, ...]:
         """The names of all nodes."""
         with self._lock:

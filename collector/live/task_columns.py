@@ -193,6 +193,10 @@ class TaskTable:
         """The row of a container."""
         return self._rows.get(node, {}).get(container)
 
+    def is_running(self, container: str) -> bool:
+        """Whether a node reports a container of this id."""
+        return container in self._unique or container in self._shared
+
     def last_row(self, node: str, container: str) -> int | None:
         """The row of a container, or of the one that replaced it."""
         row = self.row(node, container)

@@ -143,6 +143,38 @@ def test_a_container_that_was_stopped_for_a_stricter_one_runs_elsewhere(
     assert killed["containers"] == [second.inspect("lax")["Id"]]
 
 
+def test_a_container_that_was_stopped_waits_in_sight_and_starts_again(hosts: Hosts, cluster: Cluster) -> None:
+    first, second = (host.engine for host in hosts.nodes)
+    first.run("lax", *BURN, cpus=0.2, memory="32m", labels={**_MOVABLE, "wattpack.class": "2"})
+    second.run("strict", "sleep", "100000", cpus=0.2, memory="32m", labels={"wattpack.class": "1"})
+    collector = cluster.collector({"control": {"policy": ""}})
+    cluster.watch(collector)
+    eventually(lambda: _promised(collector) == {"first": 0.2, "second": 0.2}, _PATIENCE_SECONDS)
+    eventually(lambda: _used(collector, "first") > 0.5, _PATIENCE_SECONDS)
+
+    question = {
+        "reserve": {"cpu_cores": 0.25, "memory_bytes": 32 << 20},
+        "class": 1,
+        "service": "new",
+        "settings": {"may_wait": True},
+        "reserve_seconds": _KEPT_SECONDS,
+    }
+    decision = _make_room(collector, question)
+
+    [killed] = decision["steps"]
+    assert (killed["action"]["kind"], killed["action"]["target"], killed["state"]) == (
+        "kill",
+        None,
+        "verified",
+    )
+    waiting = collector.get("/v1/room")["waiting"]
+    assert [(each["name"], each["node"], each["class"]) for each in waiting] == [("lax", "first", 2)]
+    [started] = ended(collector, "start")
+    assert (started["state"], started.get("why")) == ("verified", None), cluster.logs()
+    assert hosts.places("lax") == ["first"]
+    assert collector.get("/v1/room")["waiting"] == []
+
+
 def test_a_cut_and_its_return_are_verified(hosts: Hosts, cluster: Cluster) -> None:
     for host in hosts.nodes:
         labels = {"wattpack.class": "4"}
@@ -171,7 +203,7 @@ def _make_room(collector: Collector, question: dict[str, Any]) -> dict[str, Any]
     """Ask until the request finds what was reported; a snapshot may be a second old."""
 
     def answer() -> dict[str, Any] | None:
-        decision: dict[str, Any] = collector.post("/v1/make-room", question)
+        decision: dict[str, Any] = collector.post("/v1/room", question)
         return decision if decision["steps"] else None
 
     decision = eventually(answer, _PATIENCE_SECONDS)

@@ -13,7 +13,7 @@ from wattpack.client.session import open_session, token_hint
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError
 
-_TIMEOUT = aiohttp.ClientTimeout(total=30)
+_TIMEOUT_SECONDS = 30.0
 
 
 def add_collector_option(parser: argparse.ArgumentParser) -> None:
@@ -26,15 +26,25 @@ def add_collector_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def ask(url: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
+def ask(
+    url: str,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    timeout_seconds: float = _TIMEOUT_SECONDS,
+) -> Any:  # noqa: ANN401 - JSON
     """Send a request to a collector; raises `UserError` unless it succeeds."""
-    return asyncio.run(_ask(url.rstrip("/"), method, path, body))
+    timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+    return asyncio.run(_ask(url.rstrip("/"), method, path, body, timeout))
 
 
-async def _ask(url: str, method: str, path: str, body: Mapping[str, Any] | None) -> Any:  # noqa: ANN401 - JSON
+async def _ask(
+    url: str, method: str, path: str, body: Mapping[str, Any] | None, limit: aiohttp.ClientTimeout
+) -> Any:  # noqa: ANN401 - JSON
     try:
         async with (
-            open_session(_TIMEOUT) as session,
+            open_session(limit) as session,
             session.request(method, url + path, json=body) as answer,
         ):
             status, content = answer.status, await answer.json(content_type=None)

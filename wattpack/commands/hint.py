@@ -22,6 +22,14 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_container_arguments(parser)
+    parser.add_argument("--limit", type=int, default=10, metavar="N", help="show the N best (default: 10)")
+    parser.add_argument("--all-rejected", action="store_true", help="list all rejected nodes")
+    add_policy_arguments(parser)
+
+
+def add_container_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options that describe a container."""
     parser.add_argument("service", nargs="?", metavar="SERVICE", help="service of the container")
     parser.add_argument("--image", help="image; a profiled service with the same image provides the need")
     parser.add_argument("--cpu", type=float, metavar="CORES", help="CPU reservation, in cores")
@@ -50,9 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reserve", type=float, default=0.0, metavar="SECONDS", help="reserve the best node for this long"
     )
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="show the N best (default: 10)")
-    parser.add_argument("--all-rejected", action="store_true", help="list all rejected nodes")
-    add_policy_arguments(parser)
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,11 +82,12 @@ def policy_question(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"policy": arguments.policy, "settings": settings}
 
 
-def run(arguments: argparse.Namespace) -> int:
+def container_question(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The container, as a question; raises `UserError` if nothing describes it."""
     reserve = _reservation(arguments)
     if arguments.service is None and arguments.image is None and reserve == Quantities():
         raise UserError("describe the container: give a SERVICE, --image, or --cpu and --memory")
-    question = policy_question(arguments) | {
+    return policy_question(arguments) | {
         "service": arguments.service,
         "image": arguments.image,
         "reserve": reserve,
@@ -91,9 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
         "avoid": arguments.avoid,
         "exclude": arguments.exclude,
         "spread": arguments.spread,
+        "reserve_seconds": arguments.reserve,
+    }
+
+
+def run(arguments: argparse.Namespace) -> int:
+    question = container_question(arguments) | {
         "limit": arguments.limit,
         "refused": "all" if arguments.all_rejected else "some",
-        "reserve_seconds": arguments.reserve,
     }
     url = collector_url(arguments.collector)
     hint = asyncio.run(post_question(url, "/v1/hints/placement", question, PlacementHint))
@@ -145,6 +156,8 @@ def format_hint(hint: PlacementHint) -> Iterator[str]:
                 yield f"    {reason}"
             for action in node.needs:
                 yield f"    first: {describe(action)} ({'; '.join(action.reasons)})"
+            if node.needs:
+                yield "    'wattpack room' with the same options carries this out"
             if node.gets is not None:
                 yield f"    limited to {_amounts(node.gets)} there"
         yield ""

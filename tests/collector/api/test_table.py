@@ -318,7 +318,7 @@ async def test_openapi_is_valid_and_routes_conform(collector: Client) -> None:
         "/v1/hints/rebalance": b"{}",
         "/v1/pause": b"{}",
         "/v1/resume": b"{}",
-        "/v1/make-room": b"{}",
+        "/v1/room": b"{}",
         "/v1/deploy": encode({"services": [{"name": "new", "mode": "global"}], "dry": True}),
         "/v1/kubernetes/filter": b'{"Pod": {}, "NodeNames": ["alpha", "unknown"]}',
         "/v1/kubernetes/prioritize": b'{"Pod": {}, "NodeNames": ["alpha", "unknown"]}',

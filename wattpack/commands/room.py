@@ -1,0 +1,62 @@
+"""`wattpack room`: make room for a container that fits nowhere, or list the containers that wait for room."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from collector.api.control import WaitingContainers
+from wattpack.client.collector import moment
+from wattpack.client.control import ask
+from wattpack.client.session import collector_url
+from wattpack.commands.hint import add_container_arguments, add_policy_arguments, container_question
+from wattpack.commands.history import format_decisions
+from wattpack.output.report import table
+
+_TIMEOUT_SECONDS = 900.0
+"""A decision can stop and start several containers, one after the other."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--waiting",
+        action="store_true",
+        help="list the containers that were stopped to make room and start again as soon as they fit",
+    )
+    add_container_arguments(parser)
+    add_policy_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    url = collector_url(arguments.collector)
+    if arguments.waiting:
+        answer = ask(url, "GET", "/v1/room")
+        lines = list(format_waiting(msgspec.convert(answer, WaitingContainers)))
+    else:
+        question = msgspec.to_builtins(container_question(arguments))
+        answer = ask(url, "POST", "/v1/room", question, timeout_seconds=_TIMEOUT_SECONDS)
+        lines = list(format_room(answer))
+    print(json.dumps(answer, indent=2) if arguments.json else "\n".join(lines))
+    return 0
+
+
+def format_room(decision: dict[str, Any]) -> Iterator[str]:
+    """The decision, and where the container fits."""
+    yield from format_decisions([decision])
+    yield from (f"    {reason}" for reason in decision["reasons"])
+    if decision["dry"] and decision["steps"]:
+        yield "Nothing was done: the driver is none."
+
+
+def format_waiting(found: WaitingContainers) -> Iterator[str]:
+    """One line per waiting container."""
+    if not found.waiting:
+        yield "No container waits for room."
+        return
+    rows = [
+        (each.name, each.service or "-", str(each.task_class), each.node, moment(each.since), each.decision)
+        for each in found.waiting
+    ]
+    yield from table(("CONTAINER", "SERVICE", "CLASS", "STOPPED ON", "SINCE", "DECISION"), rows)
