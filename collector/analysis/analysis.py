@@ -4,6 +4,7 @@ Pure: a snapshot, the pooled usage of services and the last analysis in, a new a
 service outlives its containers, so that the next one starts with it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -48,6 +49,8 @@ class ServiceProfile:
     dominant: Dominant | None
     last_seen_at: float
     """When it last ran."""
+    node: str = ""
+    """The only node that it ever ran on; empty if there were several."""
 
     def quantities(self, statistic: Statistic) -> Quantities:
         """One number per resource; absent where it is unknown."""
@@ -203,11 +206,36 @@ def _services(  # noqa: PLR0913, PLR0917 - all that a profile depends on
                 None if earlier is None else earlier.dominant,
             ),
             last_seen_at=at,
+            node=learnt.node if earlier is None or earlier.node == learnt.node else "",
         )
     oldest = at - settings.forget_services_after_days * _DAY_SECONDS
-    for name, earlier in before.items():
-        if name not in running and earlier.profiled and earlier.last_seen_at >= oldest:
-            yield replace(earlier, containers=0, nodes=0)
+    ended = [
+        each
+        for name, each in before.items()
+        if name not in running and each.profiled and each.last_seen_at >= oldest
+    ]
+    for each in _limited(ended, settings.max_ended_services_per_node):
+        yield replace(each, containers=0, nodes=0)
+
+
+def _limited(services: Iterable[ServiceProfile], most: int) -> Iterator[ServiceProfile]:
+    """The services without the oldest ones that ran on one node only, where that node has too many.
+
+    Any node can invent names of services; those that ran on several nodes are not its own.
+    """
+    of_node: defaultdict[str, list[ServiceProfile]] = defaultdict(list)
+    for each in services:
+        of_node[each.node].append(each)
+    for node, own in of_node.items():
+        if node and len(own) > most:
+            own.sort(key=_last_seen_at, reverse=True)
+            yield from own[:most]
+        else:
+            yield from own
+
+
+def _last_seen_at(service: ServiceProfile) -> float:
+    return service.last_seen_at
 
 
 def _holds(profile: ServiceProfile, pooled: PooledUsage, at: float) -> bool:
@@ -241,6 +269,7 @@ class _StoredProfile(msgspec.Struct, frozen=True):
     confidence: float
     explanation: str
     last_seen_at: float
+    node: str = ""
 
 
 _decoder = msgspec.msgpack.Decoder(_StoredProfile)
@@ -259,6 +288,7 @@ def pack_profile(service: ServiceProfile) -> bytes:
             confidence=0.0 if lead is None else lead.confidence,
             explanation="" if lead is None else lead.explanation,
             last_seen_at=service.last_seen_at,
+            node=service.node,
         )
     )
 
@@ -294,4 +324,5 @@ def _unpack_profiles(items: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProf
             if stored.history
             else None,
             last_seen_at=stored.last_seen_at,
+            node=stored.node,
         )

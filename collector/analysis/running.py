@@ -36,6 +36,8 @@ class PooledUsage:
     image: str
     containers: int
     nodes: int
+    node: str = ""
+    """The node, if there is only one."""
     statistics: Floats = field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
     observed_seconds: float = 0.0
@@ -82,8 +84,12 @@ class RunningServices:
                 self._pooled.pop(name, None)
                 continue
             images = Counter(each.image for each in containers)
+            nodes = self._of[name]
             found = PooledUsage(
-                image=images.most_common(1)[0][0], containers=len(containers), nodes=len(self._of[name])
+                image=images.most_common(1)[0][0],
+                containers=len(containers),
+                nodes=len(nodes),
+                node=next(iter(nodes)) if len(nodes) == 1 else "",
             )
             if len(containers) > 1:
                 several.append(name)

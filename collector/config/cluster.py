@@ -125,3 +125,12 @@ class AnalysisConfig(Section, frozen=True):
         float,
         Meta(gt=0, le=366, description="Time after which a service that no longer runs is forgotten."),
     ] = 30.0
+    max_ended_services_per_node: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Maximum number of remembered services that no longer run and ran on the same node"
+            " only. Beyond it the oldest are forgotten.",
+        ),
+    ] = 2500

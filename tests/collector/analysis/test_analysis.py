@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from collector.analysis.analysis import LatestAnalysis, ServiceProfile, analyse
+from collector.analysis.analysis import (
+    LatestAnalysis,
+    ServiceProfile,
+    analyse,
+    pack_profile,
+    restore_analysis,
+)
 from collector.analysis.running import RunningServices
 from collector.analysis.usage import NOT_MEASURED, SLOTS, ObservedContainer, UsageRing, UsageWeights, count
 from collector.config import AnalysisConfig
@@ -50,3 +56,36 @@ def test_a_service_of_one_container_has_the_statistics_of_that_container(
     assert alone.observed_seconds == pooled.observed_seconds
     assert_allclose(alone.statistics, pooled.statistics, rtol=1e-9, atol=1e-6)
     assert (alone.containers, pooled.containers) == (1, 2)
+
+
+def test_names_that_one_node_invents_do_not_pile_up() -> None:
+    """Services that ended are remembered: those of one node up to a number, the others all."""
+    settings, at = AnalysisConfig(max_ended_services_per_node=3, profile_seconds=0.0), 1000.0
+    latest = LatestAnalysis().latest
+
+    def run(running: RunningServices, now: float) -> None:
+        nonlocal latest
+        snapshot = assemble((), at=now)
+        latest = analyse(snapshot, running.pool(now), latest, settings)
+
+    def watched(node: str, name: str) -> ObservedContainer:
+        return ObservedContainer(node, name, "", 1.0, parts=(), statistics=NOT_MEASURED, samples=0)
+
+    running = RunningServices(ALL_ALIKE)
+    running.put("alpha", [watched("alpha", "shop"), watched("alpha", "only-here")])
+    running.put("beta", [watched("beta", "shop")])
+    for number in range(10):
+        running.put("mallory", [watched("mallory", f"fake{number}"), watched("mallory", "shop")])
+        run(running, at + number)
+    for node in ("alpha", "beta", "mallory"):
+        running.put(node, [])
+    run(running, at + 10)
+    assert set(latest.services) == {"shop", "only-here", "fake9", "fake8", "fake7"}
+    restored = restore_analysis({name: pack_profile(each) for name, each in latest.services.items()})
+    assert {each.name: each.node for each in restored.services.values()} == {
+        "shop": "",
+        "only-here": "alpha",
+        "fake9": "mallory",
+        "fake8": "mallory",
+        "fake7": "mallory",
+    }
