@@ -145,19 +145,23 @@ def with_usage(
     return summed(np.concatenate((held_keys, new_keys)), np.concatenate((held_counts, new_counts)))
 
 
-def flat(usage: ContainerUsage) -> tuple[list[int], list[int]]:
-    """The keys and counts of one container's samples, in no particular order."""
+def flat(usage: ContainerUsage) -> tuple[list[int], list[int], int]:
+    """The keys and counts of the samples of a container, in no particular order, and how many there are."""
     keys: list[int] = []
     counts: list[int] = []
+    samples = 0
     for base, sketch in zip(_BASES, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True):
         if sketch is not None:
+            number = sketch.zeros
+            if number:
+                keys.append(base + LOWEST_BIN - 1)
+                counts.append(number)
             for index, count in sketch.bins.items():
                 keys.append(base + index)
                 counts.append(count)
-            if sketch.zeros:
-                keys.append(base + LOWEST_BIN - 1)
-                counts.append(sketch.zeros)
-    return keys, counts
+                number += count
+            samples = max(samples, number)
+    return keys, counts, samples
 
 
 def with_flat(

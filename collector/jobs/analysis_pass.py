@@ -38,10 +38,10 @@ class AnalysisPass:
         """The containers of services on a node, and what they used."""
         return self._registry.observed_containers(node)
 
-    def _facts_of(self, profile: ServiceProfile) -> ServiceFacts:
-        """The facts of a profile, of the last pass if it did not change."""
-        known, facts = self._facts.get(profile.name, (None, None))
-        return facts if facts is not None and known is profile else profile.facts()
+    def _facts_of(self, profile: ServiceProfile) -> tuple[ServiceProfile, ServiceFacts]:
+        """A profile with its facts, of the last pass if it did not change."""
+        known = self._facts.get(profile.name)
+        return known if known is not None and known[0] is profile else (profile, profile.facts())
 
     def run(
         self, observed: Mapping[str, Sequence[ObservedContainer]], before: Analysis, now: float, *, full: bool
@@ -58,9 +58,12 @@ class AnalysisPass:
         found = analyse(snapshot, running.pool(snapshot.at), before, self._settings)
         found = replace(found, left_out=tuple(sorted(running.left_out)))
         facts = {name: self._facts_of(profile) for name, profile in found.services.items()}
-        if facts != {name: each for name, (_, each) in self._facts.items()}:
-            tables.put_services(list(facts.values()))
-        self._facts = {name: (profile, facts[name]) for name, profile in found.services.items()}
+        if len(facts) != len(self._facts) or any(
+            name not in self._facts or (each is not self._facts[name] and each[1] != self._facts[name][1])
+            for name, each in facts.items()
+        ):
+            tables.put_services([each for _, each in facts.values()])
+        self._facts = facts
         tables.put_groups(found.changed_groups)
         self._running = running
         return found

@@ -238,9 +238,8 @@ class Registry:
 
     def _pass_on(self, usage: Iterable[ContainerUsage]) -> None:
         """Let the last samples of containers that were replaced count for their successors."""
-        for each in usage:
-            if (succession := self._successions.after(each.id)) is not None:
-                self._inherit_usage(succession)
+        for succession in self._successions.replaced(each.id for each in usage):
+            self._inherit_usage(succession)
 
     def add_usage(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
         """Add the usage of a heartbeat, and pause after every few containers.

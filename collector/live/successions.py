@@ -1,6 +1,6 @@
 """Which container replaced which in a move: a move ends one container and starts another with a new id."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from collector.live.updates import Succession
 
@@ -38,6 +38,11 @@ class Successions:
             return None
         self._continued.add(container)
         return found
+
+    def replaced(self, containers: Iterable[str]) -> list[Succession]:
+        """How some containers were replaced, of those that were."""
+        found = self._by_predecessor
+        return [found[name] for name in containers if name in found] if found else []
 
     def after(self, predecessor: str) -> Succession | None:
         """How a container was replaced."""

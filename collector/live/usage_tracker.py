@@ -62,10 +62,10 @@ class UsageTracker:
             new = self._new.get(each.id)
             if new is None:
                 new = self._new[each.id] = _NewUsage(slot)
-            keys, counts = flat(each)
+            keys, counts, samples = flat(each)
             new.keys += keys
             new.counts += counts
-            new.samples += each.samples
+            new.samples += samples
             ring = self.rings.get(each.id)
             if ring is None or new.samples >= _UPDATE_RATIO * ring.samples:
                 due[each.id] = None
