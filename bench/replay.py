@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import process_time
 
@@ -29,7 +29,9 @@ _MOVING = ("thr-mmt", "lr-mmt")
 _MOST_OFF_PERCENT = 10.0
 _MOST_WEEK_SECONDS, _MOST_FLEET_SECONDS, _MOST_DAY_SECONDS = 90.0, 900.0, 90.0
 _SAME_HOURS = 24.0
+_WEEK_DAYS = 7.0
 _FLEET = Path("scenarios/fleet.toml")
+_PARTS = ("live", "planetlab", "bitbrains", "fleet")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,63 +39,77 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_option(parser)
     parser.add_argument("--days", nargs="+", default=list(_DAYS), help="which PlanetLab days")
     parser.add_argument("--policy", default="least-watts", help="whose time is taken on the weeks")
+    parser.add_argument(
+        "--only", nargs="+", choices=_PARTS, default=list(_PARTS), help="parts, instead of all"
+    )
+    parser.add_argument(
+        "--fleet-days",
+        type=float,
+        default=_WEEK_DAYS,
+        help="simulated days of the fleet; its time is scaled to a week",
+    )
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
     """The days with CloudSim's own figures, and the week."""
-    days = [_day(day) for day in options.days]
+    days = [_day(day) for day in options.days] if "planetlab" in options.only else []
     return [
         *(dataset(name, options.data, _beside(name)) for name in days),
         *(dataset(_REFERENCE, options.data, _beside(name)) for name in days),
-        dataset(_WEEK, options.data, _WEEK_TIME),
+        *([dataset(_WEEK, options.data, _WEEK_TIME)] if "bitbrains" in options.only else []),
     ]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Replay days and weeks."""
-    figures: list[Figure] = list(_same_as_live(progress))
+    parts: dict[str, Callable[[argparse.Namespace, Progress], Iterator[Figure]]] = {
+        "live": _same_as_live,
+        "planetlab": _planetlab,
+        "bitbrains": _bitbrains,
+        "fleet": _fleet,
+    }
+    figures = [figure for name in _PARTS if name in options.only for figure in parts[name](options, progress)]
+    settings = {"days": options.days, "policy": options.policy, "fleet_days": options.fleet_days}
+    return Result(tuple(figures), settings=settings)
+
+
+def _planetlab(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
+    """Days beside CloudSim, and the time that three policies take on each."""
     folders = search_path(options.data)
-    locate = locate_in(folders)
     hosts = read_scenario(Path("scenarios/planetlab-hosts.toml"))
     days = [day for day in options.days if not is_left_out(options, _beside(_day(day)))]
     reference = _reference(require(_REFERENCE, folders).path) if days else {}
     for day in days:
-        trace = read_trace(locate(_day(day)), hosts.machines)
+        trace = read_trace(locate_in(folders)(_day(day)), hosts.machines)
         began = process_time()
         results = compare([*_MOVING, options.policy], hosts, trace, None, _shown(progress)).results.policies
         seconds = process_time() - began
-        figures.append(
-            Figure(name=f"planetlab_{day}_cpu", value=seconds, unit="s", at_most=_MOST_DAY_SECONDS)
-        )
+        yield Figure(name=f"planetlab_{day}_cpu", value=seconds, unit="s", at_most=_MOST_DAY_SECONDS)
         del results[options.policy]
         results |= compare(["first-fit"], hosts, trace, None, _shown(progress)).results.policies
         for name, result in results.items():
-            figures.extend(_held_against(day, name, result, reference[day, _SAME[name]]))
-    if not is_left_out(options, _WEEK_TIME):
-        scenario = read_scenario(Path("scenarios/bitbrains-hosts.toml"))
-        week = read_trace(locate(_WEEK), scenario.machines)
-        figures.append(
-            _timed(
-                "bitbrains_week_cpu",
-                scenario,
-                week,
-                options.policy,
-                at_most=_MOST_WEEK_SECONDS,
-                progress=progress,
-            )
-        )
+            yield from _held_against(day, name, result, reference[day, _SAME[name]])
+
+
+def _bitbrains(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
+    if is_left_out(options, _WEEK_TIME):
+        return
+    scenario = read_scenario(Path("scenarios/bitbrains-hosts.toml"))
+    week = read_trace(locate_in(search_path(options.data))(_WEEK), scenario.machines)
+    seconds = _cpu_seconds(scenario, week, options.policy, progress)
+    yield Figure(name="bitbrains_week_cpu", value=seconds, unit="s", at_most=_MOST_WEEK_SECONDS)
+
+
+def _fleet(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
     scenario = read_scenario(_FLEET)
     assert scenario.trace is not None
-    fleet = generate("fleet", scenario.trace.settings, scenario.simulation.seed)
-    figures.append(
-        _timed(
-            "fleet_week_cpu", scenario, fleet, options.policy, at_most=_MOST_FLEET_SECONDS, progress=progress
-        )
-    )
-    return Result(tuple(figures), settings={"days": options.days, "policy": options.policy})
+    settings = {**scenario.trace.settings, "days": options.fleet_days}
+    fleet = generate("fleet", settings, scenario.simulation.seed)
+    seconds = _cpu_seconds(scenario, fleet, options.policy, progress) * _WEEK_DAYS / options.fleet_days
+    yield Figure(name="fleet_week_cpu", value=seconds, unit="s", at_most=_MOST_FLEET_SECONDS)
 
 
-def _same_as_live(progress: Progress) -> Iterator[Figure]:
+def _same_as_live(_: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
     """A day of reports to a collector over HTTP, and to replay's: plans and columns that differ."""
     with progress.track("live beside replay", _SAME_HOURS * 3600, " s") as update:
         found = asyncio.run(compare_ways(hours=_SAME_HOURS, progress=update))
@@ -126,12 +142,10 @@ def _held_against(day: str, name: str, result: PolicyResult, theirs: Mapping[str
         yield Figure(name=f"{key}_moves_off", value=off, unit="%", at_most=_MOST_OFF_PERCENT)
 
 
-def _timed(  # noqa: PLR0913 - a run, its name and its bound
-    name: str, scenario: Scenario, workload: Workload, policy: str, *, at_most: float, progress: Progress
-) -> Figure:
+def _cpu_seconds(scenario: Scenario, workload: Workload, policy: str, progress: Progress) -> float:
     began = process_time()
     compare([policy], scenario, workload, None, _shown(progress))
-    return Figure(name=name, value=process_time() - began, unit="s", at_most=at_most)
+    return process_time() - began
 
 
 def _shown(progress: Progress) -> Show:
