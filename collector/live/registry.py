@@ -35,7 +35,7 @@ from collector.live.admission import Admission
 from collector.live.live_tables import LiveTables
 from collector.live.successions import Successions
 from collector.live.updates import NodeUpdate, Succession
-from collector.live.usage_tracker import UsageTracker, update
+from collector.live.usage_tracker import Inheritance, UsageTracker, inherit, update
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
 from wire.messages import Alert, ContainerUsage, EventKind, PowerCurve, Report
@@ -115,6 +115,8 @@ class Registry:
         self._entries: dict[str, _Entry] = {}
         self._changed: set[str] = set()
         self._successions = Successions()
+        self._started: list[Succession] = []
+        """Of containers that just started to run."""
         self.tables = LiveTables(config, own_host)
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
@@ -125,6 +127,17 @@ class Registry:
 
         The usage in its heartbeat is left to `add_usage`, as it may be much.
         """
+        is_ahead = self._apply(report, received_at)
+        self._continue_started()
+        return is_ahead
+
+    def apply_all(self, reports: Iterable[Report], received_at: float) -> None:
+        """Apply the reports of many nodes, as `apply` does."""
+        for report in reports:
+            self._apply(report, received_at)
+        self._continue_started()
+
+    def _apply(self, report: Report, received_at: float) -> bool:
         entry = self._entries.get(report.node)
         if entry is None:
             run = AgentRun(report.boot, received_at)
@@ -206,7 +219,7 @@ class Registry:
             self._changed.add(update.node)
         self._put_envelopes(update.node, [name for name in new if name in entry.usage.rings])
         for name in new:
-            self._continue(update.node, name)
+            self._start(update.node, name)
 
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers continue the usage of those that they replaced in moves, as soon as they run."""
@@ -214,32 +227,43 @@ class Registry:
             if self._successions.add(each):
                 self.tables.put_successor(each)
                 if self._is_running(each):
-                    self._continue(each.node, each.container)
+                    self._start(each.node, each.container)
+        self._continue_started()
 
     def _is_running(self, succession: Succession) -> bool:
         entry = self._entries.get(succession.node)
         return entry is not None and succession.container in entry.run.containers
 
-    def _continue(self, node: str, container: str) -> None:
+    def _start(self, node: str, container: str) -> None:
+        """A container runs: let it continue its predecessor, if it has one."""
         if (succession := self._successions.start(node, container)) is not None:
             self.tables.inherit_windows(succession)
-            self._inherit_usage(succession)
+            self._started.append(succession)
 
-    def _inherit_usage(self, succession: Succession) -> None:
-        """Set what a container inherits, and those that replaced it in turn."""
-        following: Succession | None = succession
-        while following is not None:
-            before, after = self._entries.get(following.from_node), self._entries.get(following.node)
-            slots = {} if before is None else before.usage.slots_of(following.predecessor)
-            if not slots or after is None or not after.usage.replace_inherited(following.container, slots):
-                return
-            self._note_update(following.node, [following.container])
-            following = self._successions.after(following.container)
+    def _continue_started(self) -> None:
+        if self._started:
+            started, self._started = self._started, []
+            self._inherit_usage(started)
+
+    def _inherit_usage(self, successions: Sequence[Succession]) -> None:
+        """Set what containers inherit, and those that replaced them in turn."""
+        while successions:
+            found = [(each, self._inheritance(each)) for each in successions]
+            known = [(each, pair) for each, pair in found if pair is not None]
+            changed = [known[place][0] for place in inherit([pair for _, pair in known])]
+            for each in changed:
+                self._note_update(each.node, [each.container])
+            successions = self._successions.replaced(each.container for each in changed)
+
+    def _inheritance(self, succession: Succession) -> Inheritance | None:
+        before, after = self._entries.get(succession.from_node), self._entries.get(succession.node)
+        if before is None or after is None:
+            return None
+        return Inheritance(before.usage, succession.predecessor, after.usage, succession.container)
 
     def _pass_on(self, usage: Iterable[ContainerUsage]) -> None:
         """Let the last samples of containers that were replaced count for their successors."""
-        for succession in self._successions.replaced(each.id for each in usage):
-            self._inherit_usage(succession)
+        self._inherit_usage(self._successions.replaced(each.id for each in usage))
 
     def add_usage(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
         """Add the usage of a heartbeat, and pause after every few containers.
@@ -260,8 +284,7 @@ class Registry:
         update([(tracker, names) for _, tracker, names in due])
         for node, _, names in due:
             self._note_update(node, names)
-        for _, usage in heartbeats:
-            self._pass_on(usage)
+        self._pass_on(each for _, usage in heartbeats for each in usage)
 
     def _note_update(self, node: str, containers: Sequence[str]) -> None:
         if containers:
@@ -321,7 +344,7 @@ class Registry:
                 entry.usage = UsageTracker(self._weights)
             self._put_envelopes(node, list(entry.usage.rings))
         for succession in self._successions:
-            self._inherit_usage(succession)
+            self._inherit_usage([succession])
 
     def _restore_alerts(self, alerts: Iterable[ReportedAlert]) -> None:
         nodes = set()

@@ -44,10 +44,6 @@ class Successions:
         found = self._by_predecessor
         return [found[name] for name in containers if name in found] if found else []
 
-    def after(self, predecessor: str) -> Succession | None:
-        """How a container was replaced."""
-        return self._by_predecessor.get(predecessor)
-
     def drop(self, succession: Succession) -> None:
         """Forget one."""
         del self._by_container[succession.container]

@@ -11,6 +11,7 @@ which comes from here: so no histogram is added up twice.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from collector.analysis.histograms import Packed, added, flat, with_flat
 from collector.analysis.usage import UsageRing, UsageWeights, add, settle
@@ -146,26 +147,6 @@ class UsageTracker:
         """Compute the statistics of all containers."""
         settle(list(self.rings.values()), self.weights)
 
-    def slots_of(self, container: str) -> dict[int, Packed]:
-        """All samples of a container and of those that it replaced, by slot."""
-        update([(self, [container])])
-        ring = self.rings.get(container)
-        if ring is None:
-            return {}
-        slots = list(ring.slots.keys() | ring.inherited.keys())
-        merged = added([ring.slots.get(slot) for slot in slots], [ring.inherited.get(slot) for slot in slots])
-        return dict(zip(slots, merged, strict=True))
-
-    def replace_inherited(self, container: str, slots: Mapping[int, Packed]) -> bool:
-        """Set the samples of the container that this one replaced; returns whether they are new."""
-        update([(self, [container])])
-        ring = self.rings.get(container) or self.rings.setdefault(container, UsageRing())
-        if ring.inherited == slots:
-            return False
-        ring.inherited = dict(slots)
-        settle([ring], self.weights)
-        return True
-
     def inherit(self, other: "UsageTracker") -> list[str]:
         """Take over containers that are only in `other`; returns their ids."""
         update([(self, list(self._new))])
@@ -210,6 +191,45 @@ def update(due: Sequence[tuple[UsageTracker, Sequence[str]]]) -> None:
     _pack(new)
     _merge(rings, new)
     settle(rings, due[0][0].weights)
+
+
+class Inheritance(NamedTuple):
+    """A container, and the one that it replaced in a move."""
+
+    before: UsageTracker
+    predecessor: str
+    after: UsageTracker
+    container: str
+
+
+def inherit(pairs: Sequence[Inheritance]) -> list[int]:
+    """Let containers inherit the samples of their predecessors; returns the places of those that changed."""
+    update([(each.before, [each.predecessor]) for each in pairs])
+    inherited: list[dict[int, Packed]] = []
+    doubles: list[tuple[dict[int, Packed], int, UsageRing]] = []
+    for each in pairs:
+        ring = each.before.rings.get(each.predecessor) or UsageRing()
+        slots = {**ring.inherited, **ring.slots}
+        doubles += [(slots, slot, ring) for slot in ring.slots.keys() & ring.inherited.keys()]
+        inherited.append(slots)
+    merged = added(
+        [ring.slots[slot] for _, slot, ring in doubles], [ring.inherited[slot] for _, slot, ring in doubles]
+    )
+    for (slots, slot, _), packed in zip(doubles, merged, strict=True):
+        slots[slot] = packed
+    changed = []
+    for place, (each, slots) in enumerate(zip(pairs, inherited, strict=True)):
+        rings = each.after.rings
+        ring = rings.get(each.container) or UsageRing()
+        if slots and ring.inherited != slots:
+            ring.inherited = slots
+            rings[each.container] = ring
+            changed.append(place)
+    if changed:
+        settle(
+            [pairs[place].after.rings[pairs[place].container] for place in changed], pairs[0].after.weights
+        )
+    return changed
 
 
 def _pack(usages: Sequence[_NewUsage]) -> None:

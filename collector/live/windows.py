@@ -94,6 +94,10 @@ class UsageWindows:
             np.array([seconds for each in window_seconds for seconds in each]),
         )
 
+    def _flush_if_waiting(self, row: int) -> None:
+        if row in self._waiting_rows:
+            self._flush()
+
     def _write(self, rows: Rows, values: Floats, at: float, window_seconds: Floats) -> None:
         self._make_room(int(rows.max(initial=0)))
         columns = self._columns
@@ -174,7 +178,7 @@ class UsageWindows:
 
     def clear(self, row: int) -> None:
         """Clear a row, which something else may get next."""
-        self._flush()
+        self._flush_if_waiting(row)
         self._make_room(row)
         blank = _blank(1)
         for name, column in self._columns.items():
@@ -182,7 +186,7 @@ class UsageWindows:
 
     def keep(self, row: int, until: float = -np.inf) -> KeptRow:
         """A copy of a row, to be put elsewhere; what it reported last holds `until` a time."""
-        self._flush()
+        self._flush_if_waiting(row)
         self._make_room(row)
         values = {name: column[row].copy() for name, column in self._columns.items()}
         since = max(float(values["at"]), self._slot * SLOT_SECONDS)
@@ -195,7 +199,7 @@ class UsageWindows:
 
     def put_back(self, row: int, kept: KeptRow) -> None:
         """Let a row go on from what was kept of another."""
-        self._flush()
+        self._flush_if_waiting(row)
         self._make_room(row)
         values = self._present(kept)
         for name, column in self._columns.items():
@@ -204,7 +208,7 @@ class UsageWindows:
 
     def inherit(self, row: int, kept: KeptRow) -> None:
         """Let a row continue its predecessor: in slots that closed while that one ran, its mean counts."""
-        self._flush()
+        self._flush_if_waiting(row)
         self._make_room(row)
         columns, earlier = self._columns, self._present(kept)
         ring, ended_in = columns["ring"][row], np.arange(kept.closed, self.closed)[-SLOTS:] % SLOTS

@@ -44,8 +44,8 @@ class SimulatedCollector:
         if reports:
             self._snapshot = None
         heartbeats = []
+        self.registry.apply_all(reports, now)
         for report in reports:
-            self.registry.apply(report, now)
             if report.heartbeat is not None and report.heartbeat.usage:
                 key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
                 heartbeats.append((key, report.heartbeat.usage))

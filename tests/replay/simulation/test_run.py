@@ -93,8 +93,9 @@ def test_moved_container_has_a_new_id_and_continues_the_windows_and_samples_of_t
     assert np.count_nonzero(~np.isnan(before.windows[0, :, 0])) == 4
     np.testing.assert_allclose(after.windows[0, -5:, 0], 0.5)
     assert np.count_nonzero(~np.isnan(after.windows[2, :, 0])) == 1
+    # A sixteenth of the samples may not be counted yet.
     assert after.observed_seconds[0] > before.observed_seconds[0]
-    assert after.observed_seconds[0] == after.observed_seconds[1]
+    assert after.observed_seconds[0] == pytest.approx(after.observed_seconds[1], rel=1 / 15)
     assert after.observed_seconds[2] < 600
     assert after.mean[0, 0] == pytest.approx(0.5, rel=0.02)
     # It has been on its new node since the end of the move, of ten seconds.
