@@ -17,13 +17,13 @@ from collector.api.hints import ROUTES as HINTS
 from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
-from collector.api.page import page
 from collector.api.services import ROUTES as SERVICES
 from collector.api.what_if import ROUTES as WHAT_IF
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
 from collector.web.bodies import JSON_TYPE
 from collector.web.openapi import document
+from collector.web.page import page
 from collector.web.routes import (
     NO_HISTORY,
     REFUSED_BODY,

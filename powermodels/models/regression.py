@@ -14,7 +14,7 @@ from math import sqrt
 from powermodels.common.interface import Load, Terms
 from powermodels.models.basis import BASES, cpu, cycles, weighted_terms
 from powermodels.models.fitted import FittedModel, Watts
-from powermodels.models.points import Point, check_rising, interpolate, least_slope
+from powermodels.models.table import Point, check_rising, interpolate, least_slope
 
 LINEAR_FEATURES = ("cpu", "memory", "disk", "network")
 

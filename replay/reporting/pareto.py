@@ -195,7 +195,7 @@ def rows_of(points: Sequence[MarkedPoint]) -> Iterator[tuple[str, ...]]:
         point = each.point
         yield (
             f"{each.mark} {each.name}",
-            f"{point.energy_kwh:.2f}",
+            f"{point.energy_kwh:.{2 if point.energy_kwh >= 1 else 4}f}",
             f"{100 * point.short_ratio:.3f}",
             str(point.migrations),
             f"{100 * point.placed_ratio:.1f}",

@@ -136,7 +136,7 @@ class FreeCapacity:
             self._order[place] = length
 
 
-class Reservations(Protocol):
+class PackedReservations(Protocol):
     """Which nodes each container may go to by its reservation, while containers are moved."""
 
     def open_to(self, container: int) -> Flags:
@@ -151,7 +151,7 @@ def empty(
     row: int,
     containers: Rows,
     envelopes: Floats,
-    reservations: Reservations | None = None,
+    reservations: PackedReservations | None = None,
 ) -> Rows | None:
     """Move all containers of an open node elsewhere and return their nodes; None if not all of them fit.
 

@@ -16,10 +16,10 @@ from powermodels.fit.arrays import thinned, weighted, workloads_of
 from powermodels.fit.choice import EXTRA
 from powermodels.fit.fitting import _KINDS, KINDS, _question, fit
 from powermodels.fit.forms import SHAPES, Form, _extended, fit_shapes
-from powermodels.models.points import Point, check_rising
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import FitRequest, Sample
 from powermodels.models.stored import decode
+from powermodels.models.table import Point, check_rising
 from tests.powermodels.fits import MADE, loads, metered, ratios, true_watts, watts
 from wire.errors import UserError
 

@@ -13,10 +13,9 @@ from powermodels.common.interface import HostFacts, Load, Scope
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.correction import NODES, Correction
 from powermodels.models.fitted import fingerprint
-from powermodels.models.points import Point
 from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearModel
 from powermodels.models.stored import Stored, decode, encode, load, save
-from powermodels.models.table import TableModel
+from powermodels.models.table import Point, TableModel
 from tests.powermodels.fits import MADE, curve, loads, origin, ratios, watts
 from wire.errors import UserError
 from wire.messages import PowerSource

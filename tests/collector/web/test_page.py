@@ -1,6 +1,6 @@
 import re
 
-from collector.api.page import page_and_policy
+from collector.web.page import page_and_policy
 from tests.collector.builders import Client
 
 
