@@ -5,9 +5,11 @@ import asyncio
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from secrets import randbelow
 from time import process_time
 
 from bench.frame import Figure, Progress, Result
+from bench.replay_defaults import beside_lr, bitbrains, borg, planetlab, shuffled
 from bench.replay_sameness import compare_ways
 from bench.requirements import Need, dataset, is_left_out
 from replay.setup.scenario import Scenario, read_scenario
@@ -30,8 +32,9 @@ _MOST_OFF_PERCENT = 10.0
 _MOST_WEEK_SECONDS, _MOST_FLEET_SECONDS, _MOST_DAY_SECONDS = 90.0, 900.0, 90.0
 _SAME_HOURS = 24.0
 _WEEK_DAYS = 7.0
-_FLEET = Path("scenarios/fleet.toml")
-_PARTS = ("live", "planetlab", "bitbrains", "fleet")
+_FLEET, _BORG = Path("scenarios/fleet.toml"), Path("scenarios/genpack-borg.toml")
+_PARTS = ("live", "planetlab", "bitbrains", "borg", "fleet")
+_MOST_SEED = 1 << 31
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=_WEEK_DAYS,
         help="simulated days of the fleet; its time is scaled to a week",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=randbelow(_MOST_SEED), help="of the shuffled copies (default: random)"
     )
 
 
@@ -66,10 +72,12 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         "live": _same_as_live,
         "planetlab": _planetlab,
         "bitbrains": _bitbrains,
+        "borg": _borg,
         "fleet": _fleet,
     }
     figures = [figure for name in _PARTS if name in options.only for figure in parts[name](options, progress)]
-    settings = {"days": options.days, "policy": options.policy, "fleet_days": options.fleet_days}
+    names = ("days", "policy", "fleet_days", "seed")
+    settings = {name: getattr(options, name) for name in names}
     return Result(tuple(figures), settings=settings)
 
 
@@ -85,10 +93,14 @@ def _planetlab(options: argparse.Namespace, progress: Progress) -> Iterator[Figu
         results = compare([*_MOVING, options.policy], hosts, trace, None, _shown(progress)).results.policies
         seconds = process_time() - began
         yield Figure(name=f"planetlab_{day}_cpu", value=seconds, unit="s", at_most=_MOST_DAY_SECONDS)
+        yield from beside_lr(f"planetlab_{day}", results[options.policy], results["lr-mmt"])
         del results[options.policy]
         results |= compare(["first-fit"], hosts, trace, None, _shown(progress)).results.policies
         for name, result in results.items():
             yield from _held_against(day, name, result, reference[day, _SAME[name]])
+    if days:
+        trace = shuffled(read_trace(locate_in(folders)(_day(days[0])), hosts.machines), options.seed)
+        yield from planetlab("planetlab_shuffled", hosts, trace, None, _shown(progress))
 
 
 def _bitbrains(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
@@ -98,6 +110,17 @@ def _bitbrains(options: argparse.Namespace, progress: Progress) -> Iterator[Figu
     week = read_trace(locate_in(search_path(options.data))(_WEEK), scenario.machines)
     seconds = _cpu_seconds(scenario, week, options.policy, progress)
     yield Figure(name="bitbrains_week_cpu", value=seconds, unit="s", at_most=_MOST_WEEK_SECONDS)
+    yield from bitbrains("bitbrains_week", scenario, week, _shown(progress))
+    yield from bitbrains("bitbrains_shuffled", scenario, shuffled(week, options.seed), _shown(progress))
+
+
+def _borg(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
+    scenario = read_scenario(_BORG)
+    assert scenario.trace is not None
+    assert scenario.trace.generator is not None
+    for key, seed in (("borg", scenario.simulation.seed), ("borg_shuffled", options.seed)):
+        workload = generate(scenario.trace.generator, scenario.trace.settings, seed)
+        yield from borg(key, scenario, workload, _shown(progress))
 
 
 def _fleet(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:

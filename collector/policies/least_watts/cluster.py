@@ -138,6 +138,12 @@ class PlannedCluster:
         short: Flags = np.any(self.load[rows] > self.limit[rows] * FULL_RATIO, axis=1)
         return short
 
+    def stays_short(self, rows: Rows) -> Flags:
+        """The nodes that are short in this window and were in the last one, whatever the margins predict."""
+        short = np.all(self.snapshot.nodes.history[rows, -2:] > FULL_RATIO, axis=1)
+        again: Flags = np.any(short & self.usage.constrains, axis=1)
+        return again
+
     def excess(self, node: int) -> Floats:
         """What a short node wants now above its capacity, per resource, in nine of ten cases.
 

@@ -84,8 +84,7 @@ def _relieve(cluster: PlannedCluster, *, strained: bool) -> None:
     if not rows.size:
         return
     risk = cluster.risk(rows)
-    again: Flags = np.any(risk > cluster.settings.short_ratios, axis=1)
-    again |= cluster.snapshot.nodes.has_bottleneck[rows]
+    again: Flags = np.any(risk > cluster.settings.short_ratios, axis=1) | cluster.stays_short(rows)
     for at in np.argsort(-risk.max(axis=1), kind="stable"):
         if again[at]:
             _relieve_node(cluster, int(rows[at]), float(risk[at].max()), strained=strained)

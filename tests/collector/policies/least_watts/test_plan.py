@@ -58,11 +58,13 @@ def test_a_node_that_is_not_short_now_is_left() -> None:
     assert plan_moves(assemble([make_node("a"), make_node("b")], tasks), _NO_EMPTYING) == []
 
 
-def test_a_node_that_is_short_once_in_a_while_is_left_unless_an_alert_is_open() -> None:
+def test_a_node_that_is_seldom_short_is_left_unless_it_stays_short() -> None:
     tasks = _short(bursts=[1.0, 1.1] * 15)
-    assert plan_moves(assemble([make_node("a"), make_node("b")], tasks), _NO_EMPTYING) == []
-    nodes = [make_node("a", bottleneck=_ALERT), make_node("b")]
-    assert len(plan_moves(assemble(nodes, tasks), _NO_EMPTYING)) == 1
+    full, half = (1.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.0)
+    once = [make_node("a", history=[half, half, full]), make_node("b")]
+    assert plan_moves(assemble(once, tasks), _NO_EMPTYING) == []
+    again = [make_node("a", history=[half, full, full]), make_node("b")]
+    assert len(plan_moves(assemble(again, tasks), _NO_EMPTYING)) == 1
 
 
 def test_without_a_budget_of_moves_nodes_are_still_relieved() -> None:
@@ -200,7 +202,15 @@ def _random_cluster(seed: int) -> Cluster:
                 windows=windows,
             )
         )
-    return Cluster([make_node(name, cores=float(generator.choice([8, 16]))) for name in names], tasks)
+    nodes = [
+        make_node(
+            name,
+            cores=float(generator.choice([8, 16])),
+            used=amount(sum(each.used.cpu_cores or 0.0 for each in tasks if each.node == name), 1.0),
+        )
+        for name in names
+    ]
+    return Cluster(nodes, tasks)
 
 
 @given(seed=st.integers(0, 10_000), ratio=st.sampled_from([0.001, 0.01, 0.1]))
