@@ -22,6 +22,7 @@ from collector.snapshot.power_curves import Floats, Rows
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
 from replay.simulation.heartbeats import ContainerFacts, HeartbeatMaker, SampledColumns
+from replay.simulation.samples import Plain, Sampled, quantities, values
 from wire.messages import PowerCurve, Pressure, Report
 from wire.resources import RESOURCES, Quantities
 
@@ -93,37 +94,8 @@ class _Agent:
     """The containers that ran then."""
     has_events: bool = False
     """Whether its engine ever reported an event."""
-    plain: "_Plain | None" = None
+    plain: Plain | None = None
     """Its containers, if its next report may be a plain heartbeat."""
-
-
-@dataclass(slots=True)
-class _Plain:
-    """The containers of a host while its reports are plain heartbeats."""
-
-    facts: list[ContainerFacts]
-    infos: list[ContainerInfo]
-    limits: list[Quantities]
-    order: list[int]
-    """Their places in a heartbeat."""
-    interval_seconds: float = 0.0
-    """Of the last sample."""
-    reports: int = 0
-    """That its reporter did not make, and does not know of."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sampled:
-    """One sample of all hosts."""
-
-    rows: list[int]
-    """The containers, host after host."""
-    starts: list[int]
-    """Where those of each host begin."""
-    used: Floats
-    by_node: Floats
-    disk_busy: list[float]
-    cpu_seconds_total: Floats
 
 
 class SimulatedAgents:
@@ -161,7 +133,7 @@ class SimulatedAgents:
         self._known = [place < known for place in range(len(RESOURCES))]
         self._changed: set[int] = set()
         """Containers that started, or whose limits changed, since the last sample."""
-        self._last: _Sampled | None = None
+        self._last: Sampled | None = None
         self._one_by_one = one_by_one
         self.reports_in_bulk = 0
         self._heartbeats = HeartbeatMaker(settings.reporting, settings.sample_seconds)
@@ -251,7 +223,7 @@ class SimulatedAgents:
         used = load.used[order]
         self._cpu_seconds[running] += used[:, _CPU] * (now - self._counted_at[running])
         self._counted_at[running] = now
-        sampled = _Sampled(
+        sampled = Sampled(
             rows=running.tolist(),
             starts=np.searchsorted(on, np.arange(self._hosts.size + 1)).tolist(),
             used=used,
@@ -267,7 +239,7 @@ class SimulatedAgents:
             for host, agent in self._agents.items()
             if host not in hot and host not in changed and self._is_plain(host, agent, sampled, now)
         }
-        of_hosts = _values(load.by_node, self._known)
+        of_hosts = values(load.by_node, self._known)
         columns = self._columns(sampled, on, plain, now)
         reports = []
         for host in sorted(self._agents):
@@ -286,7 +258,7 @@ class SimulatedAgents:
         self._last = sampled
         return reports
 
-    def _hot(self, sampled: _Sampled) -> set[int]:
+    def _hot(self, sampled: Sampled) -> set[int]:
         """The hosts with a ratio at which their detector could open an alert."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = sampled.by_node / self._hosts.capacity
@@ -294,7 +266,7 @@ class SimulatedAgents:
         above = (ratios >= self._alert_ratios) & (self._alert_ratios > 0) & self._known
         return set(np.flatnonzero(above.any(axis=1)).tolist())
 
-    def _is_plain(self, host: int, agent: _Agent, sampled: _Sampled, now: float) -> bool:
+    def _is_plain(self, host: int, agent: _Agent, sampled: Sampled, now: float) -> bool:
         """Whether a host reports a heartbeat of the same containers, with one sample in each window."""
         return (
             agent.plain is not None
@@ -305,7 +277,7 @@ class SimulatedAgents:
             and agent.reporter.all_due(agent.seen_at, now)
         )
 
-    def _columns(self, sampled: _Sampled, on: Rows, plain: set[int], now: float) -> SampledColumns | None:
+    def _columns(self, sampled: Sampled, on: Rows, plain: set[int], now: float) -> SampledColumns | None:
         if not plain:
             return None
         sampled_at = np.full(self._hosts.size, -np.inf)
@@ -314,7 +286,7 @@ class SimulatedAgents:
         return SampledColumns.of(sampled.used, now - sampled_at[on], self._known, sampled.cpu_seconds_total)
 
     def _plain_report(
-        self, host: int, now: float, used: Quantities, sampled: _Sampled, columns: SampledColumns | None
+        self, host: int, now: float, used: Quantities, sampled: Sampled, columns: SampledColumns | None
     ) -> Report:
         agent = self._agents[host]
         plain = agent.plain
@@ -337,7 +309,7 @@ class SimulatedAgents:
             plain.order,
         )
 
-    def _plain_from(self, host: int, report: Report, containers: list[ContainerSample]) -> "_Plain | None":
+    def _plain_from(self, host: int, report: Report, containers: list[ContainerSample]) -> Plain | None:
         """What plain heartbeats after this report have, if it was one itself."""
         agent = self._agents[host]
         if (
@@ -353,7 +325,7 @@ class SimulatedAgents:
         names = [each.id for each in report.heartbeat.usage]
         if places.keys() != set(names):
             return None
-        return _Plain(
+        return Plain(
             facts=[ContainerFacts.of(each.id, each.info) for each in containers],
             infos=[each.info for each in containers],
             limits=[each.rates.limit for each in containers],
@@ -376,21 +348,21 @@ class SimulatedAgents:
                 plain.infos,
                 plain.limits,
                 last.cpu_seconds_total[begin:end].tolist(),
-                _values(last.used[begin:end], self._known),
+                values(last.used[begin:end], self._known),
                 strict=True,
             )
         ]
-        [used] = _values(last.by_node[host : host + 1], self._known)
+        [used] = values(last.by_node[host : host + 1], self._known)
         busy = last.disk_busy[host]
         sample = self._node_sample(host, agent.sampled_at, plain.interval_seconds, used, busy, containers)
         agent.reporter.report(sample, (), ())
         agent.reporter.skip(plain.reports - 1)
 
-    def _containers_of(self, host: int, sampled: _Sampled) -> tuple[list[int], list[ContainerSample]]:
+    def _containers_of(self, host: int, sampled: Sampled) -> tuple[list[int], list[ContainerSample]]:
         begin, end = sampled.starts[host], sampled.starts[host + 1]
         rows = sampled.rows[begin:end]
         totals = sampled.cpu_seconds_total[begin:end].tolist()
-        used = _values(sampled.used[begin:end], self._known)
+        used = values(sampled.used[begin:end], self._known)
         return rows, [self._container(*each) for each in zip(rows, totals, used, strict=True)]
 
     def look(self, now: float, running: Rows, node: Rows, hosts: Iterable[int]) -> list[Report]:
@@ -457,20 +429,3 @@ class SimulatedAgents:
             containers=tuple(containers),
             power_curve=self._curves[host],
         )
-
-
-def quantities(row: Floats) -> Quantities:
-    """A row of a column; NaN is absent."""
-    cpu, memory, disk, network = (None if value != value else value for value in row.tolist())  # noqa: PLR0124 - NaN
-    return Quantities(cpu, None if memory is None else int(memory), disk, network)
-
-
-def _values(amounts: Floats, known: Sequence[bool]) -> list[Quantities]:
-    """Each row, without the resources that the trace does not have."""
-    columns: list[list[float | None]] = [
-        amounts[:, place].tolist() if is_known else [None] * len(amounts)
-        for place, is_known in enumerate(known)
-    ]
-    if known[_MEMORY]:
-        columns[_MEMORY] = amounts[:, _MEMORY].astype(np.int64).tolist()
-    return [Quantities(*row) for row in zip(*columns, strict=True)]

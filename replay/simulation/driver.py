@@ -12,9 +12,10 @@ from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE
 from replay.simulation.accounting import Account
-from replay.simulation.agents import SimulatedAgents, quantities
+from replay.simulation.agents import SimulatedAgents
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Phase
+from replay.simulation.samples import quantities
 from wire.messages import Report
 from wire.resources import Quantities
 

@@ -30,7 +30,6 @@ from replay.simulation.agents import (
     AgentSettings,
     HostLoad,
     SimulatedAgents,
-    quantities,
 )
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Load, Phase
@@ -38,6 +37,7 @@ from replay.simulation.collector import SimulatedCollector
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
 from replay.simulation.earlier import report_earlier
+from replay.simulation.samples import quantities
 from wire.errors import UserError
 
 _CPU, _MEMORY = 0, 1
