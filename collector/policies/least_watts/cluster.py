@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.common.text import counted
-from collector.policies.least_watts.cost import Costs, promise_room, share
+from collector.policies.least_watts.cost import Costs, share
 from collector.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.settings import LeastWattsSettings
@@ -74,8 +74,6 @@ class PlannedCluster:
         other = self.load - of_tasks
         self.expected, self.variance = node_sums(snapshot, usage)
         self.expected = self.expected + np.where(other > nodes.capacity * SYSTEM_LOAD_RATIO, other, 0.0)
-        self.promised = np.nan_to_num(tasks.allocated, nan=0.0)
-        self.allocated = sum_by_node(self.where, self.promised, self.count)
         self.tasks = np.bincount(self.where[keeps_awake(snapshot)], minlength=self.count)
         self.limit: Floats = usable(snapshot, usage)
         self.bounds: Floats = settings.short_ratios * WINDOWS_PER_SHORTAGE
@@ -93,10 +91,10 @@ class PlannedCluster:
         usage = self.usage
         for row, sign in ((int(self.where[task]), -1), (node, 1)):
             self.load[row] += sign * self.used[task]
-            self.allocated[row] += sign * self.promised[task]
             self.expected[row] += sign * usage.expected[task]
             self.variance[row] += sign * usage.variance[task]
             self.tasks[row] += sign
+        self.moves.reserve(task, node)
         self.where[task] = node
 
     # --- Risk -------------------------------------------------------------------------------
@@ -165,11 +163,9 @@ class PlannedCluster:
 
     def open_to(self, task: int, source: int, among: Flags) -> Rows:
         """Those of some nodes that a task may go to, whatever room they have."""
-        allowed = among & self._apart(task, source)
+        allowed = among & self._apart(task, source) & self.moves.open_to(task)
         allowed[source] = False
-        if self.moves.barred[task] != NOWHERE:
-            allowed[self.moves.barred[task]] = False
-        return self._may_promise(task, np.flatnonzero(allowed))
+        return np.flatnonzero(allowed)
 
     def _apart(self, task: int, source: int) -> Flags:
         """Where a task shares a failure domain with no more of its service than now."""
@@ -185,18 +181,6 @@ class PlannedCluster:
         crowd = np.bincount(fails_with[self.where[siblings]], minlength=int(fails_with.max()) + 1)[fails_with]
         fewer: Flags = crowd <= crowd[source]
         return fewer
-
-    def _may_promise(self, task: int, rows: Rows) -> Rows:
-        """Those nodes that can still promise what the task was promised."""
-        if self.settings.overbooks:
-            return rows
-        nodes, task_class = self.snapshot.nodes, int(self.snapshot.tasks.task_class[task])
-        room = promise_room(
-            nodes.capacity[rows], self.allocated[rows], nodes.strictest_class[rows], task_class
-        )
-        wanted = self.promised[task]
-        kept: Rows = rows[~((room < wanted) & (wanted > 0)).any(axis=1)]
-        return kept
 
     def _fits_now(self, task: int, rows: Rows) -> Flags:
         """Where a task fits by what is expected and by what is used now."""

@@ -116,7 +116,7 @@ async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: 
     fake = cluster(pod("agent-a", "a", kind="DaemonSet"))
     calls = tmp_path / "calls"
     commands = {
-        f"power_{word}_command": f"sh -c 'echo {word} $0 >>{calls}'"  # the name of the node comes last
+        f"power_{word}_command": f"sh -c 'echo {word} $1 >>{calls}'"  # the name of the node comes last
         for word in ("off", "on")
     }
     off = PowerOff(node="a", reasons=WHY)
