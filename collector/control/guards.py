@@ -9,8 +9,8 @@ from collector.common.labels import ACT_LABEL, ALLOWED, MOVE_LABEL, NEVER, POWER
 from collector.common.liveness import Liveness
 from collector.common.text import counted
 from collector.config import ControlConfig
+from collector.config.schedule import Schedule
 from collector.control.records import IN_MOTION, Pause, Step, StepState
-from collector.control.schedule import Schedule
 from collector.drivers.interface import Mode, OrchestratorState, ServiceView
 from collector.policies.actions import (
     Cut,

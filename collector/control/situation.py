@@ -5,12 +5,12 @@ import logging
 from collections.abc import Mapping
 
 from collector.common.outages import Dependency
+from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
 from collector.control.lease import Held, Lease
 from collector.control.orchestrator_state import CompletedActions, allocations, hosts, waiting_tasks
 from collector.control.records import IN_MOTION, Pause, Step
-from collector.control.schedule import Schedule
 from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
 from collector.policies.actions import Cut

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from collector.config import ControlConfig
+from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.records import IN_MOTION, Step, StepState
-from collector.control.schedule import Schedule
 from collector.control.steps import batches, failed_prerequisite, planned_step
 from collector.control.verification import containers_of, find_effect, target_of
 from collector.drivers.interface import Mode, OrchestratorState, ServiceView

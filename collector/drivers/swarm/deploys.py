@@ -13,7 +13,7 @@ from collector.drivers.interface import DriverError, Hold
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import SwarmService, SwarmState
 from collector.drivers.swarm.specs import (
-    Group,
+    ReplicaGroup,
     as_written,
     groups_of,
     hold_label,
@@ -38,7 +38,9 @@ class Deployer:
             if not (node.ready and node.active):
                 raise DriverError(f"{name} takes no tasks: the node is down, paused or drained")
             by_count[count].append(node.id)
-        groups = [Group(tuple(nodes), count) for count, nodes in sorted(by_count.items(), reverse=True)]
+        groups = [
+            ReplicaGroup(tuple(nodes), count) for count, nodes in sorted(by_count.items(), reverse=True)
+        ]
         first = groups[0]
         constraints = only_on([first], [node.id for node in cluster.nodes])
         return Hold(

@@ -28,7 +28,7 @@ class Order(StrEnum):
     """For tasks that write to the same data and must not run twice."""
 
 
-class Group(msgspec.Struct, frozen=True):
+class ReplicaGroup(msgspec.Struct, frozen=True):
     """Nodes that get the same number of replicas of a service."""
 
     nodes: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The temporary update configuration."""
     backwards: Json
     """The temporary rollback configuration."""
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ReplicaGroup, ...] = ()
     """Of a service that is being deployed: where its replicas go, the largest numbers first."""
 
 
@@ -114,13 +114,13 @@ def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds:
     return changed
 
 
-def groups_of(spec: Json) -> tuple[Group, ...]:
+def groups_of(spec: Json) -> tuple[ReplicaGroup, ...]:
     """Return where the replicas of a service that is being deployed go; empty for every other service."""
     mark = _mark(spec)
     return () if mark is None else mark.groups
 
 
-def hold_label(groups: Sequence[Group], constraints: Sequence[str]) -> str:
+def hold_label(groups: Sequence[ReplicaGroup], constraints: Sequence[str]) -> str:
     """Return the label of a service that is created with temporary constraints, for its first group."""
     mark = _Mark(
         constraints=list(constraints),
@@ -157,7 +157,7 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
     return changed
 
 
-def only_on(groups: Sequence[Group], node_ids: Sequence[str]) -> list[str]:
+def only_on(groups: Sequence[ReplicaGroup], node_ids: Sequence[str]) -> list[str]:
     """Return constraints that leave no node but those of some groups."""
     chosen = [node for group in groups for node in group.nodes]
     if len(chosen) == 1:
@@ -171,7 +171,7 @@ def replicas_of(spec: Json) -> int | None:
     return None if replicated is None else int(replicated.get("Replicas", 1))
 
 
-def _total(groups: Sequence[Group]) -> int:
+def _total(groups: Sequence[ReplicaGroup]) -> int:
     return sum(group.replicas * len(group.nodes) for group in groups)
 
 

@@ -45,7 +45,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relief:
+class ReliefMove:
     """A move off a short node, to a node in use."""
 
     task: int
@@ -200,7 +200,7 @@ class PlannedCluster:
         accepted: Flags = np.all(risk <= self.bounds, axis=1)
         return accepted
 
-    def relief(self, node: int, tasks: Rows) -> "Relief | None":
+    def relief(self, node: int, tasks: Rows) -> "ReliefMove | None":
         """The task and the node in use that leave both nodes safest.
 
         The task takes the excess of the node along, if any single one does.
@@ -212,7 +212,7 @@ class PlannedCluster:
             enough = tasks[[int(np.argmax(share_of_excess))]]
         without = self.risk_without(node, enough).max(axis=1)
         here = float(self.risk(np.array([node])).max())
-        best: tuple[float, Relief] | None = None
+        best: tuple[float, ReliefMove] | None = None
         for at in np.argsort(without, kind="stable")[:_MOST_TRIED]:
             task = int(enough[at])
             rows = self.open_to(task, node, self.awake)
@@ -228,7 +228,7 @@ class PlannedCluster:
                 assert choice is not None
                 best = (
                     both,
-                    Relief(
+                    ReliefMove(
                         task=task,
                         choice=choice,
                         has_room=bool(self._is_accepted(risk[[place]])[0]),

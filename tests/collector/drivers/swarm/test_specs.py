@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from collector.common.labels import BEFORE_LABEL
 from collector.drivers.swarm.specs import (
-    Group,
     Order,
+    ReplicaGroup,
     as_written,
     constraints_of,
     groups_of,
@@ -101,7 +101,7 @@ groups = st.lists(
     st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=4, unique_by=lambda each: each[1]
 ).map(
     lambda sizes: [
-        Group(tuple(f"n{place}-{node}" for node in range(nodes)), replicas)
+        ReplicaGroup(tuple(f"n{place}-{node}" for node in range(nodes)), replicas)
         for place, (nodes, replicas) in enumerate(sorted(sizes, key=lambda each: -each[1]))
     ]
 )
@@ -109,7 +109,7 @@ groups = st.lists(
 
 @given(spec=specs, groups=groups)
 def test_a_deployment_reaches_every_group_in_turn_and_ends_as_the_user_wrote_it(
-    spec: dict[str, Any], groups: list[Group]
+    spec: dict[str, Any], groups: list[ReplicaGroup]
 ) -> None:
     total = sum(group.replicas * len(group.nodes) for group in groups)
     written = {**copy.deepcopy(spec), "Mode": {"Replicated": {"Replicas": total}}}
@@ -141,7 +141,7 @@ def test_a_deployment_reaches_every_group_in_turn_and_ends_as_the_user_wrote_it(
 
 
 def test_a_user_who_scales_a_service_during_its_deployment_has_the_last_word() -> None:
-    groups = [Group(("a",), 2), Group(("b",), 1)]
+    groups = [ReplicaGroup(("a",), 2), ReplicaGroup(("b",), 1)]
     spec = {
         "Labels": {BEFORE_LABEL: hold_label(groups, ["node.id==a"])},
         "Mode": {"Replicated": {"Replicas": 7}},

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from collector.control.schedule import Schedule
+from collector.config.schedule import Schedule
 from wire.errors import UserError
 
 
