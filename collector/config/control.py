@@ -224,7 +224,8 @@ class DriverConfig(Section, frozen=True):
         Literal["none", "swarm", "docker", "kubernetes"],
         Meta(
             description="`none` only records what it would do. `swarm` uses a manager, `docker` the engine of"
-            " each host, `kubernetes` the API server (install wattpack[kubernetes])."
+            " each host (install wattpack[docker] for both), `kubernetes` the API server (install"
+            " wattpack[kubernetes])."
         ),
     ] = "none"
     managers: Annotated[

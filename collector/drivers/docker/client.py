@@ -1,15 +1,23 @@
-"""HTTP client of a Docker engine: of one host, or of the managers of a Swarm."""
+"""Client of a Docker engine, on the `docker` SDK: of one host, or of the managers of a Swarm.
 
+The SDK makes the connections: sockets, TLS, pools. Requests and responses are the engine's own JSON: the
+methods of the SDK drop fields that they do not know, and a spec that goes back without them loses them.
+
+The SDK blocks, so each engine has threads of its own: one that hangs does not hold up the others.
+"""
+
+import asyncio
+import importlib
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
 from collector.config import DriverConfig
@@ -22,6 +30,10 @@ Json = dict[str, Any]
 Response = TypeVar("Response")
 
 _UNIX, _TCP = "unix", "tcp"
+_API_VERSION = "1.41"
+"""For the SDK, which otherwise asks the engine for it at once. Requests have no version in their path."""
+_THREADS = 4
+"""Concurrent requests to one engine."""
 
 
 def filtered(**filters: str) -> str:
@@ -60,11 +72,24 @@ class _Request:
     """Time that the engine needs before it answers."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """A client of the SDK, and the threads that use it."""
+
+    client: Any
+    threads: ThreadPoolExecutor
+
+    def close(self) -> None:
+        # A request that hangs ends by its own timeout; it must not delay the end of the collector.
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.client.close()
+
+
 class Engine:
     """An engine, at the first of its addresses that answers; see `connect`."""
 
-    def __init__(self, sessions: Mapping[str, aiohttp.ClientSession], timeout_seconds: float) -> None:
-        self._sessions = dict(sessions)
+    def __init__(self, connections: Mapping[str, _Connection], timeout_seconds: float) -> None:
+        self._connections = dict(connections)
         self._timeout_seconds = timeout_seconds
 
     async def get(self, path: str, kind: type[Response], **parameters: str | int) -> Response:
@@ -86,9 +111,9 @@ class Engine:
 
     async def _request(self, request: _Request) -> bytes:
         failures: list[str] = []
-        for address, session in tuple(self._sessions.items()):
+        for address, connection in tuple(self._connections.items()):
             try:
-                body = await self._send(session, request)
+                body = await self._send(connection, request)
             except _UnreachableError as error:
                 if request.method != "GET" and error.maybe_done:
                     raise DriverError(f"the Docker engine at {address} stopped answering: {error}") from error
@@ -98,31 +123,61 @@ class Engine:
                     raise
                 failures.append(f"{address}: {error}")  # not a manager, or no longer
             else:
-                self._sessions = {address: session, **self._sessions}  # this address comes first from now on
+                self._connections = {address: connection, **self._connections}  # it comes first from now on
                 return body
         raise DriverError(f"no Docker engine answers ({'; '.join(failures)})")
 
-    async def _send(self, session: aiohttp.ClientSession, request: _Request) -> bytes:
-        timeout = aiohttp.ClientTimeout(total=self._timeout_seconds + request.takes_seconds)
+    async def _send(self, connection: _Connection, request: _Request) -> bytes:
+        seconds = self._timeout_seconds + request.takes_seconds
+        running = asyncio.get_running_loop().run_in_executor(
+            connection.threads, _request, connection.client, request, seconds
+        )
         try:
-            # Without a version in the path the engine uses its newest API, so that no field of a spec is
-            # lost.
-            async with session.request(
-                request.method, request.path, params=request.parameters, json=request.body, timeout=timeout
-            ) as response:
-                body = await response.read()
-                status = response.status
-        except aiohttp.ClientConnectorError as error:
-            number = error.os_error.errno or 0
-            reason = os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
-            raise _UnreachableError(reason.lower(), maybe_done=False) from error
+            # The SDK's timeout is for each read, and an engine may send a byte now and then.
+            status, body = await asyncio.wait_for(running, seconds)
         except TimeoutError as error:
             raise _UnreachableError("timeout", maybe_done=True) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise _UnreachableError(str(error) or type(error).__name__, maybe_done=True) from error
         if status >= HTTPStatus.BAD_REQUEST:
             raise EngineError(status, _message(body))
         return body
+
+
+def _request(client: Any, request: _Request, seconds: float) -> tuple[int, bytes]:  # noqa: ANN401 - an extra
+    """Send a request; return status and body. Raise `_UnreachableError`."""
+    from requests import exceptions  # noqa: PLC0415 - an extra, which the SDK brings
+
+    try:
+        # Without a version in the path the engine uses its newest API, so that no field of a spec is lost.
+        response = client.request(
+            request.method,
+            f"{client.base_url}{request.path}",
+            params=request.parameters,
+            json=request.body,
+            timeout=seconds,
+        )
+    except exceptions.ConnectTimeout as error:
+        raise _UnreachableError("timeout", maybe_done=False) from error
+    except exceptions.Timeout as error:
+        raise _UnreachableError("timeout", maybe_done=True) from error
+    except (exceptions.RequestException, OSError) as error:
+        causes = [each for each in _causes(error) if isinstance(each, OSError) and (each.errno or 0) > 0]
+        reason = os.strerror(causes[-1].errno or 0) if causes else str(error) or type(error).__name__
+        before = FileNotFoundError, PermissionError, ConnectionRefusedError
+        # Both fail before the request is sent.
+        unsent = isinstance(error, exceptions.SSLError) or any(isinstance(each, before) for each in causes)
+        raise _UnreachableError(reason.lower(), maybe_done=not unsent) from error
+    return response.status_code, response.content
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Return an error and what caused it; the libraries below the SDK wrap errors in several ways."""
+    pending, known = [error], set[int]()
+    while pending:
+        each = pending.pop()
+        if isinstance(each, BaseException) and id(each) not in known:
+            known.add(id(each))
+            yield each
+            pending += [each.__cause__, each.__context__, getattr(each, "reason", None), *each.args]
 
 
 def _message(body: bytes) -> str:
@@ -136,35 +191,46 @@ def _message(body: bytes) -> str:
 @asynccontextmanager
 async def connect(addresses: Sequence[str], settings: DriverConfig) -> AsyncIterator[Engine]:
     """Connect to an engine while the block runs. Raise `UserError` for an invalid address or certificate."""
-    async with AsyncExitStack() as stack:
-        sessions = {}
+    with ExitStack() as stack:
+        connections = {}
         for address in addresses:
-            sessions[address] = await stack.enter_async_context(_session(address, settings))
-        yield Engine(sessions, settings.request_seconds)
+            connection = _connection(address, settings)
+            stack.callback(connection.close)
+            connections[address] = connection
+        yield Engine(connections, settings.request_seconds)
 
 
-def _session(address: str, settings: DriverConfig) -> aiohttp.ClientSession:
+def _connection(address: str, settings: DriverConfig) -> _Connection:
     parts = urlsplit(address)
-    if parts.scheme == _UNIX and parts.path:
-        return aiohttp.ClientSession("http://engine", connector=aiohttp.UnixConnector(path=parts.path))
-    if parts.scheme == _TCP and parts.hostname and _port(parts.netloc):
-        tls = _tls(settings)
-        scheme = "http" if tls is None else "https"
-        connector = aiohttp.TCPConnector(ssl=True if tls is None else tls)
-        return aiohttp.ClientSession(f"{scheme}://{parts.netloc}", connector=connector)
-    raise UserError(
-        f"{address!r} is not an address of a Docker engine: write unix:///path/to/docker.sock or tcp://host:port"
-    )
+    is_tcp = parts.scheme == _TCP and parts.hostname and _port(parts.netloc)
+    if not is_tcp and not (parts.scheme == _UNIX and parts.path):
+        raise UserError(
+            f"{address!r} is not an address of a Docker engine: write unix:///path/to/docker.sock or"
+            " tcp://host:port"
+        )
+    try:
+        docker: Any = importlib.import_module("docker")
+    except ImportError as error:
+        raise UserError(
+            "the drivers docker and swarm need the docker SDK: install it with pip install 'wattpack[docker]'"
+        ) from error
+    tls = _tls(docker, settings) if is_tcp else False
+    client = docker.APIClient(address, version=_API_VERSION, timeout=settings.request_seconds, tls=tls)
+    client.trust_env = False  # no proxy between the collector and an engine
+    client.proxies = {}
+    return _Connection(client, ThreadPoolExecutor(_THREADS, thread_name_prefix="docker"))
 
 
 def _port(netloc: str) -> bool:
     return netloc.rpartition(":")[2].isdecimal()
 
 
-def _tls(settings: DriverConfig) -> ssl.SSLContext | None:
+def _tls(docker: Any, settings: DriverConfig) -> Any:  # noqa: ANN401 - an extra
+    """Return the TLS settings of the SDK; False without TLS."""
     if not (settings.ca_file or settings.cert_file):
-        return None
+        return False
     try:
+        # The SDK reads these files with its first request only.
         context = ssl.create_default_context(cafile=settings.ca_file or None)
         if settings.cert_file:
             context.load_cert_chain(settings.cert_file, settings.key_file or None)
@@ -173,4 +239,5 @@ def _tls(settings: DriverConfig) -> ssl.SSLContext | None:
             f"cannot use the certificates for the Docker engines ({str(error).lower()}): "
             "check ca_file, cert_file and key_file in [driver]"
         ) from error
-    return context
+    own = (settings.cert_file, settings.key_file or settings.cert_file) if settings.cert_file else None
+    return docker.tls.TLSConfig(client_cert=own, ca_cert=settings.ca_file or None, verify=True)
