@@ -33,7 +33,7 @@ from powermodels.common.scaling import ASSUMED, rescaled
 from powermodels.learning.learner import Learner, first_curve
 from powermodels.learning.refit import Refit
 from powermodels.learning.service_weights import SYSTEM, ServiceWeights, shares_by_service
-from powermodels.meters import find_meters
+from powermodels.meters import PYRAPL, find_meters
 from powermodels.models import choose_model
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.fitted import FittedModel, fingerprint
@@ -91,7 +91,7 @@ class Estimator:
         self._used: Meter | None = None
 
     @classmethod
-    def for_host(
+    def for_host(  # noqa: PLR0913 - the host, and the agent's settings
         cls,
         proc: Path,
         sys: Path,
@@ -99,16 +99,17 @@ class Estimator:
         model_path: Path | None = None,
         idle_policy: IdlePolicy = IdlePolicy.NONE,
         is_slice: bool = False,
+        pyrapl: bool = False,
     ) -> Self:
         """Create the estimator of the host below these roots.
 
         `model_path` is the file of this host's model; what is learned is saved there. A slice of a machine
-        has no meter of its own.
+        has no meter of its own. With `pyrapl`, RAPL is read through pyRAPL.
         """
         facts = read_host_facts(proc, sys)
-        meters, gaps = ((), [_SLICE_GAP]) if is_slice else find_meters(sys, facts.hypervisor)
-        # With any meter, the reasons why others are missing do not matter.
-        missing = [] if meters else gaps[:1]
+        meters, gaps = ((), [_SLICE_GAP]) if is_slice else find_meters(sys, facts.hypervisor, pyrapl=pyrapl)
+        # With any meter, the reasons why others are missing do not matter, except of one that was chosen.
+        missing = [gap for gap in gaps if gap.what == PYRAPL] if meters else gaps[:1]
         model: Model = choose_model(facts)
         if model_path is not None and model_path.exists():
             try:

@@ -65,6 +65,14 @@ class PowerConfig(Section, frozen=True):
             " power that they add: `none`, `equal`, `by-use` or `by-reservation`.",
         ),
     ] = "none"
+    rapl_reader: Annotated[
+        str,
+        Meta(
+            pattern="^(kernel|pyrapl)$",
+            description="How RAPL counters are read: `kernel` from the kernel's files, `pyrapl` through the"
+            " library pyRAPL (install wattpack[pyrapl]).",
+        ),
+    ] = "kernel"
 
 
 class RootsConfig(Section, frozen=True):

@@ -49,6 +49,7 @@ class PowerSampler:
             model_path=Path(settings.model_file) if settings.model_file else None,
             idle_policy=IdlePolicy(settings.idle_policy),
             is_slice=is_slice,
+            pyrapl=settings.rapl_reader == "pyrapl",
         )
         self._max_hertz = _max_hertz(sys)
         self._accounts = (

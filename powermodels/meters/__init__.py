@@ -16,8 +16,11 @@ from powermodels.meters.acpi import find_acpi
 from powermodels.meters.battery import find_battery
 from powermodels.meters.hwmon import find_hwmon
 from powermodels.meters.ipmi import find_ipmi
+from powermodels.meters.pyrapl import PYRAPL, find_pyrapl
 from powermodels.meters.rapl import find_rapl
 from wire.messages import Gap
+
+__all__ = ["METERS", "PYRAPL", "find_meters"]
 
 # With equal scope and error, the first one is preferred.
 METERS: tuple[Callable[[Path, str | None], Meter | Gap], ...] = (
@@ -31,11 +34,16 @@ METERS: tuple[Callable[[Path, str | None], Meter | Gap], ...] = (
 _BY_SCOPE = tuple(Scope)
 
 
-def find_meters(sys: Path, hypervisor: str | None = None) -> tuple[list[Meter], list[Gap]]:
-    """Find the meters below a root, the preferred one first; `hypervisor` explains why a guest has none."""
+def find_meters(
+    sys: Path, hypervisor: str | None = None, *, pyrapl: bool = False
+) -> tuple[list[Meter], list[Gap]]:
+    """Find the meters below a root, the preferred one first; `hypervisor` explains why a guest has none.
+
+    With `pyrapl`, RAPL is read through pyRAPL instead of the kernel's files.
+    """
     meters: list[Meter] = []
     gaps: list[Gap] = []
-    for find in METERS:
+    for find in (find_pyrapl if pyrapl and each is find_rapl else each for each in METERS):
         found = find(sys, hypervisor)
         if isinstance(found, Gap):
             gaps.append(found)

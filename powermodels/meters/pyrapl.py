@@ -1,4 +1,4 @@
-"""RAPL counters read through pyRAPL, for comparison.
+"""RAPL counters read through pyRAPL, if `power.rapl_reader` selects it.
 
 pyRAPL uses fixed paths, does not handle counter wraps and fails on CPUs with several dies, so it is not the
 default. It only reads the counters: `RaplMeter` computes the power in both cases.
@@ -12,6 +12,9 @@ from typing import Any
 from powermodels.meters.rapl import Domain, RaplMeter, read_domains
 from wire.messages import Gap
 
+PYRAPL = "pyRAPL"
+"""What is missing, in a gap."""
+
 Energies = Callable[[], Sequence[float]]
 """Values of pyRAPL: package and dram of socket 0, then of socket 1, in microjoules; -1 for none."""
 
@@ -21,11 +24,11 @@ def find_pyrapl(sys: Path, hypervisor: str | None) -> RaplMeter | Gap:  # noqa: 
     try:
         library: Any = importlib.import_module("pyRAPL")
     except ImportError:
-        return Gap("pyRAPL", "it is not installed: pip install pyRAPL")
+        return Gap(PYRAPL, "it is not installed: pip install 'wattpack[pyrapl]'")
     try:
         sensor = library.Sensor()
     except (OSError, ValueError, library.PyRAPLException) as error:
-        return Gap("pyRAPL", f"it cannot read this machine's counters: {error!r}")
+        return Gap(PYRAPL, f"it cannot read this machine's counters: {error!r}")
     return meter_through(sensor.energy, sys)
 
 

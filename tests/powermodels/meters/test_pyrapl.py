@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent.config import PowerConfig
+from agent.sampling.power import PowerSampler
 from powermodels.meters.pyrapl import find_pyrapl, meter_through
 from powermodels.meters.rapl import RaplMeter, find_rapl
 from tests.lab.powercap import Curve, Machine, PowercapTree, constant, intel
@@ -61,7 +63,7 @@ def test_a_wrap_that_would_be_negative_to_pyrapl_is_put_right(tmp_path: Path) ->
 
 def test_missing_or_failing_pyrapl_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(python.modules, "pyRAPL", None)
-    assert find_pyrapl(tmp_path, None) == Gap("pyRAPL", "it is not installed: pip install pyRAPL")
+    assert find_pyrapl(tmp_path, None) == Gap("pyRAPL", "it is not installed: pip install 'wattpack[pyrapl]'")
 
     class CannotError(Exception):
         pass
@@ -85,3 +87,30 @@ def test_what_pyrapl_gives_is_metered(tmp_path: Path, monkeypatch: pytest.Monkey
     meter.watts(0)
     tree.advance(3)
     assert meter.watts(3) == pytest.approx(sum(map(tree.joules, tree.zones)) / 3, rel=0.005)
+
+
+def test_the_agent_s_meter_reads_through_pyrapl_if_that_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = PowercapTree(tmp_path, TWO_SOCKETS)
+    asked = []
+
+    def read() -> Sequence[float]:
+        asked.append("pyRAPL")
+        return energies(tree, 2)
+
+    library = SimpleNamespace(Sensor=lambda: SimpleNamespace(energy=read), PyRAPLException=OSError)
+    monkeypatch.setitem(python.modules, "pyRAPL", library)
+
+    def sampler(reader: str) -> PowerSampler:
+        settings = PowerConfig(model_file="", energy_file="", rapl_reader=reader)
+        return PowerSampler(settings, tmp_path / "proc", tree.sys)
+
+    assert "pyRAPL" not in [gap.what for gap in sampler("kernel").gaps]
+    assert asked == []
+    through = sampler("pyrapl")
+    through.begin(0.0)
+    assert asked
+    monkeypatch.setitem(python.modules, "pyRAPL", None)
+    missing = [gap for gap in sampler("pyrapl").gaps if gap.what == "pyRAPL"]
+    assert [gap.why for gap in missing] == ["it is not installed: pip install 'wattpack[pyrapl]'"]
