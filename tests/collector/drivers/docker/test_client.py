@@ -18,6 +18,8 @@ from wire.address import Address
 from wire.errors import UserError
 from wire.http.serving import serving
 
+pytest.importorskip("docker", reason="the extra docker is not installed: run ./dev setup")
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

@@ -9,6 +9,8 @@ from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from wire.errors import UserError
 from wire.resources import Quantities
 
+pytest.importorskip("docker", reason="the extra docker is not installed: run ./dev setup")
+
 WHY = ("because",)
 AWAY = Settings(name="docker", engines={"a": "unix:///nowhere/docker.sock"})
 

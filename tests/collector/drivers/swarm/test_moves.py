@@ -17,6 +17,8 @@ from collector.drivers.swarm.specs import constraints_of
 from collector.drivers.table import open_driver
 from collector.policies.actions import Move
 
+pytest.importorskip("docker", reason="the extra docker is not installed: run ./dev setup")
+
 WHY = ("because",)
 MOVE = Move(task="c0", node="a", target="b", reasons=WHY)
 
