@@ -10,7 +10,7 @@ from collector.config import ControlConfig
 from collector.placement.answers import PlanHint, PolicyInfo, Proposal, Proposals
 from collector.placement.question import Name
 from collector.policies.draps import propose
-from collector.policies.interface import PolicySettings, Stability
+from collector.policies.interface import FillLimits, PolicySettings
 from collector.policies.resolve import PolicyChoice
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
@@ -48,7 +48,7 @@ def proposals(snapshot: Snapshot) -> Proposals:
     """Return a move for each open bottleneck."""
     nodes = snapshot.nodes
     # Each proposal stands alone, so that their number is not limited.
-    settings = Stability(moves=int(nodes.bottleneck.sum()))
+    settings = FillLimits(moves=int(nodes.bottleneck.sum()))
     found = []
     for each in propose(snapshot, settings):
         used_ratio = nodes.used_ratio[each.node, each.resource]

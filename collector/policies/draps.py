@@ -27,7 +27,7 @@ from collector.policies.filters import (
     reject_strained,
     without_room,
 )
-from collector.policies.interface import Plan, Policy, Ranking, Request, Stability, rank_by_score
+from collector.policies.interface import FillLimits, Plan, Policy, Ranking, Request, rank_by_score
 from collector.policies.scoring import each_percent, instances_near, percent, same_domain, share
 from collector.policies.stability import Moves, estimate_watts, may_leave, may_wake, move_joules
 from collector.snapshot.power_curves import Floats
@@ -39,7 +39,7 @@ _SPREAD_PENALTY = 10.0
 _ROUNDING = 1e-9
 
 
-def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
+def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking:
     """Rank nodes by availability."""
     nodes = snapshot.nodes
     left = free_of_load(snapshot)
@@ -70,7 +70,7 @@ def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     )
 
 
-def rebalance(snapshot: Snapshot, settings: Stability) -> Plan:
+def rebalance(snapshot: Snapshot, settings: FillLimits) -> Plan:
     """Relieve every bottleneck, the node with the highest use of a short resource first.
 
     A move need not save power here, but must leave the target better off than the source was.
@@ -98,7 +98,7 @@ class Relief:
     why_not: str | None = None
 
 
-def propose(snapshot: Snapshot, settings: Stability) -> list[Relief]:
+def propose(snapshot: Snapshot, settings: FillLimits) -> list[Relief]:
     """Find a relief for each bottleneck, the worst first; each takes those before it into account."""
     planner = _ReliefPlanner(snapshot, settings)
     alerts = _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio)
@@ -117,7 +117,7 @@ class _Choice:
 class _ReliefPlanner:
     """A plan that is being made."""
 
-    def __init__(self, snapshot: Snapshot, settings: Stability) -> None:
+    def __init__(self, snapshot: Snapshot, settings: FillLimits) -> None:
         self._snapshot, self._settings = snapshot, settings
         self.moves = Moves(snapshot, settings)
         self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
@@ -263,7 +263,7 @@ def _worst_first(short: Flags, used_ratio: Floats) -> list[tuple[int, int]]:
 DRAPS = Policy(
     name="draps",
     summary="the most available of the service's dominant resource; one move relieves each bottleneck",
-    settings=Stability,
+    settings=FillLimits,
     place=place,
     rebalance=rebalance,
 )

@@ -166,6 +166,18 @@ class Stability(PolicySettings, frozen=True):
             description="Maximum age of a node's last report for moves to or from it.",
         ),
     ] = STALE_SECONDS
+    overbooks: Annotated[
+        bool,
+        Meta(
+            description="Whether only the usage of containers counts, and not their reservations. `false`"
+            " reserves no more than the containers' classes allow."
+        ),
+    ] = False
+
+
+class FillLimits(Stability, frozen=True):
+    """The same, for policies that fill and relieve nodes by fixed shares of their capacity."""
+
     fill_ratio: Annotated[
         float,
         Meta(gt=0, le=1, description="Maximum share of any resource of a node after a placement or move."),
@@ -174,13 +186,6 @@ class Stability(PolicySettings, frozen=True):
         float,
         Meta(gt=0, le=2, description="Share of any resource above which containers are moved off a node."),
     ] = 0.9
-    overbooks: Annotated[
-        bool,
-        Meta(
-            description="Whether only the usage of containers counts, and not their reservations. `false`"
-            " reserves no more than the containers' classes allow."
-        ),
-    ] = False
 
     def __post_init__(self) -> None:
         if self.fill_ratio >= self.relieve_ratio:

@@ -5,14 +5,14 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from collector.policies.interface import Stability
+from collector.policies.interface import FillLimits
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Codes, Generation, Snapshot
 
 _TWO, _THREE = 2, 3
 
 
-class GenPackSettings(Stability, frozen=True):
+class GenPackSettings(FillLimits, frozen=True):
     """Settings of GenPack. As in the paper, envelopes may fill a node completely."""
 
     fill_ratio: Annotated[

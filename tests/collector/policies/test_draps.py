@@ -7,14 +7,14 @@ import pytest
 
 from collector.policies.actions import Move, PowerOn
 from collector.policies.draps import place, rebalance
-from collector.policies.interface import Plan, Rejection, Request, Stability
+from collector.policies.interface import FillLimits, Plan, Rejection, Request
 from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities, Resource
 
-SETTINGS = Stability()
+SETTINGS = FillLimits()
 CPU_IS_SHORT, MEMORY_IS_SHORT = (True, False, False, False), (False, True, False, False)
 DISK_IS_SHORT = (False, False, True, False)
 
@@ -233,6 +233,6 @@ def test_resource_of_unknown_capacity_can_still_be_relieved(
 
 def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
     nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c")]
-    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), Stability(moves=1))
+    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), FillLimits(moves=1))
     assert moves(plan) == {"1": "c"}
     assert plan.left == ("b stays short of cpu: a plan has at most 1 move",)

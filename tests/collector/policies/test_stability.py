@@ -8,7 +8,7 @@ import pytest
 
 from collector.common.liveness import Liveness
 from collector.policies.actions import Move
-from collector.policies.interface import Stability
+from collector.policies.interface import FillLimits, Stability
 from collector.policies.stability import (
     Moves,
     above,
@@ -107,14 +107,14 @@ def test_a_move_must_earn_its_cost_in_time() -> None:
 
 def test_a_node_just_filled_is_not_relieved_at_once() -> None:
     with pytest.raises(UserError, match="moved off a node that was just filled"):
-        Stability(fill_ratio=0.9, relieve_ratio=0.9)
+        FillLimits(fill_ratio=0.9, relieve_ratio=0.9)
     with pytest.raises((UserError, msgspec.ValidationError), match="moved off a node that was just filled"):
-        msgspec.convert({"fill_ratio": 0.95}, Stability)
+        msgspec.convert({"fill_ratio": 0.95}, FillLimits)
 
 
 def test_one_resource_beyond_the_level_is_enough() -> None:
     taken = np.array([[0.5, 0.91, np.nan, 0.0], [0.9, 0.9, np.nan, 0.9]])
-    assert above(taken, RULES.relieve_ratio).tolist() == [True, False]
+    assert above(taken, 0.9).tolist() == [True, False]
 
 
 def test_a_move_costs_what_the_container_draws_while_it_runs_twice() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 
 from collector.policies.draps import rebalance
-from collector.policies.interface import Stability
+from collector.policies.interface import FillLimits
 from collector.snapshot.codec import pack, unpack
 from tests.collector.control.builders import FakeDriver, actor_of, staged, view
 
@@ -14,7 +14,7 @@ async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Pat
         stage.begin()
         snapshot = await (await actor_of(stage, FakeDriver(view_now=view()))).situation.snapshot()
     kept = unpack(pack(snapshot))
-    settings = Stability(cool_down_seconds=0)
+    settings = FillLimits(cool_down_seconds=0)
     assert rebalance(kept, settings) == rebalance(snapshot, settings)
     assert rebalance(kept, settings).actions
     for table in ("nodes", "tasks", "services"):
