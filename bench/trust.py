@@ -167,8 +167,8 @@ async def _run(options: argparse.Namespace, progress: Progress, *, hostile: bool
                 outcome.delayed = sum(node.outcomes["delayed"] for node in nodes)
                 outcome.lost = sum(len(node.waiting) for node in nodes)
                 outcome.survived = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-                outcome.joules = await _energy(http, url, secrets["reader"], began_at, _expected(options))
                 outcome.answers = await _answers(http, url, secrets["reader"], options.nodes)
+                outcome.joules = await _energy(http, url, secrets["reader"], began_at, _expected(options))
                 outcome.needs = await _needs(http, url, secrets["reader"])
         _compare_with_file(folder / "history.db", nodes, outcome)
         outcome.restart_seconds = statistics.median(_restart(folder) for _ in range(_RESTARTS))
