@@ -64,6 +64,10 @@ MachineScope = Literal["machine"]
 """Watts and joules in reports are those of the whole machine, so that nodes can be compared and added."""
 
 
+AVERAGE_WEIGHT = 1.0
+"""The weight of a container whose own is not learned. Encoders leave out this object, and no equal one."""
+
+
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Base of all messages: strict and immutable.
 
@@ -98,7 +102,7 @@ class ContainerPower(_Message, frozen=True):
     joules_total: Joules
     idle_watts: Watts = 0.0
     """Share of the node's idle power, by the agent's `power.idle_policy`. Not included in `watts`."""
-    power_weight: PowerWeight = 1.0
+    power_weight: PowerWeight = AVERAGE_WEIGHT
     """Power of its CPU time relative to the average of the node: 2 means twice as much per core.
 
     1 unless the agent has learned it from a meter.

@@ -4,6 +4,7 @@ from agent.reporting.validity import shorten_labels
 from agent.reporting.windows import Values
 from agent.sampling.node_sample import ContainerSample, NodeSample, display_name
 from wire.messages import (
+    AVERAGE_WEIGHT,
     MAX_NAME_LENGTH,
     MAX_TEXT_LENGTH,
     ContainerPower,
@@ -76,7 +77,7 @@ def _container_power(power: ContainerPower | None, watts: float | None) -> Conta
         joules_total=round(power.joules_total, 2),
         idle_watts=_round(power.idle_watts),
         # One digit: it is stored with the facts of a container, which should rarely change.
-        power_weight=round(power.power_weight, 1),
+        power_weight=_rounded_weight(power.power_weight),
     )
 
 
@@ -176,3 +177,8 @@ def _round_or_none(value: float | None) -> float | None:
 
 def _round_seconds(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
+
+
+def _rounded_weight(weight: float) -> float:
+    rounded = round(weight, 1)
+    return AVERAGE_WEIGHT if rounded == AVERAGE_WEIGHT else rounded

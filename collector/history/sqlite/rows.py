@@ -8,6 +8,7 @@ import msgspec
 
 from collector.analysis.histograms import Packed
 from wire.messages import (
+    AVERAGE_WEIGHT,
     Alert,
     ContainerPower,
     ContainerState,
@@ -51,7 +52,7 @@ class StoredContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     restarts: int | None = None
     started_at: float | None = None
     source: PowerSource | None = None
-    power_weight: float = 1.0
+    power_weight: float = AVERAGE_WEIGHT
 
 
 _encoder = msgspec.json.Encoder()
@@ -170,7 +171,7 @@ def encode_container_facts(container: ContainerState) -> str:
         container.restarts,
         container.started_at,
         None if container.power is None else container.power.source,
-        1.0 if container.power is None else container.power.power_weight,
+        AVERAGE_WEIGHT if container.power is None else container.power.power_weight,
     )
     return _encoder.encode(facts).decode()
 

@@ -27,7 +27,7 @@ from collector.history.factory import open_history
 from collector.live.registry import Registry
 from collector.policies.actions import Action, Move
 from collector.policies.draps import DRAPS
-from collector.policies.interface import Stability
+from collector.policies.interface import FillLimits
 from collector.policies.resolve import PolicyChoice
 from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, partial_report, state
 from wire.messages import Alert
@@ -240,4 +240,4 @@ async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None)
     return actor
 
 
-CHOSEN = PolicyChoice(DRAPS, Stability(cool_down_seconds=0.0))
+CHOSEN = PolicyChoice(DRAPS, FillLimits(cool_down_seconds=0.0))
