@@ -301,7 +301,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
             carry_out(switching, PowerOff(node="node1", reasons=WHY))
 
         done = carry_out(switching, off)
-        assert (tmp_path / "calls").read_text(encoding="utf-8") == "off node3\n"
+        assert (tmp_path / "calls").read_text(encoding="utf-8") == "off -- node3\n"
         assert {task.node for task in running(cluster, "spread")} == {"node1", "node2"}
         assert len(running(cluster, "spread")) == 3
         (seen,) = [each for each in look(switching).nodes if each.name == "node3"]

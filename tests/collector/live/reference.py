@@ -34,7 +34,7 @@ def reference_snapshot(registry: Registry, config: CollectorConfig, now: float) 
         traits = node_traits(name, config.nodes, {})
         short = {
             each.alert.resource: each.alert.container or ""
-            for each, is_open in entry.alerts.listed(run.boot)
+            for each, is_open in entry.alerts.listed(run.boot, run.complete_until)
             if is_open
         }
         cpu, memory, disk, network = (resource in short for resource in RESOURCES)
