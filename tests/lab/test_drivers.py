@@ -385,8 +385,14 @@ def test_what_a_killed_collector_left_is_taken_back(cluster: Swarm, settings: Se
         (target, *_) = sorted({"node1", "node2", "node3"} - {str(task.node)})
         asyncio.run(killed(move(task, target)))
         cluster.wait_until_runs("orphan", on=target)  # Swarm goes on by itself
-        eventually(lambda: release(settings) == ("removed the constraints that a move left on orphan",), 20)
-        assert spec(cluster, "orphan") == before
+        released: list[str] = []
+
+        def is_released() -> bool:
+            released.extend(release(settings))
+            return bool(spec(cluster, "orphan") == before)
+
+        eventually(is_released, 20)
+        assert released == ["removed the constraints that a move left on orphan"]
         assert [each.node for each in running(cluster, "orphan")] == [target]
 
 
