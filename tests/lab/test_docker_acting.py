@@ -94,8 +94,9 @@ def ended(collector: Collector, kind: str, count: int = 1) -> list[dict[str, Any
     """Steps of a kind, once so many have ended and nothing is under way."""
 
     def found() -> list[dict[str, Any]]:
-        under_way = [each for each in steps(collector) if each.get("ended_at") is None]
-        of_kind = [each for each in steps(collector) if each["action"]["kind"] == kind]
+        all_steps = steps(collector)
+        under_way = [each for each in all_steps if each.get("ended_at") is None]
+        of_kind = [each for each in all_steps if each["action"]["kind"] == kind]
         return of_kind if len(of_kind) >= count and not under_way else []
 
     return eventually(found, _PATIENCE_SECONDS)
