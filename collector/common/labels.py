@@ -19,6 +19,8 @@ POWER_LABEL = "wattpack.power"
 BEFORE_LABEL = "wattpack.before"
 DRAINED_LABEL = "wattpack.drained"
 OFF_LABEL = "wattpack.off"
+SLO_LABEL = "wattpack.slo"
+SLO_MODE_LABEL = "wattpack.slo-mode"
 
 NO_MOVE_LABEL = f"and no label {MOVE_LABEL}={ALLOWED}"
 """The end of a sentence about a service that needs this label to be moved."""
@@ -52,6 +54,20 @@ LABELS = (
         "`service`, `job`, `daemon`",
         "`service`; `daemon` if the orchestrator runs one on every node",
         "A job ends by itself. A daemon runs on every node and does not keep a node from being switched off.",
+    ),
+    Label(
+        SLO_LABEL,
+        "container, service",
+        "the name of a class under `[slo]`: `gold`, `silver`, `bronze`",
+        "`placement.default_slo`",
+        "The availability that the service is promised.",
+    ),
+    Label(
+        SLO_MODE_LABEL,
+        "container, service",
+        "`independent`, `concurrent`, `aggregated`, `batch`",
+        "`independent`; `batch` for a job",
+        "How the times of the instances make up the availability of the service.",
     ),
     Label(
         MOVE_LABEL,

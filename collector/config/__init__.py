@@ -12,6 +12,7 @@ from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessCon
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.section import Section
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
+from collector.config.slo import SloClass, default_classes
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "NodeRule",
     "PlacementConfig",
     "PullConfig",
+    "SloClass",
     "StoreConfig",
     "TlsConfig",
 ]
@@ -60,6 +62,15 @@ class CollectorConfig(Section, frozen=True):
             " matching table wins. The labels `wattpack.generation` and `wattpack.accept` mean the same."
         ),
     ] = field(default_factory=dict)
+    slo: Annotated[
+        dict[str, SloClass],
+        Meta(
+            description="`[slo.gold]`: a table per class of promises with `availability` (share of the time"
+            " in which an instance runs, above 0, up to 1) and `importance` (1 is the most important). The"
+            " label `wattpack.slo` names the class of a service. The default classes are `gold` (1.0, 1),"
+            " `silver` (0.9, 2) and `bronze` (0.5, 3); a table replaces the class of its name."
+        ),
+    ] = field(default_factory=default_classes)
     policies: Annotated[
         dict[str, dict[str, Any]],
         Meta(

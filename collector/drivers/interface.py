@@ -67,6 +67,39 @@ class TaskView:
     state: str
     reserve: Quantities | None = None
     """Its own reservation; None if it is that of its service."""
+    task: str = ""
+    """The id of the task or pod, as in `PendingView` before it starts; empty without an orchestrator."""
+    slot: str | None = None
+    """Its place among the instances of the service, which its replacement takes; None if it has none."""
+    created_at: float | None = None
+    """When the orchestrator created it, as Unix time; None if unknown."""
+    running_since: float | None = None
+    """None if it does not run, or since when is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingView:
+    """A task that the orchestrator wants to run, and that has no container yet."""
+
+    id: str
+    """The id of the task or pod."""
+    service: str
+    slot: str | None = None
+    """As in `TaskView`."""
+    since: float | None = None
+    """When it was created, as Unix time; None if unknown."""
+    node: str | None = None
+    """The node that it was assigned to; None while it waits for one."""
+    requested: Quantities = _UNSET
+    """Its reservation, or else its limit."""
+    constraints: tuple[str, ...] = ()
+    """As in `ServiceView`."""
+    spread: bool = False
+    """Whether at most one instance of its service may run on a node."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Those of its service."""
+    reason: str = ""
+    """Why it does not run, in the words of the orchestrator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +109,7 @@ class OrchestratorState:
     nodes: tuple[NodeView, ...] = ()
     services: tuple[ServiceView, ...] = ()
     tasks: tuple[TaskView, ...] = ()
+    pending: tuple[PendingView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

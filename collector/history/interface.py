@@ -232,6 +232,9 @@ class History(Protocol):
     async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
         """What a starting collector restores; of each node, no more than its limits allow."""
 
+    async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
+        """All reports received since a time, in order of receipt, without their alerts and usage."""
+
     async def load_windows(self, since: float, containers: AbstractSet[str]) -> Sequence[SlotUsage]:
         """Usage of nodes, and of containers with these ids, in slots of five minutes, from a time on.
 

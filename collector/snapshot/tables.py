@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
+from collector.snapshot.promises import TaskPromises
 from wire.resources import RESOURCES
 
 Flags = NDArray[np.bool_]
@@ -312,6 +313,8 @@ class Snapshot:
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
     pending: Pending = field(default=_NONE_PENDING)
+    slo: TaskPromises | None = None
+    """Promises of availability; None if no task has one."""
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 

@@ -1,13 +1,14 @@
 """Responses of the API server about nodes and pods. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.quantities import parse_quantity
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import Mode, NodeView, OrchestratorState, PendingView, ServiceView, TaskView
 from wire.resources import Quantities
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -38,6 +39,7 @@ class Meta(_Model, frozen=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[Owner, ...] = ()
+    creation_timestamp: datetime | None = None
     deletion_timestamp: str | None = None
 
 
@@ -46,6 +48,7 @@ class Condition(_Model, frozen=True):
 
     type: str
     status: str = "Unknown"
+    message: str = ""
 
 
 class _Taint(_Model, frozen=True):
@@ -97,6 +100,25 @@ class _Container(_Model, frozen=True):
     resources: _Resources = _Resources()
 
 
+class _LabelSelector(_Model, frozen=True):
+    match_labels: dict[str, str] = {}
+
+
+class _AffinityTerm(_Model, frozen=True):
+    topology_key: str = ""
+    label_selector: _LabelSelector | None = None
+
+
+class _PodAntiAffinity(_Model, frozen=True):
+    required: tuple[_AffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class _Affinity(_Model, frozen=True):
+    pod_anti_affinity: _PodAntiAffinity | None = None
+
+
 class _PodSpec(_Model, frozen=True):
     node_name: str = ""
     node_selector: dict[str, str] = {}
@@ -104,10 +126,30 @@ class _PodSpec(_Model, frozen=True):
     containers: tuple[_Container, ...] = ()
     resources: _Resources = _Resources()
     """Of the whole pod; they replace the sum over its containers."""
+    affinity: _Affinity | None = None
+
+
+class _Running(_Model, frozen=True):
+    started_at: datetime | None = None
+
+
+class _ContainerState(_Model, frozen=True):
+    running: _Running | None = None
 
 
 class _ContainerStatus(_Model, frozen=True):
     container_id: str = msgspec.field(name="containerID", default="")
+    state: _ContainerState = _ContainerState()
+
+    @property
+    def id(self) -> str:
+        """The runtime's id, without `containerd://`."""
+        return self.container_id.rpartition("://")[2]
+
+    @property
+    def running_since(self) -> float | None:
+        running = self.state.running
+        return None if running is None else _unix_seconds(running.started_at)
 
 
 class _PodStatus(_Model, frozen=True):
@@ -171,9 +213,36 @@ class KubePod(_Model, frozen=True):
 
     @property
     def containers(self) -> tuple[str, ...]:
-        """The runtime's ids, without `containerd://`."""
-        ids = (status.container_id.rpartition("://")[2] for status in self.status.container_statuses)
-        return tuple(container for container in ids if container)
+        """The runtime's ids."""
+        return tuple(status.id for status in self.status.container_statuses if status.id)
+
+    @property
+    def slot(self) -> str | None:
+        """Its number in a StatefulSet, or its node in a DaemonSet; None for all others."""
+        owner = self.owner
+        if owner is not None and owner.kind == "StatefulSet":
+            return self.metadata.name.removeprefix(f"{owner.name}-")
+        return self.spec.node_name or None if self.is_daemon else None
+
+    @property
+    def spreads(self) -> bool:
+        """Whether no other pod of its workload may run on its node."""
+        affinity = self.spec.affinity
+        terms = (
+            ()
+            if affinity is None or affinity.pod_anti_affinity is None
+            else affinity.pod_anti_affinity.required
+        )
+        return any(
+            term.topology_key == _HOSTNAME
+            and term.label_selector is not None
+            and term.label_selector.match_labels.items() <= self.metadata.labels.items()
+            for term in terms
+        )
+
+    @property
+    def created_at(self) -> float | None:
+        return _unix_seconds(self.metadata.creation_timestamp)
 
 
 class KubeNodeList(_Model, frozen=True):
@@ -208,18 +277,42 @@ def view_of(nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> OrchestratorS
         services=tuple(service_view(name, members) for name, members in workloads.items()),
         tasks=tuple(
             TaskView(
-                container=container,
+                container=status.id,
                 service=pod.workload,
                 node=pod.spec.node_name,
                 state=pod.status.phase.lower(),
                 # The requests are those of the pod: they count once.
                 reserve=pod.requests if place == 0 else Quantities(0.0, 0),
+                task=pod.metadata.uid,
+                slot=pod.slot,
+                created_at=pod.created_at,
+                running_since=status.running_since,
             )
             for pod in living
             if pod.spec.node_name
-            for place, container in enumerate(pod.containers)
+            for place, status in enumerate(each for each in pod.status.container_statuses if each.id)
         ),
+        pending=tuple(_pending_view(pod) for pod in living if not pod.containers),
     )
+
+
+def _pending_view(pod: KubePod) -> PendingView:
+    return PendingView(
+        id=pod.metadata.uid,
+        service=pod.workload,
+        slot=pod.slot,
+        since=pod.created_at,
+        node=pod.spec.node_name or None,
+        requested=pod.requests,
+        constraints=_constraints(pod),
+        spread=pod.spreads,
+        labels=pod.metadata.labels,
+        reason=next((each.message for each in pod.status.conditions if each.status == "False"), ""),
+    )
+
+
+def _constraints(pod: KubePod) -> tuple[str, ...]:
+    return tuple(f"{label}=={value}" for label, value in pod.spec.node_selector.items())
 
 
 def service_view(name: str, pods: list[KubePod]) -> ServiceView:
@@ -233,7 +326,7 @@ def service_view(name: str, pods: list[KubePod]) -> ServiceView:
         replicas=len(pods),
         reserve=pod.requests,
         limit=_sum(container.resources.limits for container in containers),
-        constraints=tuple(f"{label}=={value}" for label, value in pod.spec.node_selector.items()),
+        constraints=_constraints(pod),
         image=containers[0].image if containers else "",
         labels=pod.metadata.labels,
         stays=next(_reasons(pod, len(pods)), None),
@@ -282,6 +375,10 @@ def _sum(resources: Iterable[Mapping[str, str | int | float]]) -> Quantities:
         sum(cpus) if cpus and len(cpus) == len(listed) else None,
         round(sum(memory)) if memory and len(memory) == len(listed) else None,
     )
+
+
+def _unix_seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
 
 
 def _holds(conditions: Iterable[Condition], kind: str) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -10,16 +11,26 @@ import msgspec
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.client import Json
-from collector.drivers.interface import DriverError, Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import (
+    DriverError,
+    Mode,
+    NodeView,
+    OrchestratorState,
+    PendingView,
+    ServiceView,
+    TaskView,
+)
 from collector.drivers.swarm.specs import as_written, constraints_of, groups_of
 from wire.resources import Quantities
 
+_UNSET = Quantities()
 _NANOCPUS = 1e9
 _NANOSECONDS = 1e9
 _STOP_NANOSECONDS = 10e9
 """Default of Swarm."""
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
+_NOT_STARTED = frozenset({"new", "pending", "assigned", "accepted", "preparing", "ready", "starting"})
 
 
 class Version(msgspec.Struct, rename="pascal", frozen=True):
@@ -97,6 +108,8 @@ class _ContainerStatus(msgspec.Struct, frozen=True):
 
 
 class _TaskStatus(msgspec.Struct, rename="pascal", frozen=True):
+    timestamp: datetime | None = None
+    """When it got this state."""
     state: str = ""
     message: str = ""
     err: str = ""
@@ -109,6 +122,9 @@ class SwarmTask(msgspec.Struct, rename="pascal", frozen=True):
     id: str = msgspec.field(name="ID")
     service_id: str = msgspec.field(name="ServiceID", default="")
     node_id: str = msgspec.field(name="NodeID", default="")
+    slot: int = 0
+    """0 for a task of a global service."""
+    created_at: datetime | None = None
     desired_state: str = ""
     status: _TaskStatus = _TaskStatus()
 
@@ -124,6 +140,11 @@ class SwarmTask(msgspec.Struct, rename="pascal", frozen=True):
     def runs(self) -> bool:
         """Whether it runs and is healthy; Swarm reports `starting` until then."""
         return self.status.state == "running"
+
+    @property
+    def waits(self) -> bool:
+        """Whether it should run, and has no container yet."""
+        return self.wanted and self.status.state in _NOT_STARTED and not self.container
 
     @property
     def has_no_place(self) -> bool:
@@ -178,6 +199,7 @@ class SwarmState:
     def view(self) -> OrchestratorState:
         """Convert it to the common state."""
         names = {node.id: node.name for node in self.nodes}
+        services = {service.id: service_view(service) for service in self.services}
         return OrchestratorState(
             nodes=tuple(
                 NodeView(
@@ -189,18 +211,55 @@ class SwarmState:
                 )
                 for node in self.nodes
             ),
-            services=tuple(service_view(service) for service in self.services),
+            services=tuple(services.values()),
             tasks=tuple(
                 TaskView(
                     container=task.container,
-                    service=self.service_of[task.service_id].name,
+                    service=services[task.service_id].name,
                     node=names[task.node_id],
                     state=task.status.state,
+                    task=task.id,
+                    slot=_slot(task, names),
+                    created_at=_unix_seconds(task.created_at),
+                    running_since=_unix_seconds(task.status.timestamp) if task.runs else None,
                 )
                 for task in self.tasks
                 if task.wanted and task.container and task.node_id
             ),
+            pending=tuple(
+                _pending_view(task, services[task.service_id], self.service_of[task.service_id], names)
+                for task in self.tasks
+                if task.waits
+            ),
         )
+
+
+def _pending_view(
+    task: SwarmTask, service: ServiceView, written: SwarmService, names: Mapping[str, str]
+) -> PendingView:
+    placement: Json = (written.spec.get("TaskTemplate") or {}).get("Placement") or {}
+    return PendingView(
+        id=task.id,
+        service=service.name,
+        slot=_slot(task, names),
+        since=_unix_seconds(task.created_at),
+        node=names[task.node_id] if task.node_id else None,
+        requested=service.reserve if service.reserve != _UNSET else service.limit,
+        constraints=service.constraints,
+        spread=placement.get("MaxReplicas") == 1,
+        labels=service.labels,
+        reason=task.status.err or task.status.message,
+    )
+
+
+def _slot(task: SwarmTask, names: Mapping[str, str]) -> str | None:
+    """A global service has one task per node, and no numbers."""
+    return str(task.slot) if task.slot else names.get(task.node_id)
+
+
+def _unix_seconds(at: datetime | None) -> float | None:
+    """The engine writes the year 1 for a time that is not set."""
+    return None if at is None or at.year == 1 else at.timestamp()
 
 
 def service_view(service: SwarmService) -> ServiceView:

@@ -30,6 +30,7 @@ from collector.history.interface import (
     HistoryUnavailable,
     Mean,
     OutboxStatus,
+    ReceivedReport,
     Series,
     SlotUsage,
     StoredEvent,
@@ -96,6 +97,9 @@ class PrometheusHistory:
 
         await self._on_disk(restore)
         return stored
+
+    async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
+        return await self._file.load_reports(since)
 
     async def load_windows(self, since: float, containers: AbstractSet[str]) -> Sequence[SlotUsage]:
         return await self._file.load_windows(since, containers)

@@ -22,6 +22,7 @@ from collector.history.interface import (
     HistoryStats,
     HistoryUnavailable,
     Mean,
+    ReceivedReport,
     Series,
     SlotUsage,
     StoredEvent,
@@ -207,6 +208,9 @@ class SqliteHistory:
 
     async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
         return await self._read_thread.run(partial(self._reading.reader.load_state, limits))
+
+    async def load_reports(self, since: float) -> list[ReceivedReport]:
+        return await self._read_thread.run(partial(self._reading.reader.load_reports, since))
 
     async def load_windows(self, since: float, containers: AbstractSet[str]) -> list[SlotUsage]:
         return await self._read_thread.run(partial(self._reading.windows.read, since, containers))

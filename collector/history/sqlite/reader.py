@@ -25,6 +25,7 @@ from collector.history.sqlite.means import CONTAINER_SAMPLES, NODE_SAMPLES, mean
 from collector.history.sqlite.rows import (
     CONTAINER_VALUES,
     NODE_VALUES,
+    Row,
     decode_alert,
     decode_container,
     decode_event,
@@ -34,7 +35,7 @@ from collector.history.sqlite.rows import (
     decode_usage,
 )
 from collector.reports.alerts import KEPT, ReportedAlert
-from wire.messages import ContainerState, Report
+from wire.messages import ContainerState, Event, Report
 
 log = logging.getLogger(__name__)
 Stored = TypeVar("Stored")
@@ -94,6 +95,31 @@ JOIN containers c ON c.id = s.container_id
 LEFT JOIN facts f ON f.id = s.facts_id
 ORDER BY s.report_id, c.runtime_id
 """  # noqa: S608 - names of our own
+
+_RECEIVED_SINCE = f"""
+SELECT r.id, r.received_at, n.name, b.name, r.sequence, r.at, r.heartbeat, f.body,
+       {", ".join(f"s.{name}" for name in NODE_VALUES)}
+FROM reports r JOIN boots b ON b.id = r.boot_id JOIN nodes n ON n.id = b.node_id
+LEFT JOIN node_samples s ON s.report_id = r.id
+LEFT JOIN facts f ON f.id = s.facts_id
+WHERE r.received_at >= ?
+ORDER BY r.received_at, r.id
+"""  # noqa: S608 - names of our own
+
+_CONTAINERS_SINCE = f"""
+SELECT s.report_id, c.runtime_id, f.body, {", ".join(f"s.{name}" for name in CONTAINER_VALUES)}
+FROM reports r
+JOIN container_samples s ON s.report_id = r.id
+JOIN containers c ON c.id = s.container_id
+LEFT JOIN facts f ON f.id = s.facts_id
+WHERE r.received_at >= ?
+ORDER BY s.report_id, c.runtime_id
+"""  # noqa: S608 - names of our own
+
+_EVENTS_SINCE = """
+SELECT e.report_id, e.body FROM reports r JOIN events e ON e.report_id = r.id
+WHERE r.received_at >= ? ORDER BY e.report_id, e.number
+"""
 
 _ALERTS = f"""
 SELECT node, boot, sequence, body FROM (
@@ -192,9 +218,28 @@ class SqliteReader:
         finally:
             self._connection.execute("ROLLBACK")
 
+    def load_reports(self, since: float) -> list[ReceivedReport]:
+        self._connection.execute("BEGIN")
+        try:
+            parts = _Parts()
+            for report_id, runtime_id, facts, *values in self._connection.execute(
+                _CONTAINERS_SINCE, (since,)
+            ):
+                if facts is None:
+                    parts.gone[report_id].append(runtime_id)
+                elif (
+                    found := _decoded(partial(decode_container, runtime_id, facts), tuple(values))
+                ) is not None:
+                    parts.containers[report_id].append(found)
+            for report_id, body in self._connection.execute(_EVENTS_SINCE, (since,)):
+                if (event := _decoded(decode_event, body)) is not None:
+                    parts.events[report_id].append(event)
+            return [parts.report(row) for row in self._connection.execute(_RECEIVED_SINCE, (since,))]
+        finally:
+            self._connection.execute("ROLLBACK")
+
     def _reports(self, limits: LimitsConfig) -> list[ReceivedReport]:
-        containers: defaultdict[int, list[ContainerState]] = defaultdict(list)
-        gone: defaultdict[int, list[str]] = defaultdict(list)
+        parts = _Parts()
         counts: Counter[int] = Counter()
         ended: Counter[int] = Counter()
         sizes_bytes: Counter[int] = Counter()
@@ -202,7 +247,7 @@ class SqliteReader:
             if facts is None:
                 ended[boot_id] += 1
                 if ended[boot_id] <= _MOST_GONE:
-                    gone[report_id].append(runtime_id)
+                    parts.gone[report_id].append(runtime_id)
                 continue
             # A history may hold more than the limits of today allow.
             counts[boot_id] += 1
@@ -210,22 +255,33 @@ class SqliteReader:
             if counts[boot_id] <= limits.max_containers and sizes_bytes[boot_id] <= limits.max_bytes:
                 decode = partial(decode_container, runtime_id, facts)
                 if (container := _decoded(decode, tuple(values))) is not None:
-                    containers[report_id].append(container)
-        found = []
-        for row in self._connection.execute(_REPORTS):
-            report_id, received_at, node, boot, sequence, at, heartbeat, facts, *values = row
-            report = Report(
-                node=node,
-                boot=boot,
-                sequence=sequence,
-                at=at,
-                state=None if facts is None else _decoded(partial(decode_node, facts), tuple(values)),
-                containers=tuple(containers[report_id]),
-                gone=tuple(gone[report_id]),
-                heartbeat=_decoded(decode_heartbeat, heartbeat),
-            )
-            found.append(ReceivedReport(report, received_at))
-        return found
+                    parts.containers[report_id].append(container)
+        return [parts.report(row) for row in self._connection.execute(_REPORTS)]
+
+
+class _Parts:
+    """The parts of reports that have tables of their own, by the id of the report."""
+
+    def __init__(self) -> None:
+        self.containers: defaultdict[int, list[ContainerState]] = defaultdict(list)
+        self.gone: defaultdict[int, list[str]] = defaultdict(list)
+        self.events: defaultdict[int, list[Event]] = defaultdict(list)
+
+    def report(self, row: Row) -> ReceivedReport:
+        """The report of a row of `_REPORTS` or `_RECEIVED_SINCE`."""
+        report_id, received_at, node, boot, sequence, at, heartbeat, facts, *values = row
+        report = Report(
+            node=node,
+            boot=boot,
+            sequence=sequence,
+            at=at,
+            state=None if facts is None else _decoded(partial(decode_node, facts), tuple(values)),
+            containers=tuple(self.containers[report_id]),
+            gone=tuple(self.gone[report_id]),
+            events=tuple(self.events[report_id]),
+            heartbeat=_decoded(decode_heartbeat, heartbeat),
+        )
+        return ReceivedReport(report, received_at)
 
 
 def _decoded(decode: Callable[[Stored], Value | None], stored: Stored) -> Value | None:

@@ -173,3 +173,57 @@ def test_tasks_without_a_container_or_that_end_are_not_listed() -> None:
     assert [each.id for each in seen.tasks] == ["t0", "t1", "t2"]
     view = seen.view()
     assert [(each.container, each.service, each.node) for each in view.tasks] == [("c0", "web", "a")]
+
+
+_TASKS = b"""[
+ {"ID": "0kzzo1i0y4jz", "Version": {"Index": 71}, "CreatedAt": "2026-11-16T21:10:52.614891072Z",
+  "UpdatedAt": "2026-11-16T21:10:53.114891072Z", "ServiceID": "s", "Slot": 1, "NodeID": "id-a",
+  "Spec": {"ContainerSpec": {"Image": "web:1"}, "ForceUpdate": 0},
+  "Status": {"Timestamp": "2026-11-16T21:10:55.5Z", "State": "running", "Message": "started",
+             "ContainerStatus": {"ContainerID": "c1", "PID": 677, "ExitCode": 0}},
+  "DesiredState": "running"},
+ {"ID": "1yljwbmlr8er", "Version": {"Index": 61}, "CreatedAt": "2026-11-16T21:11:02Z",
+  "ServiceID": "s", "Slot": 2, "Spec": {"ContainerSpec": {"Image": "web:1"}, "ForceUpdate": 0},
+  "Status": {"Timestamp": "2026-11-16T21:11:02.2Z", "State": "pending", "Message": "pending task scheduling",
+             "Err": "no suitable node (insufficient resources on 3 nodes)"},
+  "DesiredState": "running"},
+ {"ID": "2preparing", "CreatedAt": "0001-01-01T00:00:00Z", "ServiceID": "s", "Slot": 3, "NodeID": "id-b",
+  "Status": {"Timestamp": "2026-11-16T21:11:04Z", "State": "preparing", "Message": "preparing",
+             "ContainerStatus": null},
+  "DesiredState": "running"},
+ {"ID": "3old", "CreatedAt": "2026-11-16T20:00:00Z", "ServiceID": "s", "Slot": 2, "NodeID": "id-a",
+  "Status": {"Timestamp": "2026-11-16T21:11:01Z", "State": "failed", "Err": "task: non-zero exit (1)",
+             "ContainerStatus": {"ContainerID": "c0", "PID": 0, "ExitCode": 1}},
+  "DesiredState": "shutdown"}
+]"""
+_CREATED = 1794863452.0
+"""2026-11-16T21:10:52Z."""
+
+
+def test_tasks_carry_their_slot_and_times_and_those_that_wait_are_listed_with_what_they_need() -> None:
+    tasks = msgspec.json.decode(_TASKS, type=tuple[SwarmTask, ...])
+    promised = service(labels={"wattpack.slo": "silver"}, constraints=("node.role==worker",))
+    promised.spec["TaskTemplate"]["Placement"]["MaxReplicas"] = 1
+    view = SwarmState.of((node("a"), node("b")), (promised,), tasks).view()
+    [running] = view.tasks
+    assert (running.container, running.task, running.slot) == ("c1", "0kzzo1i0y4jz", "1")
+    assert running.created_at == pytest.approx(_CREATED + 0.614891)
+    assert running.running_since == pytest.approx(_CREATED + 3.5)
+    placeless, preparing = view.pending
+    assert (placeless.id, placeless.service, placeless.slot, placeless.node) == (
+        "1yljwbmlr8er",
+        "web",
+        "2",
+        None,
+    )
+    assert placeless.since == _CREATED + 10
+    assert placeless.requested == Quantities(None, 64 << 20)
+    assert (placeless.constraints, placeless.spread) == (("node.role==worker",), True)
+    assert placeless.labels == {"wattpack.slo": "silver"}
+    assert placeless.reason == "no suitable node (insufficient resources on 3 nodes)"
+    assert (preparing.id, preparing.node, preparing.since) == ("2preparing", "b", None)
+
+
+def test_a_task_of_a_global_service_has_its_node_as_slot() -> None:
+    view = SwarmState.of((node("a"),), (service(mode={"Global": {}}),), (task(0, "a"),)).view()
+    assert [each.slot for each in view.tasks] == ["a"]

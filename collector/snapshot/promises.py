@@ -1,0 +1,39 @@
+"""How the promises of the tasks of a snapshot stand."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.slo.promises import Promise
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaskPromises:
+    """Columns beside those of `Tasks`: one row per task, waiting tasks included.
+
+    A task without a promise has no place in the queue and is never stopped for another one.
+    """
+
+    promises: tuple[Promise, ...]
+    """The classes."""
+    promise: Codes
+    """The class of each task, as a place in `promises`; `NOWHERE` (-1) without one."""
+    slack_seconds: Floats
+    """How long it can wait from now on before its promise breaks; negative if it is broken: the time by which
+    it is behind. The expected start-up time is taken off. NaN without a promise, infinite if waiting never
+    breaks it."""
+    preemption_ratio: Floats
+    """Share of its time that it spent starting again after it was stopped for others."""
+    startup_seconds: Floats
+    """Expected time that a start takes on another node."""
+    waited_seconds: Floats
+    """Time since it began to wait; 0 for one that runs."""
+    admitted_seconds: Floats
+    """Time since its first incarnation was created."""
+    is_spare: Flags
+    """Whether its running time does not count now: its service is concurrent, and a sibling waits."""
