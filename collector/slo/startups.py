@@ -1,0 +1,61 @@
+"""Start-up times, learnt per service and for the whole cluster."""
+
+from collections import Counter
+from collections.abc import Iterable
+from math import ceil
+
+from collector.slo.life import Startup
+
+_PERCENTILE = 0.95
+
+
+class StartupTimes:
+    """Counts of start-up times, rounded to two digits: memory stays small, and the order does not matter."""
+
+    __slots__ = ("_other_node", "_same_node")
+
+    def __init__(self) -> None:
+        self._same_node: Counter[float] | None = None
+        self._other_node: Counter[float] | None = None
+
+    def add(self, startups: Iterable[Startup]) -> None:
+        for each in startups:
+            self._counts(is_same_node=each.is_same_node)[_rounded(each.seconds)] += 1
+
+    def remove(self, startups: Iterable[Startup]) -> None:
+        """Take back some that were added."""
+        for each in startups:
+            counts, seconds = self._counts(is_same_node=each.is_same_node), _rounded(each.seconds)
+            counts[seconds] -= 1
+            if not counts[seconds]:
+                del counts[seconds]
+
+    def same_node(self) -> float | None:
+        """The 95th percentile on the node that an instance ran on before; None if nothing was measured."""
+        return _percentile(self._same_node)
+
+    def other_node(self) -> float | None:
+        """The 95th percentile on another node, or at the first start; None if nothing was measured."""
+        return _percentile(self._other_node)
+
+    def _counts(self, *, is_same_node: bool) -> Counter[float]:
+        if is_same_node:
+            self._same_node = counts = Counter() if self._same_node is None else self._same_node
+        else:
+            self._other_node = counts = Counter() if self._other_node is None else self._other_node
+        return counts
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.2g}")
+
+
+def _percentile(counts: Counter[float] | None) -> float | None:
+    if not counts:
+        return None
+    rank = ceil(_PERCENTILE * counts.total())
+    for seconds in sorted(counts):
+        rank -= counts[seconds]
+        if rank <= 0:
+            return seconds
+    raise AssertionError("a percentile is among the counted values")

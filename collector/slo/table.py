@@ -1,0 +1,144 @@
+"""The lives of all instances as columns, so that one pass over all of them is fast."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from collector.slo.life import Life
+from collector.slo.standing import Flags, Floats, Rows
+
+_ROW = np.dtype(
+    [
+        ("service", np.int32),
+        ("is_running", np.bool_),
+        ("preemptions", np.int32),
+        ("admitted", np.float64),
+        ("running_seconds", np.float64),
+        ("discarded_seconds", np.float64),
+        ("paused_seconds", np.float64),
+        ("preempted_startup_seconds", np.float64),
+        ("since", np.float64),
+        ("completed", np.float64),
+        ("withdrawn", np.float64),
+        ("concurrent_seconds", np.float64),
+    ]
+)
+_FREE = -1
+"""The service of a row that is not in use."""
+
+
+class LifeTable:
+    """A row per instance; rows are used again."""
+
+    def __init__(self) -> None:
+        self._rows = _free_rows(64)
+        self._used = 0
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        """How many rows are in use."""
+        return self._used - len(self._free)
+
+    def take(self) -> int:
+        """A row that is free."""
+        if self._free:
+            return self._free.pop()
+        if self._used == len(self._rows):
+            self._rows = np.concatenate((self._rows, _free_rows(self._used)))
+        self._used += 1
+        return self._used - 1
+
+    def release(self, row: int) -> None:
+        self._rows[row]["service"] = _FREE
+        self._free.append(row)
+
+    def store(self, row: int, service: int, life: Life) -> None:
+        """Store a life in a row; `service` is the number of its service."""
+        self._rows[row] = (
+            service,
+            life.is_running,
+            life.preemptions,
+            life.admitted,
+            life.running_seconds,
+            life.discarded_seconds,
+            life.paused_seconds,
+            life.preempted_startup_seconds,
+            life.since,
+            life.completed,
+            life.withdrawn,
+            0.0,
+        )
+
+    def store_concurrent(self, row: int, seconds: float) -> None:
+        self._rows[row]["concurrent_seconds"] = seconds
+
+    def admitted(self, row: int) -> float:
+        return float(self._rows[row]["admitted"])
+
+    def ended(self, row: int, *, is_batch: bool) -> float:
+        """When an instance was withdrawn, or completed as a batch instance; NaN if it runs or waits."""
+        found = self._rows[row]
+        return float(found["completed"] if is_batch and np.isnan(found["withdrawn"]) else found["withdrawn"])
+
+    def at(self, now: float, is_included: Flags, is_batch: Flags) -> "LivesAt":
+        """The lives at a moment; the flags have a place for each number of a service."""
+        numbers = self._rows["service"][: self._used]
+        rows = np.flatnonzero((numbers != _FREE) & is_included[numbers])
+        lives = self._rows[rows]
+        batch = is_batch[lives["service"]]
+        withdrawn, completed = lives["withdrawn"], lives["completed"]
+        is_withdrawn = ~np.isnan(withdrawn)
+        is_completed = batch & ~np.isnan(completed) & ~is_withdrawn
+        is_running = lives["is_running"]
+        # A clock that is ahead reports the beginning of an interval that lies ahead: it is empty so far.
+        end = np.where(is_withdrawn, withdrawn, np.maximum(now, lives["since"]))
+        run = np.where(is_running, end - lives["since"], 0.0)
+        ran = lives["running_seconds"] + run
+        paused = lives["paused_seconds"] + np.where(np.isnan(completed), 0.0, end - completed)
+        waiting = end - lives["admitted"] - ran - np.where(batch, paused, 0.0)
+        is_live = ~is_withdrawn & ~is_completed
+        return LivesAt(
+            rows=rows,
+            service=lives["service"].astype(np.intp),
+            is_live=is_live,
+            is_completed=is_completed,
+            is_running=is_running,
+            ran_seconds=ran,
+            # Differences of large numbers may fall a trifle below 0.
+            waiting_seconds=np.maximum(waiting, 0.0),
+            failed_seconds=lives["discarded_seconds"],
+            run_seconds=run,
+            waited_seconds=np.where(is_live & ~is_running, end - lives["since"], 0.0),
+            concurrent_seconds=lives["concurrent_seconds"],
+            preempted_startup_seconds=lives["preempted_startup_seconds"],
+            preemptions=lives["preemptions"],
+            admitted=lives["admitted"],
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LivesAt:
+    """Lives at one moment. Columns as in `standing.Accounts`."""
+
+    rows: Rows
+    service: Rows
+    """The number of its service."""
+    is_live: Flags
+    is_completed: Flags
+    is_running: Flags
+    ran_seconds: Floats
+    waiting_seconds: Floats
+    failed_seconds: Floats
+    run_seconds: Floats
+    waited_seconds: Floats
+    concurrent_seconds: Floats
+    """Closed time only."""
+    preempted_startup_seconds: Floats
+    preemptions: np.typing.NDArray[np.int32]
+    admitted: Floats
+
+
+def _free_rows(count: int) -> np.typing.NDArray[np.void]:
+    rows = np.zeros(count, dtype=_ROW)
+    rows["service"] = _FREE
+    return rows

@@ -1,0 +1,90 @@
+"""`wattpack slo`: how promises of availability stand, now or in a recorded log."""
+
+import argparse
+import gzip
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from collector.slo.recorded import RecordedLog, RecordedStandings, apply_log, parse_log
+from wattpack.client.collector import add_collector_options, json_text, seconds_text
+from wattpack.output.report import count_text, table
+from wire.errors import UserError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from",
+        dest="log",
+        type=Path,
+        metavar="FILE",
+        help="read a recorded log (unix_second,event,pod,controller,node,seconds; CSV, plain or gzip)"
+        " instead of asking the collector",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_positive,
+        metavar="N",
+        help="with --from: only the first N seconds of the log (default: all of it)",
+    )
+    add_collector_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.log is None:
+        raise UserError("name a recorded log with --from FILE")
+    log = _read_log(arguments.log)
+    standings = apply_log(log, arguments.seconds)
+    print(json_text(asdict(standings)) if arguments.json else _text(log, standings, arguments.seconds))
+    return 0
+
+
+def _positive(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise ValueError
+    return seconds
+
+
+def _read_log(path: Path) -> RecordedLog:
+    try:
+        return parse_log(_read_lines(path))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the log {path}: {error}") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    with path.open("rb") as file:
+        is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    if is_gzip:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
+            yield from lines
+    else:
+        with path.open(encoding="utf-8", newline="") as lines:
+            yield from lines
+
+
+def _text(log: RecordedLog, standings: RecordedStandings, seconds: float | None) -> str:
+    rows = [
+        (
+            name,
+            str(each.controllers),
+            f"{each.mean_availability:.2%}",
+            f"{each.min_availability:.2%}",
+            f"{each.max_availability:.2%}",
+        )
+        for name, each in standings.classes.items()
+    ]
+    period = f"first {seconds_text(seconds)}" if seconds else "whole log"
+    lines = table(("CLASS", "CONTROLLERS", "MEAN", "LOWEST", "HIGHEST"), rows)
+    lines.append(
+        f"{period}: {count_text(standings.preemptions, 'preemption')};"
+        f" the log has {count_text(log.lines, 'event')} of {count_text(log.pods, 'pod')}"
+    )
+    return "\n".join(lines)
