@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import isnan
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,12 +11,14 @@ from msgspec import Meta
 
 from collector.analysis.usage import quantities
 from collector.common.errors import ApiError, message_and_path
+from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
 from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
-from collector.policies.interface import Constraint, Operator, Request
+from collector.policies.interface import Request
 from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
 from collector.snapshot.columns import Four, four
+from collector.snapshot.constraints import NUMERIC, Constraint, Operator, parse_number
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 from wire.errors import UserError
@@ -44,9 +47,10 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     type: Resource | None = None
     """Its dominant resource. Overrides what is measured."""
     constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
-    """`label==value` or `label!=value`, on node labels; the label `node` is the node's name."""
+    """`label==value`, `label!=value`, `label>number` or `label<number`, on node labels; the label `node` is
+    the node's name."""
     labels: dict[str, str] = {}
-    """Its labels; `wattpack.class` and `wattpack.kind` are used."""
+    """Its labels; `wattpack.class`, `wattpack.kind` and `wattpack.slo` are used."""
     avoid: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     """Services that it must not share a node with."""
     exclude: Annotated[frozenset[Name], Meta(max_length=10_000)] = frozenset()
@@ -84,12 +88,14 @@ def resolve_policy(
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Parse `label==value` or `label!=value`."""
+    """Parse `label==value`, `label!=value`, `label>number` or `label<number`."""
     for operator in Operator:
-        label, found, value = text.partition(operator)
-        if found and label.strip() and value.strip():
-            return Constraint(label.strip(), operator, value.strip())
-    raise UserError(f"invalid constraint {text!r}: write label==value or label!=value")
+        label, found, value = (part.strip() for part in text.partition(operator))
+        if found and label and value and not (operator in NUMERIC and isnan(parse_number(value))):
+            return Constraint(label, operator, value)
+    raise UserError(
+        f"invalid constraint {text!r}: write label==value, label!=value, label>number or label<number"
+    )
 
 
 def understood(
@@ -117,6 +123,7 @@ def understood(
         service=question.service,
         dominant=question.type or need.dominant,
         task_class=question.task_class or traits.task_class,
+        slo=question.labels.get(SLO_LABEL),
         kind=traits.kind if question.kind is None else _KINDS[question.kind],
         constraints=constraints,
         avoid=question.avoid,

@@ -6,8 +6,9 @@ import numpy as np
 
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
-from collector.policies.interface import STALE_SECONDS, Constraint, Operator, Rejection, Request
+from collector.policies.interface import STALE_SECONDS, Rejection, Request
 from collector.snapshot.columns import four
+from collector.snapshot.constraints import NUMERIC, Constraint, Operator, parse_number
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
 from wire.resources import Quantities
@@ -30,7 +31,7 @@ def eligible(
         if row != NOWHERE and refused[row] == Rejection.NOT:
             refused[row] = Rejection.EXCLUDED
     for constraint in request.constraints:
-        _reject(refused, ~_matches(snapshot, constraint), Rejection.CONSTRAINT)
+        _reject(refused, ~matching(snapshot.nodes, constraint), Rejection.CONSTRAINT)
     for service in request.avoid:
         row = snapshot.services.index.get(service, NOWHERE)
         if row != NOWHERE:
@@ -93,8 +94,13 @@ def _reject(refused: Codes, where: Flags, reason: Rejection) -> None:
     np.putmask(refused, where & (refused == Rejection.NOT), reason)
 
 
-def _matches(snapshot: Snapshot, constraint: Constraint) -> Flags:
-    equal = snapshot.nodes.labelled(constraint.label, constraint.value)
+def matching(nodes: Nodes, constraint: Constraint) -> Flags:
+    """Return the nodes that fulfil a constraint."""
+    if constraint.operator in NUMERIC:
+        numbers, bound = nodes.label_numbers(constraint.label), parse_number(constraint.value)
+        # A comparison with NaN is false.
+        return numbers > bound if constraint.operator is Operator.ABOVE else numbers < bound
+    equal = nodes.labelled(constraint.label, constraint.value)
     return equal if constraint.operator is Operator.IS else ~equal
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from collector.policies.actions import Action
 from collector.policies.sorting import rising
+from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Snapshot, TaskKind
 from wire.errors import UserError
@@ -20,22 +21,6 @@ _UNSET = Quantities()
 STRICTEST_CLASS, LAXEST_CLASS = 1, 4
 STALE_SECONDS = 120.0
 _YEAR_SECONDS = 366 * 86_400.0
-
-
-class Operator(StrEnum):
-    """How a constraint compares a label."""
-
-    IS = "=="
-    IS_NOT = "!="
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """A condition on a label of a node. The label `node` is the name of the node."""
-
-    label: str
-    operator: Operator
-    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +39,8 @@ class Request:
     service: str | None = None
     dominant: Resource | None = None
     task_class: int = STRICTEST_CLASS
+    slo: str | None = None
+    """Its class of promises; None without a promise."""
     kind: TaskKind = TaskKind.SERVICE
     constraints: tuple[Constraint, ...] = ()
     avoid: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ import cramjam
 import msgspec
 import numpy as np
 
+from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
 
@@ -29,6 +30,7 @@ def pack(snapshot: Snapshot) -> bytes:
         "nodes": _table(snapshot.nodes),
         "tasks": _table(snapshot.tasks),
         "services": _table(snapshot.services),
+        "rules": list(snapshot.rules.items()),
     }
     return bytes(cramjam.zstd.compress(msgspec.msgpack.encode(columns), level=_LEVEL))
 
@@ -45,6 +47,7 @@ def unpack(packed: bytes) -> Snapshot:
         seed=columns["seed"],
         domain_names=tuple(columns["domain_names"]),
         pending=Pending(*map(_array, columns["pending"])),
+        rules=dict(msgspec.convert(columns["rules"], list[tuple[int, PlacementRules]])),
     )
 
 

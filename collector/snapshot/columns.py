@@ -1,6 +1,6 @@
 """Helpers that build the columns of a snapshot: rows of resources, and sums over the tasks of each node."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +71,32 @@ def service_table(services: Sequence[ServiceFacts]) -> Services:
         variance=four_columns([each.variance for each in services]),
         images=tuple(each.image for each in services),
     )
+
+
+def with_services(services: Services, names: Iterable[str | None]) -> Services:
+    """The services, followed by those of these names that are not among them."""
+    new = sorted({name for name in names if name} - services.index.keys())
+    if not new:
+        return services
+    more = service_table([ServiceFacts(name=name) for name in new])
+
+    def both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.concatenate((first, second))
+
+    together = Services(
+        names=services.names + more.names,
+        profiled=both(services.profiled, more.profiled),
+        dominant=both(services.dominant, more.dominant),
+        confidence=both(services.confidence, more.confidence),
+        envelope=both(services.envelope, more.envelope),
+        mean=both(services.mean, more.mean),
+        variance=both(services.variance, more.variance),
+        images=services.images + more.images,
+    )
+    # An index that is made again for each of many pending tasks would take longer than all else.
+    more_rows = {name: row for row, name in enumerate(new, len(services.names))}
+    together.__dict__["index"] = {**services.index, **more_rows}
+    return together
 
 
 def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.snapshot.columns import Four, ServiceFacts, service_table
+from collector.snapshot.columns import Four, with_services
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Pending, Services, Snapshot
+from collector.snapshot.tables import NOWHERE, Pending, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) ->
     placed = [each for each in tasks if each.node in snapshot.nodes.index]
     if not placed and turn == snapshot.turn:
         return snapshot
-    nodes, services = snapshot.nodes, _with_services(snapshot.services, placed)
+    nodes, services = snapshot.nodes, with_services(snapshot.services, (each.service for each in placed))
     rows = np.array([nodes.index[each.node] for each in placed], dtype=np.intp)
     service_rows = [NOWHERE if each.service is None else services.index[each.service] for each in placed]
     allocated, envelope, mean, variance = _amounts(placed)
@@ -80,29 +80,3 @@ def _plus(column: Floats, rows: Rows, amounts: Floats) -> Floats:
     for of_nodes, more in zip(column.T, amounts.T, strict=True):
         np.add.at(of_nodes, rows, more)
     return column
-
-
-def _with_services(services: Services, tasks: Sequence[PendingTask]) -> Services:
-    """The services, followed by those that only pending tasks name."""
-    new = sorted({each.service for each in tasks if each.service} - services.index.keys())
-    if not new:
-        return services
-    more = service_table([ServiceFacts(name=name) for name in new])
-
-    def both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.concatenate((first, second))
-
-    together = Services(
-        names=services.names + more.names,
-        profiled=both(services.profiled, more.profiled),
-        dominant=both(services.dominant, more.dominant),
-        confidence=both(services.confidence, more.confidence),
-        envelope=both(services.envelope, more.envelope),
-        mean=both(services.mean, more.mean),
-        variance=both(services.variance, more.variance),
-        images=services.images + more.images,
-    )
-    # An index that is made again for each of many pending tasks would take longer than all else.
-    more_rows = {name: row for row, name in enumerate(new, len(services.names))}
-    together.__dict__["index"] = {**services.index, **more_rows}
-    return together

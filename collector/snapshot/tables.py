@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.snapshot.constraints import PlacementRules, parse_number
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.promises import TaskPromises
 from wire.resources import RESOURCES
@@ -54,6 +55,7 @@ class TaskKind(IntEnum):
 _DERIVED = (
     ("names", "index"),
     ("labels", "_label_columns"),
+    ("labels", "_number_columns"),
     ("history", "deviation"),
     ("bottleneck", "has_bottleneck"),
     ("busy", "is_busy"),
@@ -151,6 +153,17 @@ class Nodes:
         number_of, column_of = self._label_columns[label]
         # A value that no node carries has a number that no node has.
         return np.equal(column_of, number_of.get(value, NOWHERE - 1))
+
+    @cached_property
+    def _number_columns(self) -> dict[str, Floats]:
+        return {}
+
+    def label_numbers(self, label: str) -> Floats:
+        """The number that each node has as the value of a label; NaN where there is none."""
+        if label not in self._number_columns:
+            values = self.names if label == "node" else tuple(labels.get(label) for labels in self.labels)
+            self._number_columns[label] = np.array([parse_number(each) for each in values], dtype=np.float64)
+        return self._number_columns[label]
 
     @cached_property
     def used_ratio(self) -> Floats:
@@ -315,6 +328,8 @@ class Snapshot:
     pending: Pending = field(default=_NONE_PENDING)
     slo: TaskPromises | None = None
     """Promises of availability; None if no task has one."""
+    rules: Mapping[int, PlacementRules] = field(default_factory=dict)
+    """Where waiting tasks may run, by their rows; only of tasks that have such rules."""
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from collector.snapshot.columns import Four, best_guess
-from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind, Tasks
+from collector.snapshot.columns import Four, best_guess, with_services
+from collector.snapshot.constraints import Constraint, PlacementRules
+from collector.snapshot.tables import NOWHERE, Services, Snapshot, TaskKind, Tasks
 from wire.resources import RESOURCES
 
 
@@ -21,21 +22,39 @@ class WaitingTask:
     requested: Four
     """What it is promised when it starts; NaN where nothing is."""
     task_class: int
+    constraints: tuple[Constraint, ...] = ()
+    spread: bool = False
+    """Whether a node runs at most one instance of its service."""
+    last_node: str | None = None
+    """The node that it last ran on, which still has its image; None if it never ran."""
 
 
 def with_waiting(snapshot: Snapshot, waiting: Sequence[WaitingTask]) -> Snapshot:
     """The same cluster with these tasks after all others; those that run again are left out."""
     new = [each for each in waiting if each.id not in snapshot.tasks.index]
-    return replace(snapshot, tasks=_appended(snapshot, new)) if new else snapshot
+    if not new:
+        return snapshot
+    services = with_services(snapshot.services, (each.service for each in new))
+    rules = {
+        row: PlacementRules(constraints=each.constraints, spread=each.spread)
+        for row, each in enumerate(new, len(snapshot.tasks.ids))
+        if each.constraints or each.spread
+    }
+    return replace(
+        snapshot,
+        tasks=_appended(snapshot, new, services),
+        services=services,
+        rules={**snapshot.rules, **rules},
+    )
 
 
-def _appended(snapshot: Snapshot, new: Sequence[WaitingTask]) -> Tasks:
-    tasks, count = snapshot.tasks, len(new)
-    services = snapshot.services.index
+def _appended(snapshot: Snapshot, new: Sequence[WaitingTask], services: Services) -> Tasks:
+    tasks, nodes, count = snapshot.tasks, snapshot.nodes.index, len(new)
     requested = np.array([each.requested for each in new], dtype=np.float64).reshape(count, len(RESOURCES))
     unknown, nothing = np.full_like(requested, np.nan), np.zeros_like(requested)
     nowhere = np.full(count, NOWHERE, dtype=np.intp)
-    service = [NOWHERE if each.service is None else services.get(each.service, NOWHERE) for each in new]
+    service = [NOWHERE if each.service is None else services.index[each.service] for each in new]
+    last_node = [NOWHERE if each.last_node is None else nodes.get(each.last_node, NOWHERE) for each in new]
     rows = Tasks(
         ids=tuple(each.id for each in new),
         names=tuple(each.name for each in new),
@@ -53,7 +72,7 @@ def _appended(snapshot: Snapshot, new: Sequence[WaitingTask]) -> Tasks:
         group=np.full(count, NOWHERE, dtype=np.int8),
         age_seconds=np.zeros(count),
         settled_seconds=np.zeros(count),
-        came_from=nowhere,
+        came_from=np.array(last_node, dtype=np.intp),
         movable=np.zeros(count, dtype=np.bool_),
         windows=np.full((count, *tasks.windows.shape[1:]), np.nan, dtype=np.float32),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.policies.interface import Constraint, Operator
+from collector.snapshot.constraints import Constraint, Operator
 from replay.readers.folders import machine_files
 from replay.readers.lines import open_lines
 from replay.readers.period import Period

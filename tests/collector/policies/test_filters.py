@@ -7,7 +7,8 @@ import pytest
 
 from collector.common.liveness import Liveness
 from collector.policies.filters import describe_rejection, eligible, free_of_load, without_room
-from collector.policies.interface import Constraint, Operator, Rejection, Request
+from collector.policies.interface import Rejection, Request
+from collector.snapshot.constraints import Constraint, Operator
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
@@ -78,6 +79,32 @@ def test_constraints_look_at_labels_and_at_the_name(constraint: Constraint, fulf
         ]
         assert found == fulfilled_by
         assert set(refused.tolist()) <= {Rejection.NOT, Rejection.CONSTRAINT}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "fulfilled_by"),
+    [
+        (Constraint("cores", Operator.ABOVE, "4"), ["b"]),
+        (Constraint("cores", Operator.BELOW, "16"), ["a"]),
+        (Constraint("cores", Operator.BELOW, "16.5"), ["a", "b"]),
+        (Constraint("cores", Operator.ABOVE, "-1"), ["a", "b"]),
+        (Constraint("cores", Operator.ABOVE, "many"), []),
+        (Constraint("node", Operator.ABOVE, "0"), []),
+    ],
+)
+def test_labels_compare_as_numbers_and_what_is_none_does_not_match(
+    constraint: Constraint, fulfilled_by: list[str]
+) -> None:
+    nodes = [
+        node("a", labels={"cores": "4"}),
+        node("b", labels={"cores": "16"}),
+        node("c", labels={"cores": "many"}),
+        node("d"),
+    ]
+    snapshot = assemble(nodes)
+    for _ in range(2):  # The second time, from the column that the first one made.
+        refused = eligible(snapshot, Request(constraints=(constraint,)))
+        assert [snapshot.nodes.names[row] for row in np.flatnonzero(refused == 0)] == fulfilled_by
 
 
 def test_services_can_be_avoided_and_nodes_excluded() -> None:
