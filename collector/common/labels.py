@@ -17,6 +17,7 @@ GENERATION_LABEL = "wattpack.generation"
 ACCEPT_LABEL = "wattpack.accept"
 POWER_LABEL = "wattpack.power"
 BEFORE_LABEL = "wattpack.before"
+PARKED_LABEL = "wattpack.parked"
 DRAINED_LABEL = "wattpack.drained"
 OFF_LABEL = "wattpack.off"
 SLO_LABEL = "wattpack.slo"
@@ -105,8 +106,16 @@ LABELS = (
         "service, by the Swarm driver",
         "JSON",
         "",
-        "The settings of a service before a move that is under way. Do not change it: the collector needs it"
-        " to undo the move.",
+        "The settings of a service before a move that is under way, or before it was parked. Do not change"
+        " it: the collector needs it to restore them.",
+    ),
+    Label(
+        PARKED_LABEL,
+        "service, by the Swarm driver",
+        "the node that the task was stopped on",
+        "",
+        "A task of the service was stopped for more urgent ones, and waits for its turn. The collector"
+        " removes the label when it starts the task.",
     ),
     Label(
         DRAINED_LABEL,

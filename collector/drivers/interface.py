@@ -1,6 +1,6 @@
 """The interface of a driver."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -54,6 +54,8 @@ class ServiceView:
     labels: Mapping[str, str] = field(default_factory=dict)
     stays: str | None = None
     """Why it must not move (global, pinned, local data, one replica without the label); None if it may."""
+    stops_to_move: bool = False
+    """Whether a move stops a task before its replacement runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,8 @@ class Driver(Protocol):
     name: str
     dry: bool
     """Whether it only describes actions and carries out none."""
+    has_queue: bool
+    """Whether what is stopped for others waits in the orchestrator, which lists it as pending."""
 
     async def view(self) -> OrchestratorState:
         """Return the state of the orchestrator."""
@@ -156,11 +160,15 @@ class Driver(Protocol):
     async def undo(self, action: Action, done: ActionResult) -> None:
         """Undo an action as far as possible."""
 
-    async def release(self) -> tuple[str, ...]:
+    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:
         """Clean up what a killed collector left, continue and end holds, and describe it.
 
-        Only the collector that holds the lease calls this.
+        Unless `keep_parked`, let the orchestrator start the containers that were stopped for others, as soon
+        as they fit. Only the collector that holds the lease calls this.
         """
+
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
+        """Keep pending tasks from starting by themselves where room is made for others, and describe it."""
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
         """Return how to create a service with this many replicas on each of these nodes."""

@@ -1,6 +1,6 @@
 """The driver `none`: plans are recorded and not carried out."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
@@ -13,6 +13,7 @@ class DryRun:
 
     name = "none"
     dry = True
+    has_queue = False
 
     async def view(self) -> OrchestratorState:
         return OrchestratorState()
@@ -23,10 +24,13 @@ class DryRun:
     async def undo(self, action: Action, done: ActionResult) -> None:
         """Do nothing."""
 
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002 - nothing starts
+        return ()
+
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
         raise DriverError(f"{sum(replicas.values())} replicas are not deployed: driver.name is none")
 
-    async def release(self) -> tuple[str, ...]:
+    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
         return ()
 
 

@@ -1,7 +1,7 @@
 """The driver for Docker hosts without an orchestrator."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain
 
@@ -21,6 +21,7 @@ class DockerHosts:
 
     name = "docker"
     dry = False
+    has_queue = False
 
     def __init__(self, engines: Engines, settings: DriverConfig) -> None:
         self._engines = engines
@@ -71,7 +72,10 @@ class DockerHosts:
                 for container in done.containers:
                     await self._stop(action.target, container)
 
-    async def release(self) -> tuple[str, ...]:
+    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
+        return ()
+
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002 - nothing starts by itself
         return ()
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:

@@ -1,7 +1,7 @@
 """The driver for Kubernetes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
@@ -18,6 +18,7 @@ class Kubernetes:
 
     name = "kubernetes"
     dry = False
+    has_queue = True
 
     def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
@@ -35,11 +36,9 @@ class Kubernetes:
             case Kill() if action.target is not None:
                 return await self._evictor.evict(action.task, action.node)
             case Kill():
-                raise DriverError(f"{action.title} cannot wait: Kubernetes would restart it at once")
+                return await self._evictor.stop(action.task, action.node)
             case Start():
-                raise DriverError(
-                    f"{action.title} cannot be started: Kubernetes starts it itself as soon as it fits"
-                )
+                return await self._evictor.start(action.task, action.target)
             case Cut():
                 raise DriverError(
                     f"{action.title} cannot be limited: Kubernetes manages the limits of its pods"
@@ -55,8 +54,14 @@ class Kubernetes:
                 await self._switch.off(action.node)
             case PowerOff() if done.before:
                 await self._switch.on(action.node)
+            case Start():
+                for container in done.containers:
+                    await self._evictor.stop(container, action.target)
             case Move() | Kill() if done.containers:
                 raise DriverError("an eviction cannot be undone: Kubernetes chose the new node")
+
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002 - the extender keeps the places
+        return ()
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
         nodes = ", ".join(replicas)
@@ -64,7 +69,7 @@ class Kubernetes:
             f"the driver kubernetes does not place pods on {nodes}: let kube-scheduler ask the extender"
         )
 
-    async def release(self) -> tuple[str, ...]:
+    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
         return await self._switch.release(await self._server.nodes())
 
 

@@ -330,6 +330,7 @@ def service_view(name: str, pods: list[KubePod]) -> ServiceView:
         image=containers[0].image if containers else "",
         labels=pod.metadata.labels,
         stays=next(_reasons(pod, len(pods)), None),
+        stops_to_move=True,  # an eviction comes first
     )
 
 
@@ -348,15 +349,20 @@ def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
         yield f"it has one replica {NO_MOVE_LABEL}"
 
 
+def reason_to_run(pod: KubePod) -> str | None:
+    """Return why a pod must not be stopped; None if it may, since another one replaces it."""
+    if pod.is_daemon:
+        return "it runs on every node"
+    if pod.is_static:
+        return "it is a static pod of its node"
+    return "no controller would replace it" if pod.owner is None else None
+
+
 def _immovable(pod: KubePod) -> Iterator[str]:
     """Return reasons that no label overrides."""
-    if pod.is_daemon:
-        yield "it runs on every node"
-    if pod.is_static:
-        yield "it is a static pod of its node"
-    if pod.owner is None:
-        yield "no controller would replace it"
-    elif pod.owner.kind == "Job":
+    if (reason := reason_to_run(pod)) is not None:
+        yield reason
+    if pod.owner is not None and pod.owner.kind == "Job":
         yield "it is a job, which would start over"
     if _HOSTNAME in pod.spec.node_selector:
         yield f"its node selector pins it to {pod.spec.node_selector[_HOSTNAME]}"

@@ -1,16 +1,17 @@
 """The driver for Docker Swarm."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from collector.config import DriverConfig
 from collector.drivers.docker.client import connect
 from collector.drivers.docker.cuts import cut, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, Hold, OrchestratorState
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.deploys import Deployer
 from collector.drivers.swarm.moves import Mover
+from collector.drivers.swarm.parking import Parker
 from collector.drivers.swarm.power import SwarmPower
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from wire.errors import UserError
@@ -21,11 +22,13 @@ class Swarm:
 
     name = "swarm"
     dry = False
+    has_queue = True
 
     def __init__(self, manager: Manager, engines: Engines, settings: DriverConfig) -> None:
         self._manager = manager
         self._engines = engines
         self._mover = Mover(manager, settings)
+        self._parker = Parker(manager, settings)
         self._deployer = Deployer(manager)
         self._switch = SwarmPower(manager, settings, engines.unmanaged)
 
@@ -40,11 +43,9 @@ class Swarm:
                 # A new task has the limits of its service, so that a move is enough.
                 return await self._mover.move(action.task, action.node, target)
             case Kill():
-                raise DriverError(f"{action.title} cannot wait: Swarm would restart it at once")
+                return await self._parker.park(action.task, action.node)
             case Start():
-                raise DriverError(
-                    f"{action.title} cannot be started: Swarm starts it itself as soon as it fits"
-                )
+                return await self._parker.start(action.task, action.target)
             case Cut():
                 return await cut(self._engines.of(action.node), action)
             case PowerOn():
@@ -54,8 +55,12 @@ class Swarm:
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
+            case Kill(target=None) if done.before:
+                await self._parker.unpark(done)
             case Move(node=source) | Kill(node=source):
                 await self._move_back(done, source)
+            case Start():
+                await self._park_again(done)
             case Cut() if done.before:
                 await uncut(self._engines.of(action.node), action, done)
             case PowerOn() if done.before:
@@ -63,16 +68,26 @@ class Swarm:
             case PowerOff() if done.before:
                 await self._switch.on(action.node)
 
-    async def release(self) -> tuple[str, ...]:
+    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:
         cluster = await self._manager.read_state()
         return (
+            *(() if keep_parked else await self._parker.release(cluster)),
             *await self._mover.release(cluster),
             *await self._deployer.advance(cluster),
             *await self._switch.release(cluster),
         )
 
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
+        return await self._parker.hold_back(tasks)
+
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
         return await self._deployer.hold(replicas)
+
+    async def _park_again(self, done: ActionResult) -> None:
+        cluster = await self._manager.read_state()
+        for container in done.containers:
+            if (task := cluster.task(container)) is not None:
+                await self._parker.park(container, cluster.node_of[task.node_id].name)
 
     async def _move_back(self, done: ActionResult, source: str) -> None:
         cluster = await self._manager.read_state()

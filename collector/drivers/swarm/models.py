@@ -20,7 +20,14 @@ from collector.drivers.interface import (
     ServiceView,
     TaskView,
 )
-from collector.drivers.swarm.specs import as_written, constraints_of, groups_of
+from collector.drivers.swarm.specs import (
+    NO_NODE,
+    ParkedTask,
+    as_written,
+    constraints_of,
+    groups_of,
+    parked_tasks,
+)
 from wire.resources import Quantities
 
 _UNSET = Quantities()
@@ -31,6 +38,8 @@ _STOP_NANOSECONDS = 10e9
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
 _NOT_STARTED = frozenset({"new", "pending", "assigned", "accepted", "preparing", "ready", "starting"})
+ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
+"""States of a task that has ended."""
 
 
 class Version(msgspec.Struct, rename="pascal", frozen=True):
@@ -230,6 +239,12 @@ class SwarmState:
                 _pending_view(task, services[task.service_id], self.service_of[task.service_id], names)
                 for task in self.tasks
                 if task.waits
+            )
+            + tuple(
+                _parked_view(service, task, services[service.id])
+                for service in self.services
+                for task in parked_tasks(service.spec)
+                if NO_NODE not in constraints_of(service.spec)
             ),
         )
 
@@ -237,7 +252,6 @@ class SwarmState:
 def _pending_view(
     task: SwarmTask, service: ServiceView, written: SwarmService, names: Mapping[str, str]
 ) -> PendingView:
-    placement: Json = (written.spec.get("TaskTemplate") or {}).get("Placement") or {}
     return PendingView(
         id=task.id,
         service=service.name,
@@ -246,10 +260,31 @@ def _pending_view(
         node=names[task.node_id] if task.node_id else None,
         requested=service.reserve if service.reserve != _UNSET else service.limit,
         constraints=service.constraints,
-        spread=placement.get("MaxReplicas") == 1,
+        spread=_spreads(written),
         labels=service.labels,
         reason=task.status.err or task.status.message,
     )
+
+
+def _parked_view(service: SwarmService, task: ParkedTask, view: ServiceView) -> PendingView:
+    """Return a replica that the service lacks while it is parked: Swarm has no task for it."""
+    return PendingView(
+        id=parked_id(service, task),
+        service=view.name,
+        slot=str(task.slot),
+        since=task.since,
+        requested=view.reserve if view.reserve != _UNSET else view.limit,
+        constraints=view.constraints,
+        spread=_spreads(service),
+        labels=view.labels,
+        reason="it waits for its turn",
+    )
+
+
+def _spreads(service: SwarmService) -> bool:
+    """Whether a node runs at most one of its tasks."""
+    placement: Json = (service.spec.get("TaskTemplate") or {}).get("Placement") or {}
+    return placement.get("MaxReplicas") == 1
 
 
 def _slot(task: SwarmTask, names: Mapping[str, str]) -> str | None:
@@ -260,6 +295,11 @@ def _slot(task: SwarmTask, names: Mapping[str, str]) -> str | None:
 def _unix_seconds(at: datetime | None) -> float | None:
     """The engine writes the year 1 for a time that is not set."""
     return None if at is None or at.year == 1 else at.timestamp()
+
+
+def parked_id(service: SwarmService, task: ParkedTask) -> str:
+    """Return the id of a replica that a service lacks while it is parked."""
+    return f"{service.id}.{task.slot}"
 
 
 def service_view(service: SwarmService) -> ServiceView:
@@ -283,6 +323,7 @@ def service_view(service: SwarmService) -> ServiceView:
         image=str(container.get("Image", "")),
         labels=labels,
         stays=stays,
+        stops_to_move=any(local_data(spec, writable_only=True)),
     )
 
 

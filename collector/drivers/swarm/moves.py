@@ -18,7 +18,7 @@ from collector.drivers.swarm.models import (
     service_view,
     stop_seconds,
 )
-from collector.drivers.swarm.specs import Order, as_written, groups_of, is_marked, steered
+from collector.drivers.swarm.specs import Order, as_written, groups_of, is_marked, lifted, steered
 from collector.policies.actions import short_id
 
 _FAILED = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_completed"})
@@ -127,20 +127,27 @@ class Mover:
             raise DriverError(await self._roll_back(way, str(failure))) from None
         what = _describe(way, arrived, cluster)
         try:
-            await self._manager.change_service(way.service.id, as_written)
+            await self._manager.change_service(way.service.id, lifted)
         except DriverError as error:  # the move itself is done
             what = f"{what}; its constraints could not be removed yet ({error})"
         return ActionResult(what=what, containers=tuple(each.container for each in arrived))
 
     async def release(self, cluster: SwarmState) -> tuple[str, ...]:
-        """Remove constraints that an interrupted move left on services."""
+        """Remove constraints that an interrupted move or start left on services.
+
+        Swarm continues such an update by itself, unless the new task fits on no node.
+        """
+        stuck = {task.service_id for task in cluster.tasks if task.wanted and task.has_no_place}
         left = [
             service
             for service in cluster.services
-            if is_marked(service.spec) and not groups_of(service.spec) and not service.is_updating
+            if is_marked(service.spec)
+            and not groups_of(service.spec)
+            and lifted(service.spec) != service.spec
+            and (not service.is_updating or service.id in stuck)
         ]
         for service in left:
-            await self._manager.change_service(service.id, as_written)
+            await self._manager.change_service(service.id, lifted)
         return tuple(f"removed the constraints that a move left on {service.name}" for service in left)
 
     async def _constrain(self, way: MovePath, constraints: tuple[str, ...]) -> None:
@@ -157,13 +164,13 @@ class Mover:
             if way.back and source.ready and source.active:
                 await self._constrain(way, way.back)
             else:  # Swarm chooses a node
-                await self._manager.change_service(way.service.id, as_written)
+                await self._manager.change_service(way.service.id, lifted)
             try:
                 await self._wait(way, _is_back)
                 what = f"{what}; rolled back, and it runs"
             except _UnhealthyError as worse:
                 what = f"{what}; rolled back, but it does not run yet ({worse})"
-            await self._manager.change_service(way.service.id, as_written)
+            await self._manager.change_service(way.service.id, lifted)
         except DriverError as error:
             return f"{what}; its constraints could not be removed yet ({error})"
         return what

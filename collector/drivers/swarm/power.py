@@ -10,9 +10,8 @@ from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import ActionResult, DriverError, Mode
 from collector.drivers.polling import until
 from collector.drivers.swarm.client import Manager
-from collector.drivers.swarm.models import SwarmNode, SwarmState, service_view
+from collector.drivers.swarm.models import ENDED, SwarmNode, SwarmState, service_view
 
-_ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
 _DRAIN, _ACTIVE = "drain", "active"
 
 
@@ -80,7 +79,7 @@ class SwarmPower:
         async def is_empty() -> bool:
             cluster, there = await asyncio.gather(self._manager.read_state(), self._manager.tasks_on(node.id))
             kept = [task for task in cluster.tasks if task.service_id in services]
-            return all(task.status.state in _ENDED for task in there) and all(task.runs for task in kept)
+            return all(task.status.state in ENDED for task in there) and all(task.runs for task in kept)
 
         try:
             await until(is_empty, self._settings.drain_seconds)

@@ -5,19 +5,21 @@ changes for a move are in a label of the service, beside the original values: an
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from collector.common.labels import BEFORE_LABEL
+from collector.common.labels import BEFORE_LABEL, PARKED_LABEL
 from collector.drivers.docker.client import Json
 
 _NANOSECONDS = 1_000_000_000
 _SHORTEST_MONITOR = 1
 """In nanoseconds; 0 means Swarm's default."""
 _UPDATE, _ROLLBACK = "UpdateConfig", "RollbackConfig"
+NO_NODE = "node.id==parked-by-wattpack"
+"""A constraint that no node meets: ids have neither hyphens nor this length."""
 
 
 class Order(StrEnum):
@@ -37,6 +39,17 @@ class ReplicaGroup(msgspec.Struct, frozen=True):
     """On each of them."""
 
 
+class ParkedTask(msgspec.Struct, frozen=True):
+    """A task that was stopped for more urgent ones, and waits for its turn."""
+
+    slot: int
+    """Its number among the tasks of the service. The task that replaces it gets the same."""
+    node: str
+    """Name of the node that it ran on; empty if it never ran."""
+    since: float
+    """When it was stopped, as Unix time."""
+
+
 class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     constraints: list[str]
     """The temporary constraints."""
@@ -51,6 +64,10 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The temporary rollback configuration."""
     groups: tuple[ReplicaGroup, ...] = ()
     """Of a service that is being deployed: where its replicas go, the largest numbers first."""
+    parked: tuple[ParkedTask, ...] = ()
+    """The tasks that wait for their turn."""
+    scaled_to: int | None = None
+    """The replicas that are left; None if the number is the user's."""
 
 
 def is_marked(spec: Json) -> bool:
@@ -65,8 +82,11 @@ def as_written(spec: Json) -> Json:
         return spec
     plain = copy.deepcopy(spec)
     del plain["Labels"][BEFORE_LABEL]
+    plain["Labels"].pop(PARKED_LABEL, None)
+    if mark.scaled_to is not None and replicas_of(spec) == mark.scaled_to:
+        _put_replicas(plain, mark.scaled_to + len(mark.parked))
     if replicas_of(spec) in {_total(mark.groups[:count]) for count in range(1, len(mark.groups))}:
-        plain["Mode"]["Replicated"]["Replicas"] = _total(mark.groups)
+        _put_replicas(plain, _total(mark.groups))
     _put_constraints(plain, [each for each in constraints_of(spec) if each not in mark.constraints])
     if not mark.placed and not plain["TaskTemplate"].get("Placement"):
         plain["TaskTemplate"].pop("Placement", None)
@@ -86,17 +106,72 @@ def as_written(spec: Json) -> Json:
 def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds: float) -> Json:
     """Return the user's spec with temporary constraints and a careful update configuration.
 
-    If a task fails during the update, Swarm rolls back by itself, even without a collector.
+    If a task fails during the update, Swarm rolls back by itself, even without a collector. Parked tasks stay
+    parked.
     """
-    plain = as_written(spec)
-    ours = [each for each in constraints if each not in constraints_of(plain)]
-    careful: Json = {
+    plain, waiting = as_written(spec), parked_tasks(spec)
+    return _marked(plain, constraints, waiting, _careful(order, watch_seconds, "rollback"))
+
+
+def parked(spec: Json, tasks: Sequence[ParkedTask]) -> Json:
+    """Return the spec with these tasks stopped until their turn comes.
+
+    The task of a service with one replica waits in Swarm, for a node that meets a constraint. In a larger
+    service the constraint would stop all tasks, so that it has fewer replicas instead.
+    """
+    slots = {each.slot for each in tasks}
+    waiting = (*(each for each in parked_tasks(spec) if each.slot not in slots), *tasks)
+    return _marked(as_written(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
+
+
+def unparked(
+    spec: Json,
+    slot: int,
+    constraints: Sequence[str] = (),
+    order: Order = Order.START,
+    watch_seconds: float = 0.0,
+) -> Json:
+    """Return the spec with a parked task started, under temporary constraints; the others stay parked."""
+    is_alone = replicas_of(as_written(spec)) == 1
+    waiting = [each for each in parked_tasks(spec) if each.slot != slot and not is_alone]
+    if not waiting and not constraints:
+        return as_written(spec)
+    return _marked(as_written(spec), constraints, waiting, _careful(order, watch_seconds, "pause"))
+
+
+def lifted(spec: Json) -> Json:
+    """Return the spec without temporary constraints of a move or start. Parked tasks stay parked."""
+    waiting = parked_tasks(spec)
+    if not waiting:
+        return as_written(spec)
+    return _marked(as_written(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
+
+
+def parked_tasks(spec: Json) -> tuple[ParkedTask, ...]:
+    """Return the tasks of a service that wait for their turn, unless the user changed its replicas since."""
+    mark = _mark(spec)
+    if mark is None or (mark.scaled_to is not None and replicas_of(spec) != mark.scaled_to):
+        return ()
+    return mark.parked
+
+
+def _careful(order: Order, watch_seconds: float, on_failure: str) -> Json:
+    return {
         "Parallelism": 1,
-        "FailureAction": "rollback",
+        "FailureAction": on_failure,
         "Monitor": max(_SHORTEST_MONITOR, round(watch_seconds * _NANOSECONDS)),
         "MaxFailureRatio": 0,
         "Order": order.value,
     }
+
+
+def _marked(plain: Json, constraints: Sequence[str], waiting: Iterable[ParkedTask], careful: Json) -> Json:
+    """Return the user's spec with temporary changes, and a label that has what to restore."""
+    tasks, replicas = tuple(waiting), replicas_of(plain)
+    waits_in_swarm = bool(tasks) and replicas == 1
+    ours = [each for each in constraints if each not in constraints_of(plain)]
+    ours += [NO_NODE] if waits_in_swarm else []
+    scaled_to = replicas - len(tasks) if tasks and replicas is not None and not waits_in_swarm else None
     backwards = {**careful, "FailureAction": "pause"}
     mark = _Mark(
         constraints=ours,
@@ -105,9 +180,15 @@ def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds:
         rollback=plain.get(_ROLLBACK),
         careful=careful,
         backwards=backwards,
+        parked=tasks,
+        scaled_to=scaled_to,
     )
     changed = copy.deepcopy(plain)
     changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: msgspec.json.encode(mark).decode()}
+    if tasks:
+        changed["Labels"][PARKED_LABEL] = ", ".join(sorted({each.node for each in tasks if each.node}))
+    if scaled_to is not None:
+        _put_replicas(changed, scaled_to)
     _put_constraints(changed, [*constraints_of(plain), *ours])
     changed[_UPDATE] = careful
     changed[_ROLLBACK] = backwards
@@ -152,7 +233,7 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
     changed = copy.deepcopy(plain)
     label = msgspec.json.encode(msgspec.structs.replace(mark, constraints=ours)).decode()
     changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: label}
-    changed["Mode"]["Replicated"]["Replicas"] = _total(groups)
+    _put_replicas(changed, _total(groups))
     _put_constraints(changed, [*constraints_of(plain), *ours])
     return changed
 
@@ -169,6 +250,10 @@ def replicas_of(spec: Json) -> int | None:
     """Return the present number of replicas; None if the service runs on every node, or as a job."""
     replicated: Json | None = (spec.get("Mode") or {}).get("Replicated")
     return None if replicated is None else int(replicated.get("Replicas", 1))
+
+
+def _put_replicas(spec: Json, replicas: int) -> None:
+    spec["Mode"]["Replicated"]["Replicas"] = replicas
 
 
 def _total(groups: Sequence[ReplicaGroup]) -> int:

@@ -44,18 +44,11 @@ async def test_without_any_host_it_does_not_open() -> None:
             pass
 
 
-async def test_a_swarm_without_managers_does_not_open_and_leaves_to_swarm_what_is_its_own() -> None:
+async def test_a_swarm_without_managers_does_not_open_and_cuts_need_an_engine() -> None:
     with pytest.raises(UserError, match=r"driver\.managers is empty"):
         async with open_driver(Settings(name="swarm", managers=" , ")):
             pass
     async with open_driver(Settings(name="swarm", managers="unix:///nowhere/docker.sock")) as driver:
-        for action, why in (
-            (Kill(task="x", node="a", target=None, reasons=WHY), "Swarm would restart it at once"),
-            (Start(task="x", target="a", reasons=WHY), "cannot be started: Swarm starts it itself"),
-            (
-                Cut(task="x", node="a", allocated=Quantities(1.0), reasons=WHY),
-                r"the address of the Docker engine of a is unknown: add it to \[driver\.engines\]",
-            ),
-        ):
-            with pytest.raises(DriverError, match=why):
-                await driver.carry_out(action)
+        why = r"the address of the Docker engine of a is unknown: add it to \[driver\.engines\]"
+        with pytest.raises(DriverError, match=why):
+            await driver.carry_out(Cut(task="x", node="a", allocated=Quantities(1.0), reasons=WHY))

@@ -155,12 +155,54 @@ async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> 
         assert fake.nodes["a"]["spec"]["unschedulable"] is False
 
 
+STOP = Kill(task="id-of-web-a", node="a", target=None, reasons=WHY)
+
+
+async def test_pod_that_is_stopped_is_evicted_and_its_replacement_waits(tmp_path: Path) -> None:
+    fake = cluster(place="")
+    async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
+        done = await driver.carry_out(STOP)
+        assert done.what == "evicted shop/web-a from a: another pod waits in its place"
+        assert (len(fake.evictions), done.containers) == (1, ())
+        assert (await driver.carry_out(STOP)).nothing_to_do
+        await driver.undo(STOP, done)  # the controller has created another one
+    async with faking(cluster(budget=0), tmp_path) as settings, open_driver(settings) as driver:
+        with pytest.raises(DriverError, match=r"^a disruption budget forbids it at present$"):
+            await driver.carry_out(STOP)
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("DaemonSet", "it runs on every node"), (None, "no controller would replace it")]
+)
+async def test_pod_that_nothing_replaces_cannot_wait(tmp_path: Path, kind: str | None, why: str) -> None:
+    fake = cluster(pod("lone", "b", kind=kind))
+    stop = Kill(task="id-of-lone", node="b", target=None, reasons=WHY)
+    async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
+        with pytest.raises(DriverError, match=f"shop/lone cannot wait: {why}"):
+            await driver.carry_out(stop)
+    assert fake.evictions == []
+
+
+async def test_start_waits_until_the_scheduler_has_bound_the_pod(tmp_path: Path) -> None:
+    fake = cluster(pod("web-new", "", ready=False))
+    start = Start(task="uid-of-web-new", target="b", reasons=WHY)
+    async with (
+        faking(fake, tmp_path, healthy_seconds=0.3) as settings,
+        open_driver(settings) as driver,
+    ):
+        with pytest.raises(DriverError, match=r"shop/web-new was not ready on b within 0\.3 s"):
+            await driver.carry_out(start)
+        fake.pods["web-new"] = pod("web-new", "b")
+        done = await driver.carry_out(start)
+        assert (done.what, done.containers) == ("shop/web-new started on b", ("id-of-web-new",))
+        with pytest.raises(DriverError, match="pod gone does not wait any more"):
+            await driver.carry_out(Start(task="gone", target="b", reasons=WHY))
+
+
 async def test_what_kubernetes_does_itself_is_left_to_it(tmp_path: Path) -> None:
     async with faking(cluster(), tmp_path) as settings, open_driver(settings) as driver:
         for action in (
             Cut(task="id-of-web-a", node="a", allocated=Quantities(0.1), reasons=WHY),
-            Kill(task="id-of-web-a", node="a", target=None, reasons=WHY),
-            Start(task="id-of-web-a", target="a", reasons=WHY),
             PowerOff(node="a", reasons=WHY),
         ):
             with pytest.raises(DriverError):

@@ -23,13 +23,14 @@ WHY = ("because",)
 MOVE = Move(task="c0", node="a", target="b", reasons=WHY)
 
 
-def task(
-    number: int, on: str, state: str = "running", *, wanted: bool = True, err: str = ""
+def task(  # noqa: PLR0913 - most are left at their defaults
+    number: int, on: str, state: str = "running", *, wanted: bool = True, err: str = "", slot: int = 1
 ) -> dict[str, Any]:
     return {
         "ID": f"t{number}",
         "ServiceID": "s",
         "NodeID": f"id-{on}" if on else "",
+        "Slot": slot,
         "DesiredState": "running" if wanted else "shutdown",
         "Status": {"State": state, "Err": err, "ContainerStatus": {"ContainerID": f"c{number}"}},
     }
@@ -43,6 +44,7 @@ class Fake:
     """The tasks at first, and after each update of the service; the last one stays."""
     breaks_after: int = 1000
     """It answers no update after so many."""
+    update_state: str = ""
     updates: list[dict[str, Any]] = field(default_factory=list)
     spec: dict[str, Any] = field(
         default_factory=lambda: {
@@ -76,7 +78,8 @@ class Fake:
                 return web.json_response({"message": "The swarm does not have a leader."}, status=503)
 
     def _service(self) -> dict[str, Any]:
-        return {"ID": "s", "Version": {"Index": len(self.updates)}, "Spec": self.spec}
+        status = {"State": self.update_state}
+        return {"ID": "s", "Version": {"Index": len(self.updates)}, "Spec": self.spec, "UpdateStatus": status}
 
     @asynccontextmanager
     async def serving(self, socket: Path, **settings: Any) -> AsyncIterator[Settings]:

@@ -5,18 +5,24 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.common.labels import BEFORE_LABEL
+from collector.common.labels import BEFORE_LABEL, PARKED_LABEL
 from collector.drivers.swarm.specs import (
+    NO_NODE,
     Order,
+    ParkedTask,
     ReplicaGroup,
     as_written,
     constraints_of,
     groups_of,
     hold_label,
     is_marked,
+    lifted,
     only_on,
+    parked,
+    parked_tasks,
     replicas_of,
     steered,
+    unparked,
     with_next_group,
 )
 
@@ -149,3 +155,49 @@ def test_a_user_who_scales_a_service_during_its_deployment_has_the_last_word() -
     }
     assert replicas_of(with_next_group(spec, ["a", "b"])) == 7
     assert not is_marked(with_next_group(spec, ["a", "b"]))
+
+
+def with_replicas(spec: dict[str, Any], replicas: int) -> dict[str, Any]:
+    return {**spec, "Mode": {"Replicated": {"Replicas": replicas}}}
+
+
+@given(
+    spec=specs,
+    ours=ours,
+    replicas=st.integers(1, 5),
+    slots=st.lists(st.integers(1, 5), min_size=1, unique=True),
+)
+def test_whatever_is_parked_is_again_as_written(
+    spec: dict[str, Any], ours: list[str], replicas: int, slots: list[int]
+) -> None:
+    written = with_replicas(spec, replicas)
+    kept = copy.deepcopy(written)
+    slots = [slot for slot in slots if slot <= replicas] or [1]
+    waiting = [ParkedTask(slot, f"node{slot}", float(slot)) for slot in slots]
+    changed = written
+    for each in waiting:
+        changed = parked(changed, [each])
+    assert parked_tasks(changed) == tuple(waiting)
+    assert PARKED_LABEL in changed["Labels"]
+    is_alone = replicas == 1
+    assert (NO_NODE in constraints_of(changed)) == is_alone
+    assert replicas_of(changed) == (1 if is_alone else replicas - len(slots))
+    assert as_written(changed) == kept
+    assert lifted(changed) == changed, "there is nothing to lift"
+    # A task that starts is steered, and the others stay parked.
+    first, *others = waiting
+    starting = unparked(changed, first.slot, ours)
+    assert parked_tasks(starting) == tuple(others)
+    assert as_written(starting) == as_written(lifted(starting)) == kept
+    assert constraints_of(lifted(starting)) == constraints_of(kept)
+    assert unparked(parked(written, [first]), first.slot) == kept
+    assert written == kept, "specs are not changed in place"
+
+
+def test_replicas_that_the_user_changes_meanwhile_are_kept() -> None:
+    spec = with_replicas({"Labels": {}, "TaskTemplate": {}}, 3)
+    changed = parked(spec, [ParkedTask(2, "node2", 0.0)])
+    assert replicas_of(changed) == 2
+    changed["Mode"]["Replicated"]["Replicas"] = 5
+    assert replicas_of(as_written(changed)) == 5
+    assert parked_tasks(changed) == ()

@@ -1,0 +1,271 @@
+"""Parking: a task is stopped for more urgent ones, waits for its turn, and starts on a chosen node.
+
+Swarm restarts whatever stops, on any node. So a service with one replica gets a constraint that no node
+meets: its task is pending, as Swarm lists it. In a larger service that would stop all tasks, so that it gets
+one replica less. Swarm then removes a task that does not run, or else one on the node with the most tasks of
+the service (tested with 20.10). To make it remove the task that was chosen, a constraint first closes its
+node, which stops that task alone. If the node has several of them, only their number can decide.
+
+A label of the service has what to restore, so that any collector can start the task, or free the service.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import msgspec
+
+from collector.config import DriverConfig
+from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.polling import POLL_SECONDS, until
+from collector.drivers.swarm.client import Manager
+from collector.drivers.swarm.models import (
+    ENDED,
+    SwarmNode,
+    SwarmService,
+    SwarmState,
+    SwarmTask,
+    parked_id,
+    stop_seconds,
+)
+from collector.drivers.swarm.specs import (
+    Order,
+    ParkedTask,
+    as_written,
+    groups_of,
+    is_marked,
+    lifted,
+    parked,
+    parked_tasks,
+    replicas_of,
+    steered,
+    unparked,
+)
+from collector.policies.actions import short_id
+
+_FULL_SECONDS = 5.0
+"""Time in which Swarm must find room on a node where it was just made."""
+
+
+class _Before(msgspec.Struct, frozen=True):
+    service: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A task that waits for a node."""
+
+    service: SwarmService
+    slot: int
+    known: frozenset[str]
+    """The tasks of the service before its start."""
+    is_assigned: bool = False
+    """Whether Swarm has found a node for it meanwhile."""
+
+
+class Parker:
+    """Stops tasks until their turn comes, and starts them."""
+
+    def __init__(
+        self, manager: Manager, settings: DriverConfig, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._clock = clock
+
+    async def park(self, container: str, source: str) -> ActionResult:
+        """Stop a container until `start`; return when it has stopped."""
+        cluster = await self._manager.read_state()
+        task = cluster.task(container)
+        if task is None or cluster.node_of[task.node_id].name != source:
+            return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
+        service = cluster.service_of[task.service_id]
+        _require_parkable(service)
+        waiting = [ParkedTask(task.slot, source, self._clock())]
+        if (replicas_of(as_written(service.spec)) or 0) > 1:
+            # Swarm removes tasks without a node first, so that these wait here as well.
+            siblings = [each for each in _wanted(cluster, service) if not each.node_id]
+            waiting += [ParkedTask(each.slot, "", self._clock()) for each in siblings]
+            await self._single_out(cluster, service, task)
+        await self._manager.change_service(service.id, lambda spec: parked(spec, waiting))
+        stopped = await self._wait_until_stopped(service, task)
+        return ActionResult(
+            what=f"stopped {stopped} on {source}: it waits for its turn",
+            before=msgspec.json.encode(_Before(service.id, task.slot)),
+        )
+
+    async def start(self, waiting: str, target_name: str) -> ActionResult:
+        """Start a task that waits on a node; return when it is healthy, and Swarm is free to move it again.
+
+        `waiting` is the id of a pending task, or that of a replica which the service lacks.
+        """
+        cluster = await self._manager.read_state()
+        found = _find(cluster, waiting)
+        if found.is_assigned:
+            task = await self._wait_until_runs(found)
+            where = cluster.node_of[task.node_id].name
+            return ActionResult(
+                what=f"Swarm started a task of {found.service.name} on {where} itself",
+                containers=(task.container,),
+            )
+        target = cluster.node(target_name)
+        if not (target.ready and target.active):
+            raise DriverError(
+                f"{found.service.name} cannot start on {target.name}: the node is down, paused or drained"
+            )
+        before = next((each for each in parked_tasks(found.service.spec) if each.slot == found.slot), None)
+        only = _only_on(cluster, found.service, target)
+        seconds = self._settings.stable_seconds
+        await self._manager.change_service(
+            found.service.id, lambda spec: unparked(spec, found.slot, only, Order.START, seconds)
+        )
+        try:
+            task = await self._wait_until_runs(found)
+        except DriverError as error:
+            await self._manager.change_service(
+                found.service.id, lambda spec: lifted(spec) if before is None else parked(spec, [before])
+            )
+            raise DriverError(f"{found.service.name} did not start on {target.name}: {error}") from error
+        where = cluster.node_of[task.node_id].name
+        what = f"started a task of {found.service.name} on {where}"
+        try:
+            await self._manager.change_service(found.service.id, lifted)
+        except DriverError as error:  # it runs
+            what = f"{what}; its constraints could not be removed yet ({error})"
+        return ActionResult(what=what, containers=(task.container,))
+
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
+        """Park tasks that Swarm finds no node for: it would give them the room that is made for others."""
+        cluster = await self._manager.read_state()
+        held = []
+        for service in cluster.services:
+            slots = {
+                each.slot for each in _wanted(cluster, service) if each.id in tasks and each.has_no_place
+            }
+            is_free = replicas_of(service.spec) is not None and not is_marked(service.spec)
+            if slots and is_free and not service.is_updating:
+                await self._park_slots(service, slots)
+                held.append(f"parked {service.name}, which waits for its turn")
+        return tuple(held)
+
+    async def _park_slots(self, service: SwarmService, slots: Collection[int]) -> None:
+        waiting = [ParkedTask(slot, "", self._clock()) for slot in sorted(slots)]
+        await self._manager.change_service(service.id, lambda spec: parked(spec, waiting))
+
+    async def unpark(self, done: ActionResult) -> None:
+        """Let Swarm start a parked task wherever it fits."""
+        before = msgspec.json.decode(done.before, type=_Before)
+        await self._manager.change_service(before.service, lambda spec: unparked(spec, before.slot))
+
+    async def release(self, cluster: SwarmState) -> tuple[str, ...]:
+        """Let Swarm start all parked tasks wherever they fit."""
+        left = [service for service in cluster.services if parked_tasks(service.spec)]
+        for service in left:
+            await self._manager.change_service(service.id, as_written)
+        return tuple(f"unparked {service.name}: Swarm starts it as soon as it fits" for service in left)
+
+    async def _single_out(self, cluster: SwarmState, service: SwarmService, task: SwarmTask) -> None:
+        """Let Swarm remove this task when the service has one replica less."""
+        count = Counter(each.node_id for each in _wanted(cluster, service) if each.node_id)
+        here = count[task.node_id]
+        most = max((number for node, number in count.items() if node != task.node_id), default=0)
+        if not most or here > max(most, 1):
+            return  # Swarm removes a task on this node
+        if here > 1:
+            raise DriverError(
+                f"{service.name} runs {here} tasks on {cluster.node_of[task.node_id].name}, and no fewer on"
+                " another node: Swarm would stop one there"
+            )
+        closed = [node.id for node in cluster.nodes if node.id == task.node_id or node.id not in count]
+        constraints = [f"node.id!={node}" for node in closed]
+        await self._manager.change_service(
+            service.id, lambda spec: steered(spec, constraints, Order.STOP, 0.0)
+        )
+
+        async def is_stopping() -> bool:
+            return not any(
+                each.id == task.id and each.wanted for each in await self._manager.tasks(service.id)
+            )
+
+        try:
+            await until(is_stopping, self._settings.request_seconds)
+        except TimeoutError:
+            await self._manager.change_service(service.id, lifted)
+            raise DriverError(f"{service.name} cannot be stopped: Swarm did not react") from None
+
+    async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> str:
+        """Wait until a task has ended, and describe it."""
+        seconds = stop_seconds(service.spec) + self._settings.request_seconds
+
+        async def has_stopped() -> bool:
+            now = {each.id: each for each in await self._manager.tasks(service.id)}
+            return task.id not in now or now[task.id].status.state in ENDED
+
+        try:
+            await until(has_stopped, seconds)
+        except TimeoutError:
+            await self._manager.change_service(service.id, lambda spec: unparked(spec, task.slot))
+            raise DriverError(f"a task of {service.name} did not stop within {seconds:g} s") from None
+        return f"a task of {service.name}"
+
+    async def _wait_until_runs(self, found: _Waiting) -> SwarmTask:
+        """Wait until the task that replaces a waiting one is healthy. Raise `DriverError`."""
+        clock = asyncio.get_running_loop().time
+        healthy_by = clock() + self._settings.healthy_seconds
+        full_since: float | None = None
+        while clock() < healthy_by:
+            tasks = [
+                each for each in await self._manager.tasks(found.service.id) if each.id not in found.known
+            ]
+            if (runs := next((each for each in tasks if each.wanted and each.runs), None)) is not None:
+                return runs
+            if failed := next((each for each in tasks if each.status.state in {"failed", "rejected"}), None):
+                raise DriverError(failed.status.err or f"its task has {failed.status.state}")
+            full = next((each for each in tasks if each.wanted and each.has_no_place), None)
+            full_since = None if full is None else full_since or clock()
+            if full is not None and full_since is not None and clock() - full_since >= _FULL_SECONDS:
+                raise DriverError(full.status.err)
+            await asyncio.sleep(POLL_SECONDS)
+        raise DriverError(f"it was not healthy within {self._settings.healthy_seconds:g} s")
+
+
+def _require_parkable(service: SwarmService) -> None:
+    if replicas_of(service.spec) is None:
+        raise DriverError(f"{service.name} cannot wait: it is a job, or runs on every node")
+    if groups_of(service.spec):
+        raise DriverError(f"{service.name} cannot wait yet: it is being deployed")
+    if service.is_updating and not parked_tasks(service.spec):
+        raise DriverError(f"{service.name} is being updated: wait until the update ends")
+
+
+def _find(cluster: SwarmState, waiting: str) -> _Waiting:
+    """Find a waiting task by its id. Raise `DriverError` if it does not wait any more."""
+    for service in cluster.services:
+        tasks = _wanted(cluster, service)
+        known = frozenset(each.id for each in tasks)
+        if (task := next((each for each in tasks if each.id == waiting), None)) is not None:
+            if task.node_id:
+                return _Waiting(service, task.slot, known - {task.id}, is_assigned=True)
+            is_parked = bool(parked_tasks(service.spec))
+            if groups_of(service.spec) or (service.is_updating and not is_parked):
+                raise DriverError(f"{service.name} is being updated: wait until the update ends")
+            return _Waiting(service, task.slot, known)
+        for each in parked_tasks(service.spec):
+            if parked_id(service, each) == waiting:
+                return _Waiting(service, each.slot, known)
+    raise DriverError(f"{short_id(waiting)} does not wait any more")
+
+
+def _wanted(cluster: SwarmState, service: SwarmService) -> list[SwarmTask]:
+    return [each for each in cluster.tasks if each.wanted and each.service_id == service.id]
+
+
+def _only_on(cluster: SwarmState, service: SwarmService, target: SwarmNode) -> list[str]:
+    """Return constraints that leave a new task no node but the target, and stop no other task."""
+    used = {each.node_id for each in _wanted(cluster, service) if each.node_id}
+    if not used:
+        return [f"node.id=={target.id}"]
+    return [f"node.id!={node.id}" for node in cluster.nodes if node.id not in used | {target.id}]
