@@ -84,16 +84,23 @@ class ControlConfig(Section, frozen=True):
     timer_policy: Annotated[
         str,
         Meta(
-            description="Policy that runs every `timer_seconds`, such as `least-watts`, `consolidate` or"
-            " `energy4cloud`. Empty runs none."
+            description="Policy that runs every `timer_seconds`, such as `least-watts`, `consolidate`,"
+            " `energy4cloud` or `qos-driven`. Empty runs none."
         ),
     ] = ""
     check_seconds: Annotated[
         float, Meta(ge=0.1, le=3600, description="Time between two checks for open bottlenecks.")
     ] = 5.0
     timer_seconds: Annotated[
-        float, Meta(ge=1, le=86_400, description="Time between two runs of `timer_policy`.")
-    ] = 300.0
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Time between two runs of `timer_policy`. 0 is the policy's own: 30 s for"
+            " `qos-driven`, 300 s for all others. `qos-driven` also runs at the next check after a task with"
+            " a promise begins to wait, a node is added or a container ends.",
+        ),
+    ] = 0.0
     refresh_seconds: Annotated[
         float,
         Meta(ge=1, le=3600, description="Time between two queries of the orchestrator's state."),
@@ -133,7 +140,13 @@ class ControlConfig(Section, frozen=True):
         ),
     ] = 0.01
     max_moves_per_hour: Annotated[
-        int, Meta(ge=0, le=100_000, description="Maximum number of moves within an hour.")
+        int,
+        Meta(
+            ge=0,
+            le=100_000,
+            description="Maximum number of moves within an hour. The stops and starts of `qos-driven` do not"
+            " count: it limits them itself.",
+        ),
     ] = 20
     max_moves_ratio: Annotated[
         float,

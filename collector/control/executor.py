@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from collector.control.guards import first_refusal
+from collector.control.queue_events import promised_tasks
 from collector.control.records import (
     IN_MOTION,
     Decision,
@@ -19,7 +20,8 @@ from collector.control.situation import Situation
 from collector.control.steps import batches, failed_prerequisite
 from collector.control.verification import containers_of, find_effect, target_of
 from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.policies.actions import Kill, Move, describe
+from collector.policies.actions import Kill, Move, Start, describe
+from collector.policies.interface import Request
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +45,37 @@ class Executor:
         if decision.dry or not decision.steps:
             return decision
         most = self._settings.concurrent_moves(self._core.registry.container_count())
-        for places in batches(decision.steps, most):
-            await asyncio.gather(*(self._carry_out_step(decision.id, place) for place in places))
+        starts = {step.action.task: step for step in decision.steps if isinstance(step.action, Start)}
+        makes_room = any(isinstance(step.action, Kill) and step.keeps_promises for step in decision.steps)
+        if starts or makes_room:
+            await self._make_way(starts, makes_room=makes_room)
+        try:
+            for places in batches(decision.steps, most):
+                await asyncio.gather(*(self._carry_out_step(decision.id, place) for place in places))
+        finally:
+            for task in starts:
+                self._core.reservations.give_up(task)
         return await self.close(decision.id)
+
+    async def _make_way(self, starts: Mapping[str, Step], *, makes_room: bool) -> None:
+        """Keep the places of tasks that start: others ask for room, or take it, while it is made."""
+        snapshot = await self._situation.snapshot()
+        for task, step in starts.items():
+            self._core.reservations.keep(
+                snapshot,
+                Request(
+                    demand=step.requested,
+                    reserve=step.requested,
+                    service=step.service,
+                    task_class=step.task_class,
+                ),
+                task,
+                target_of(step.action),
+                now=self._core.clock(),
+                seconds=self._settings.reservation_seconds,
+            )
+        if makes_room:
+            await self._situation.hold_back(promised_tasks(snapshot, waiting=True) - starts.keys())
 
     async def close(self, name: str) -> Decision:
         """Record the end of a decision."""
@@ -81,8 +111,8 @@ class Executor:
 
     def _keep_away(self, step: Step) -> None:
         """Keep hints from returning a container to its node: the orchestrator may ask during the move."""
-        if not isinstance(step.action, Move | Kill):
-            return
+        if not isinstance(step.action, Move | Kill) or step.keeps_promises:
+            return  # the place of a container that is stopped for another one is kept for that one
         source = step.action.node
         # An orchestrator and the agents may use different names for a service.
         names = {each.service for each in self._situation.view.tasks if each.container == step.action.task}

@@ -6,6 +6,7 @@ Entries are on disk first, so that a collector that was killed finds everything 
 import asyncio
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from collector.config import ControlConfig
 from collector.control.records import CARRIED_OUT, IN_MOTION, Decision, Pause, Step, outcome_of
 from collector.history.interface import History
+from collector.policies.actions import Kill
 
 _DECISIONS, _INPUTS, _SWITCH = "decision", "decision-input", "acting"
 _PAUSE, _IDENTITY = "pause", "identity"
@@ -61,13 +63,15 @@ class Journal:
 
     # --- Decisions ------------------------------------------------------------------------------
 
-    async def add(self, decision: Decision, packed: bytes) -> Decision:
-        """Store a new decision and its packed snapshot."""
+    async def add(
+        self, decision: Decision, packed: bytes, waiting: AbstractSet[str] = frozenset()
+    ) -> Decision:
+        """Store a new decision and its packed snapshot. The containers that wait are not forgotten."""
         if len(packed) <= self._keep_input_bytes:
             decision = msgspec.structs.replace(decision, input_bytes=len(packed))
             await self._history.put_values(_INPUTS, {decision.id: packed})
         decision = await self._write(decision, {})
-        await self._delete_oldest()
+        await self._delete_oldest(waiting)
         return decision
 
     async def amend(
@@ -126,9 +130,16 @@ class Journal:
         self._entries[decision.id] = entry
         return decision
 
-    async def _delete_oldest(self) -> None:
-        """Delete the oldest ended decisions, and the oldest snapshots beyond their size limit."""
-        names = [name for name, entry in self._entries.items() if not _is_under_way(entry.decision)]
+    async def _delete_oldest(self, waiting: AbstractSet[str]) -> None:
+        """Delete the oldest ended decisions, and the oldest snapshots beyond their size limit.
+
+        Those that stopped a container which still waits are kept: no other record names it.
+        """
+        names = [
+            name
+            for name, entry in self._entries.items()
+            if not _is_under_way(entry.decision) and waiting.isdisjoint(_stopped(entry.decision))
+        ]
         too_many = names[: max(0, len(self._entries) - self._keep)]
         if too_many:
             await self._history.put_values(_DECISIONS, dict.fromkeys(too_many))
@@ -160,6 +171,15 @@ async def open_journal(history: History, settings: ControlConfig) -> Journal:
     journal = Journal(history, keep=settings.keep_decisions, keep_input_bytes=settings.keep_input_bytes)
     await journal.load()
     return journal
+
+
+def _stopped(decision: Decision) -> set[str]:
+    """Return the containers that a decision stopped until there is room."""
+    return {
+        step.action.task
+        for step in decision.steps
+        if isinstance(step.action, Kill) and step.action.target is None and step.state in CARRIED_OUT
+    }
 
 
 def _is_under_way(decision: Decision) -> bool:

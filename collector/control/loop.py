@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from collector.control.actor import Actor
 from collector.control.journal import open_journal
 from collector.control.lease import Lease, lease_path
 from collector.control.make_room import ROOM_POLICY, plan_room, reserve_room, room_policy, room_seconds
+from collector.control.queue_events import QueueState, promised_tasks
 from collector.control.records import Decision, DecisionOutcome, Trigger
 from collector.control.recovery import recover
 from collector.control.situation import Situation
@@ -47,7 +49,10 @@ class ControlLoop:
         self._alert_policy = _resolve(config, config.control.policy, "control.policy")
         self._timer_policy = _resolve(config, config.control.timer_policy, "control.timer_policy")
         self._room_policy = _resolve(config, ROOM_POLICY, "policies")
+        self._keeps_promises = self._timer_policy is not None and self._timer_policy.policy.keeps_promises
         self._timer_ran_at = core.clock()
+        self._queue: QueueState | None = None
+        """The queue after the last run of a policy that keeps promises."""
         self._refreshed_at = 0.0
         self._hurry_until = 0.0
         self._recovered = False
@@ -77,7 +82,7 @@ class ControlLoop:
             if not self._recovered:
                 await recover(self.actor)
             if refreshed:
-                await self.actor.situation.release()
+                await self.release()
             # After an error in this iteration, recovery comes first in the next.
             self._recovered = False
             await self._turn()
@@ -88,23 +93,50 @@ class ControlLoop:
             decision = await self.actor.planner.answer_alerts(self._alert_policy)
             if decision is not None:
                 await self.actor.executor.carry_out(decision)
-        if (
-            self._timer_policy is not None
-            and self._core.clock() - self._timer_ran_at >= self._settings.timer_seconds
-        ):
+        if self._timer_policy is not None and await self._is_due(self._timer_policy):
             self._timer_ran_at = self._core.clock()
             await self._run_timer_policy(self._timer_policy)
         await self._start_waiting()
         await follow_up(self.actor.situation)
 
+    async def _is_due(self, chosen: PolicyChoice) -> bool:
+        """Whether the timer policy runs now: by its timer, or by an event in the queue that it keeps."""
+        seconds = self._settings.timer_seconds or chosen.policy.timer_seconds
+        if self._core.clock() - self._timer_ran_at >= seconds:
+            return True
+        if not chosen.policy.keeps_promises:
+            return False
+        now = QueueState.of(await self.actor.situation.snapshot())
+        before, self._queue = self._queue, now
+        return before is not None and now.calls_for_run(before)
+
     async def _start_waiting(self) -> None:
         """Start the containers that were stopped to make room, as soon as they fit."""
-        if self._room_policy is None or not self.actor.situation.waiting:
+        situation = self.actor.situation
+        if self._room_policy is None or not situation.waiting:
             return
-        snapshot = await self.actor.situation.snapshot()
-        decision = await self.actor.planner.decide(Trigger.WAITING, self._room_policy, snapshot)
+        snapshot = await situation.snapshot()
+        # The turn of those with a promise is decided by the policy that keeps it.
+        kept = promised_tasks(snapshot) if self._keeps_promises else frozenset()
+        if situation.waiting.keys() <= kept:
+            return
+        plan = await asyncio.to_thread(self._room_policy.rebalance, snapshot)
+        actions = tuple(each for each in plan.actions if getattr(each, "task", "") not in kept)
+        decision = await self.actor.planner.record(
+            Trigger.WAITING, self._room_policy, snapshot, replace(plan, actions=actions)
+        )
         if decision is not None:
             await self.actor.executor.carry_out(decision)
+
+    async def release(self) -> None:
+        """Clean up what a killed collector left; and hand parked tasks back unless a policy starts them."""
+        keeps = self._keeps_promises and self.actor.situation.pause is None
+        await self.actor.situation.release(keep_parked=keeps)
+
+    async def stop(self) -> None:
+        """Hand parked tasks back to the orchestrator: no policy starts them any more."""
+        if self._keeps_promises and self.actor.situation.holder is None and not self.actor.situation.is_dry:
+            await self.actor.situation.release(keep_parked=False)
 
     def expect_deployment(self) -> None:
         """Query the orchestrator more often for a while: a service is about to be created."""
@@ -144,6 +176,9 @@ class ControlLoop:
         )
         if decision is not None:
             await self.actor.executor.carry_out(decision)
+        if chosen.policy.keeps_promises:
+            # Its own stops and starts are no events.
+            self._queue = QueueState.of(await self.actor.situation.snapshot())
 
 
 async def follow_up(situation: Situation) -> None:
@@ -208,6 +243,7 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
         await loop.renew()
         if lease is not None:
             stack.push_async_callback(lease.give_back)
+            stack.push_async_callback(loop.stop)
         # A decision that cannot be recorded is not carried out.
         async with in_background(
             repeat(

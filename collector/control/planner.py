@@ -56,12 +56,18 @@ class Planner:
         request: dict[str, Any] | None = None,
     ) -> Decision | None:
         """Record a plan with the snapshot that it was made from."""
-        steps = tuple(planned_step(action, snapshot, trigger) for action in plan.actions)
+        keeps_promises = chosen.policy.keeps_promises
+        steps = tuple(
+            planned_step(action, snapshot, trigger, keeps_promises=keeps_promises) for action in plan.actions
+        )
         context = self._situation.guard_context(snapshot)
         refusals = [first_refusal(step, context) for step in steps]
-        if not self._is_new(trigger, plan, steps, tuple(refusal and refusal[0] for refusal in refusals)):
-            return None
         is_dry = self._situation.is_dry
+        # A stop or start that failed is tried again: the promise is still there.
+        is_wanted = keeps_promises and not is_dry and None in refusals
+        is_new = self._is_new(trigger, plan, steps, tuple(refusal and refusal[0] for refusal in refusals))
+        if not (is_new or is_wanted):
+            return None
         if is_dry:
             steps = tuple(
                 step if refusal is None else msgspec.structs.replace(step, guard=refusal[0], why=refusal[1])
@@ -91,7 +97,7 @@ class Planner:
             ended_at=context.now if is_dry or not steps else None,
         )
         packed = await asyncio.to_thread(pack, snapshot)
-        decision = await self._situation.journal.add(decision, packed)
+        decision = await self._situation.journal.add(decision, packed, self._situation.waiting.keys())
         self.decided[trigger, chosen.policy.name] += 1
         _log(decision)
         return decision

@@ -59,6 +59,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     service: str | None = None
     answers_alert: bool = False
     """Whether the decision answers alerts of nodes."""
+    keeps_promises: bool = False
+    """Whether the policy keeps promises of availability: the limits of moves do not apply."""
     memory_bytes: int = 0
     """Memory envelope of the container, which it fills again on its new node."""
     requested: Quantities = _NOTHING

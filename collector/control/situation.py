@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from collector.common.outages import Dependency
 from collector.config.schedule import Schedule
@@ -132,10 +133,18 @@ class Situation:
         """Return how to create a service that starts on these nodes. Raise `DriverError`."""
         return await self._driver.hold(replicas)
 
-    async def release(self) -> None:
-        """Let the driver clean up what a killed collector left."""
+    async def hold_back(self, tasks: Collection[str]) -> None:
+        """Keep pending tasks from taking the room that is made for others."""
         try:
-            for what in await self._driver.release():
+            for what in await self._driver.hold_back(tasks):
+                log.info("%s", what)
+        except DriverError as error:
+            log.warning("cannot keep pending tasks from taking the room that is made: %s", error)
+
+    async def release(self, *, keep_parked: bool) -> None:
+        """Let the driver clean up what a killed collector left, and start what no policy will start."""
+        try:
+            for what in await self._driver.release(keep_parked=keep_parked):
                 log.info("%s", what)
         except DriverError as error:
             log.warning("cannot clean up after an interrupted action: %s", error)
@@ -157,7 +166,8 @@ class Situation:
     @property
     def completed(self) -> CompletedActions:
         """The recorded actions that are in effect."""
-        return CompletedActions.of(self.journal.carried_out())
+        completed = CompletedActions.of(self.journal.carried_out())
+        return replace(completed, waiting={}) if self._driver.has_queue else completed
 
     @property
     def waiting(self) -> dict[str, Step]:
@@ -183,6 +193,7 @@ class Situation:
             taken_over_at=self._taken_over_at,
             trouble=self.trouble,
             driver_back_at=self._driver_back_at,
+            has_queue=self._driver.has_queue,
             earlier=[step for decision, step in started if decision.id != own],
             own=[step for decision, step in started if decision.id == own],
         )

@@ -1,7 +1,8 @@
 """The steps of a decision: how a plan becomes steps, which run together, which depend on earlier ones."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from enum import Enum, auto
+from itertools import groupby, zip_longest
 from math import isfinite
 
 import numpy as np
@@ -14,18 +15,21 @@ from collector.snapshot.tables import NOWHERE, Snapshot
 _MEMORY = 1
 
 
-def planned_step(action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.TIMER) -> Step:
-    """An action of a plan, with what guards have to know of its container."""
+def planned_step(
+    action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.TIMER, *, keeps_promises: bool = False
+) -> Step:
+    """An action of a plan, with what guards have to know of its container and of the policy."""
     tasks = snapshot.tasks
     row = NOWHERE if isinstance(action, PowerOn | PowerOff) else tasks.index.get(action.task, NOWHERE)
     if row == NOWHERE:
-        return Step(action=action, answers_alert=trigger is Trigger.ALERT)
+        return Step(action=action, answers_alert=trigger is Trigger.ALERT, keeps_promises=keeps_promises)
     service = int(tasks.service[row])
     requested = np.where(np.isnan(tasks.requested[row]), tasks.allocated[row], tasks.requested[row])
     return Step(
         action=action,
         service=None if service == NOWHERE else snapshot.services.names[service],
         answers_alert=trigger is Trigger.ALERT,
+        keeps_promises=keeps_promises,
         memory_bytes=int(tasks.envelope[row, _MEMORY]),
         requested=quantities(requested),
         task_class=int(tasks.task_class[row]),
@@ -36,10 +40,40 @@ def planned_step(action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.
 
 
 def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[int]]:
-    """Return indices of steps that may run concurrently: consecutive moves, up to a limit."""
-    for is_move, group in groupby(range(len(steps)), key=lambda place: isinstance(steps[place].action, Move)):
-        places, size = list(group), max_concurrent_moves if is_move else 1
+    """Return indices of steps that may run concurrently.
+
+    These are consecutive moves, up to a limit; and consecutive stops and starts that keep promises, one for
+    each node, in their order there.
+    """
+    for kind, group in groupby(range(len(steps)), key=lambda place: _Kind.of(steps[place])):
+        places = list(group)
+        if kind is _Kind.PROMISE:
+            yield from _rounds(steps, places)
+            continue
+        size = max_concurrent_moves if kind is _Kind.MOVE else 1
         yield from (places[start : start + size] for start in range(0, len(places), size))
+
+
+class _Kind(Enum):
+    MOVE = auto()
+    PROMISE = auto()
+    OTHER = auto()
+
+    @staticmethod
+    def of(step: Step) -> "_Kind":
+        if step.keeps_promises and len(affected_nodes(step.action)) == 1:
+            return _Kind.PROMISE
+        return _Kind.MOVE if isinstance(step.action, Move) else _Kind.OTHER
+
+
+def _rounds(steps: Sequence[Step], places: Sequence[int]) -> Iterator[list[int]]:
+    """Return the first step of each node, then the second of each, and so on."""
+    by_node: dict[str, list[int]] = {}
+    for place in places:
+        (node,) = affected_nodes(steps[place].action)
+        by_node.setdefault(node, []).append(place)
+    for batch in zip_longest(*by_node.values()):
+        yield [place for place in batch if place is not None]
 
 
 def failed_prerequisite(steps: Sequence[Step], position: int) -> str | None:

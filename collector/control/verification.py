@@ -97,7 +97,12 @@ def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
     action = step.action
     running = _running(step, view)
     match action:
-        case Move() | Kill() | Start():
+        case Kill(target=None):
+            runs = any(each.container == action.task for each in running)
+            return ActionStatus.NOT_DONE if runs else ActionStatus.DONE
+        case Start():
+            return ActionStatus.DONE if new_containers(step, view) else ActionStatus.NOT_DONE
+        case Move() | Kill():
             at_source = any(each.container == action.task for each in running)
             at_target = any(
                 each.node == action.target and each.container not in step.there_before for each in running

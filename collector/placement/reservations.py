@@ -8,6 +8,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
@@ -152,6 +153,25 @@ class Reservations:
         for victim in self._victims.pop(name, {}).get(node, ()):
             self.release(victim)
 
+    # --- Places kept for waiting tasks ----------------------------------------------------------
+
+    def keep(  # noqa: PLR0913 - what, where, and for how long
+        self, snapshot: Snapshot, request: Request, task: str, node: str, *, now: float, seconds: float
+    ) -> None:
+        """Keep a place for a waiting task on a node, unless too many placements are pending."""
+        with suppress(UserError):
+            self.place(snapshot, request, node, now=now, seconds=seconds, name=_kept(task))
+
+    def kept_on(self, task: str, now: float) -> str | None:
+        """Return the node that keeps a place for a waiting task."""
+        self._expire(now)
+        found = self._placements.get(_kept(task))
+        return None if found is None else found.sent.node
+
+    def give_up(self, task: str) -> None:
+        """No longer keep a place for a task."""
+        self.release(_kept(task))
+
     # --- Nodes that were just left -------------------------------------------------------------------
 
     def leave(self, service: str, node: str, *, until: float) -> None:
@@ -163,6 +183,10 @@ class Reservations:
         self._left = {key: until for key, until in self._left.items() if until > now}
         named = set(services)
         return frozenset(node for service, node in self._left if service in named)
+
+
+def _kept(task: str) -> str:
+    return f"kept/{task}"
 
 
 def sent(request: Request, node: str) -> PendingTask:

@@ -199,6 +199,10 @@ class Policy:
     summary: str
     settings: type[PolicySettings] = PolicySettings
     knob: Knob | None = None
+    keeps_promises: bool = False
+    """Whether its plans keep promises of availability by rules of their own: whom it stops, and how often."""
+    timer_seconds: float = 300.0
+    """Time between two runs, unless the operator sets another."""
     place: Callable[[Snapshot, Request, Any], Ranking] | None = None
     rebalance: Callable[[Snapshot, Any], Plan] | None = None
 

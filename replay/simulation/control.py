@@ -41,9 +41,15 @@ class SimulatedControl:
     """One decision at a time, step by step, as the collector's executor does it."""
 
     def __init__(
-        self, collector: SimulatedCollector, driver: SimulatedDriver, services: Sequence[ServiceView]
+        self,
+        collector: SimulatedCollector,
+        driver: SimulatedDriver,
+        services: Sequence[ServiceView],
+        *,
+        keeps_promises: bool = False,
     ) -> None:
         self._collector, self._driver = collector, driver
+        self._keeps_promises = keeps_promises
         self._settings: ControlConfig = collector.config.control
         self._schedule = Schedule.of(
             self._settings.allowed_times, self._settings.forbidden_times, self._settings.time_zone
@@ -59,7 +65,7 @@ class SimulatedControl:
 
     def begin(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> None:
         """Begin to carry out these actions."""
-        steps = [planned_step(action, snapshot) for action in actions]
+        steps = self._planned(actions, snapshot)
         if steps:
             most = self._settings.concurrent_moves(len(snapshot.tasks.ids))
             self._decision = _Decision(steps, batches(steps, most))
@@ -67,7 +73,7 @@ class SimulatedControl:
 
     def allow(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> bool:
         """Carry out at once what an arrival needs; do nothing and return False if a guard refuses."""
-        steps = [planned_step(action, snapshot) for action in actions]
+        steps = self._planned(actions, snapshot)
         now = unix(seconds)
         if any(first_refusal(step, self._context(snapshot, now, ())) is not None for step in steps):
             return False
@@ -76,6 +82,9 @@ class SimulatedControl:
             self._driver.do((step.action,), seconds)
             self._ended.append(started)
         return True
+
+    def _planned(self, actions: Sequence[Action], snapshot: Snapshot) -> list[Step]:
+        return [planned_step(action, snapshot, keeps_promises=self._keeps_promises) for action in actions]
 
     def advance(self, seconds: float) -> None:
         """Check which steps agents have confirmed, and begin the next ones."""

@@ -133,7 +133,12 @@ class _Run:
         self._driver = SimulatedDriver(
             self._cluster, self._agents, self._account, simulation.migration_mb_per_second
         )
-        self._control = SimulatedControl(self._collector, self._driver, service_views(workload.services))
+        self._control = SimulatedControl(
+            self._collector,
+            self._driver,
+            service_views(workload.services),
+            keeps_promises=contender.chosen.policy.keeps_promises,
+        )
         self._arrivals = np.argsort(workload.arrival_seconds, kind="stable")
         self._arrived = 0
         self._delay_seconds = 0.0 if self._exact else simulation.delay_seconds

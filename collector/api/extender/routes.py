@@ -24,7 +24,7 @@ from collector.api.extender.models import (
     SchedulerPod,
 )
 from collector.api.extender.pods import PodRequest, is_bound_to_its_node, must_run, pod_request
-from collector.api.extender.scheduling import SplitNodes, score_nodes, split_nodes
+from collector.api.extender.scheduling import SplitNodes, only_on, score_nodes, split_nodes
 from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.api.nodes import no_such_node
 from collector.common.errors import ApiError
@@ -97,8 +97,11 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
     items = _items(args)
     names = list(items) if args.nodes is not None else (args.node_names or [])
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
+    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
     if must_run(args.pod):
         found = SplitNodes(names, {}, {})
+    elif kept is not None:
+        found = only_on(kept, names)
     else:
         found = split_nodes(snapshot, ranking, names, args.pod.status.nominated_node_name)
     log.debug("pod %s fits on %d of %d nodes", wanted.pod, len(found.passed), len(names))
@@ -119,8 +122,9 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
     if is_bound_to_its_node(args.pod):
         return [HostPriority(host=name, score=0) for name in names]
-    scores = score_nodes(snapshot, ranking, names, args.pod.status.nominated_node_name)
-    seconds = core.config.placement.scheduled_seconds
+    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
+    scores = score_nodes(snapshot, ranking, names, kept or args.pod.status.nominated_node_name)
+    seconds = 0.0 if kept is not None else core.config.placement.scheduled_seconds
     if seconds and max(scores, default=0) > 0:
         best = names[scores.index(max(scores))]
         request = replace(wanted.request, service=wanted.workload)
@@ -144,6 +148,12 @@ async def check_preemption(
     for name, victims in (args.node_name_to_victims or {}).items():
         pods = [MetaPod(uid=each.metadata.uid) for each in victims.pods or ()]
         by_id[name] = MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
+    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
+    if kept is not None:
+        # A decision makes room for it there; kube-scheduler must not make more elsewhere.
+        return ExtenderPreemptionResult(
+            node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name == kept}
+        )
     snapshot, _, ranking = await _rank(core, args.pod, query.policy)
     hopeless = split_nodes(snapshot, ranking, by_id).unresolvable
     core.reservations.plan_preemption(

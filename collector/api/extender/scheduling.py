@@ -89,6 +89,13 @@ def split_nodes(
     return SplitNodes(passed, failed, unresolvable)
 
 
+def only_on(kept: str, names: Sequence[str]) -> SplitNodes:
+    """Return the one node that passes for a pod whose place is kept there."""
+    reason = f"its place is kept on {kept}"
+    others = {name: reason for name in names if name != kept}
+    return SplitNodes([name for name in names if name == kept], {}, others)
+
+
 def _grade(snapshot: Snapshot, row: int | None, code: Rejection) -> _Grade:
     if row is None or code in _UNKNOWN:
         return _Grade.UNKNOWN

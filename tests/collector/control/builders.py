@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +58,10 @@ class FakeDriver:
     undone: list[Action] = field(default_factory=list)
     fails: str | None = None
     is_away: bool = False
+    has_queue: bool = False
+    released: list[bool] = field(default_factory=list)
+    """Whether parked containers were kept, at each release."""
+    held_back: list[list[str]] = field(default_factory=list)
     hangs: bool = False
     show: Callable[[Move], None] | None = None
 
@@ -82,7 +86,12 @@ class FakeDriver:
         assert done.before == b"as it was"
         self.undone.append(action)
 
-    async def release(self) -> tuple[str, ...]:
+    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:
+        self.released.append(keep_parked)
+        return ()
+
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
+        self.held_back.append(sorted(tasks))
         return ()
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:

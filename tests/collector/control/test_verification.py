@@ -94,6 +94,17 @@ def test_after_a_crash_a_container_without_a_service_is_found_by_its_name() -> N
     assert new_containers(alone, listed((_NEW, "beta"))) == (_NEW,)
 
 
+def test_after_a_crash_a_stop_is_done_once_the_container_is_gone_and_a_start_once_one_is_there() -> None:
+    stop = step(msgspec.structs.replace(KILL, target=None))
+    assert action_status(stop, view((_OLD, "alpha"))) is ActionStatus.NOT_DONE
+    assert action_status(stop, view((_SIBLING, "beta"))) is ActionStatus.DONE
+    # A plain engine starts the very container that was stopped.
+    start = step(Start(task=_OLD, name="web", target="beta", reasons=()), there_before=(_SIBLING,))
+    assert action_status(start, view((_SIBLING, "beta"))) is ActionStatus.NOT_DONE
+    for new in (_OLD, _NEW):
+        assert action_status(start, view((_SIBLING, "beta"), (new, "beta"))) is ActionStatus.DONE
+
+
 def test_what_is_ended_without_a_place_to_go_shows_by_being_gone() -> None:
     kill = step(msgspec.structs.replace(KILL, target=None))
     assert find_effect(kill, snapshot((_OLD, "alpha")), None) is None

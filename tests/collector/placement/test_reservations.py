@@ -137,3 +137,15 @@ def test_folding_step_by_step_is_the_same_as_all_at_once(steps: list[tuple[str, 
     assert Counter(tasks_on(folded)) == expected
     assert folded.instances(0).tolist() == [expected[name] for name in "abc"]
     assert folded.nodes.allocated[:, 0].tolist() == [expected[name] - (name == "a") for name in "abc"]
+
+
+def test_place_that_is_kept_counts_until_it_is_given_up_or_expires() -> None:
+    ledger, base = Reservations(), cluster()
+    ledger.keep(base, WEB, "task-1", "b", now=0.0, seconds=60.0)
+    assert (ledger.kept_on("task-1", 1.0), ledger.kept_on("task-2", 1.0)) == ("b", None)
+    assert tasks_on(ledger.fold(base, 1.0)) == {"a": 0, "b": 1, "c": 0}
+    ledger.give_up("task-1")
+    assert ledger.kept_on("task-1", 1.0) is None
+    assert tasks_on(ledger.fold(base, 1.0)) == {"a": 0, "b": 0, "c": 0}
+    ledger.keep(base, WEB, "task-1", "b", now=1.0, seconds=60.0)
+    assert ledger.kept_on("task-1", 61.0) is None

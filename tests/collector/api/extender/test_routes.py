@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from collector.policies.interface import Request
 from collector.policies.table import POLICIES
 from tests.collector.api.test_hints import Asker, asker, sample
 from tests.collector.builders import START, container, partial_report, state
@@ -259,6 +260,35 @@ async def test_preemption_drops_nodes_where_it_does_not_help(asker: Asker) -> No
     ):
         answer = await ask(asker, "preempt?policy=draps", json.dumps({"Pod": POD} | question).encode())
         assert answer == {"NodeNameToMetaVictims": {"full": by_id, "stranger": by_id}}
+
+
+async def test_place_that_is_kept_for_a_pod_is_open_to_it_alone(asker: Asker) -> None:
+    # Both nodes look full: on one, a pod is about to be stopped for this one.
+    await asker.send(sample("a", 1.0), sample("b", 7.9), sample("c", 7.9))
+    need = Quantities(7.0, 1 << 29)
+    uid, snapshot = POD["metadata"]["uid"], await asker.core.snapshot()
+    request = Request(demand=need, reserve=need, service="default/p0")
+    asker.core.reservations.keep(snapshot, request, uid, "b", now=asker.clock.now, seconds=60)
+    answer = await filtered(asker, by_name("a", "b", "c"))
+    assert answer["NodeNames"] == ["b"]
+    elsewhere = "its place is kept on b"
+    assert answer["FailedAndUnresolvableNodes"] == {"a": elsewhere, "c": elsewhere}
+    assert await points(asker, "a", "b", "c") == {"a": 0, "b": 10, "c": 0}
+    _, counted = await asker.ask("/v1/hints/reservations")
+    assert len(counted["reservations"]) == 1, "it is counted once"
+    by_id = {"Pods": [{"UID": "u1"}], "NumPDBViolations": 0}
+    question = {"Pod": POD, "NodeNameToMetaVictims": {"b": by_id, "c": by_id}}
+    assert await ask(asker, "preempt", json.dumps(question).encode()) == {
+        "NodeNameToMetaVictims": {"b": by_id}
+    }
+    # Until the node keeps no place, no other pod gets it.
+    await asker.send(sample("b", 1.0, sequence=2))
+    other = json.dumps(
+        {"Pod": POD | {"metadata": {"name": "other", "uid": "other"}}, "Nodes": None, "NodeNames": ["b"]}
+    ).encode()
+    assert (await filtered(asker, other))["FailedNodes"] == {"b": ROOM}
+    asker.core.reservations.give_up(uid)
+    assert (await filtered(asker, other))["NodeNames"] == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""How many containers change at the same time and within an hour, and how long they and nodes are left alone.
+
+These are limits of moves that improve something. Stops and starts that keep promises are not among them:
+they would break the promises when a limit is reached. The policy that plans them limits them itself, and no
+instance is stopped twice within a minute. They do not use up the limits of others either.
+"""
+
+from collector.common.text import counted
+from collector.control.guards.context import GuardContext, Refusal
+from collector.control.records import Step, StepState
+from collector.policies.actions import Kill, Move, Relocation, affected_nodes, megabytes
+
+_HOUR_SECONDS = 3600.0
+_FAILED = (StepState.FAILED, StepState.UNDONE, StepState.UNCLEAR)
+_REST_SECONDS = 60.0
+_MAX_FAILED = 5
+"""Failed moves of a node within an hour: more are not its bad luck."""
+
+
+def _counts(step: Step) -> bool:
+    """Whether a step is a move by these limits."""
+    return isinstance(step.action, Relocation) and not step.keeps_promises
+
+
+def not_too_many_at_once(step: Step, context: GuardContext) -> Refusal:
+    """Limit the containers that move at the same time."""
+    if not _counts(step):
+        return None
+    under_way = sum(_counts(each) for each in context.in_motion)
+    most = context.settings.concurrent_moves(len(context.snapshot.tasks.ids))
+    return f"{counted(under_way, 'container')} already moving, limit {most}" if under_way >= most else None
+
+
+def not_too_many_per_hour(step: Step, context: GuardContext) -> Refusal:
+    """Limit the moves within an hour."""
+    if not _counts(step):
+        return None
+    since = context.now - _HOUR_SECONDS
+    moved = sum(
+        _counts(each) and (each.started_at or 0.0) > since and each.state is not StepState.FAILED
+        for each in context.started
+    )
+    most = context.settings.hourly_moves(len(context.snapshot.tasks.ids))
+    return f"{counted(moved, 'move')} in the last hour, limit {most}" if moved >= most else None
+
+
+def not_too_many_for_one_node(step: Step, context: GuardContext) -> Refusal:
+    """Limit what one node can cause: moves that answer its alerts, and moves from or to it that failed."""
+    action, since = step.action, context.now - _HOUR_SECONDS
+    if not isinstance(action, Relocation):
+        return None
+    recent = [each for each in context.started if (each.started_at or 0.0) > since]
+    for node in sorted(affected_nodes(action)):
+        there = [each for each in recent if node in affected_nodes(each.action)]
+        failed = sum(each.state in _FAILED for each in there)
+        # Of many stops and starts some fail, where another task took the room.
+        is_usual = step.keeps_promises and 2 * failed < len(there)
+        if failed >= _MAX_FAILED and not is_usual:
+            return f"{counted(failed, 'move')} from or to {node} failed in the last hour, limit {_MAX_FAILED}"
+    source = getattr(action, "node", None)
+    moved = sum(
+        each.answers_alert
+        and each.state not in _FAILED
+        and isinstance(each.action, Relocation)
+        and getattr(each.action, "node", None) == source
+        for each in recent
+    )
+    most = max(1, context.settings.hourly_moves(len(context.snapshot.tasks.ids)) // 2)
+    if step.answers_alert and source is not None and moved >= most:
+        return f"{counted(moved, 'move')} answered alerts of {source} in the last hour, limit {most}"
+    return None
+
+
+def _subject(step: Step) -> str | None:
+    """Return what moves: a service, or a container without one, whose name stays when it moves."""
+    return step.service or getattr(step.action, "title", None)
+
+
+def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
+    """Refuse to move a service again within its cool-down; after a failed move, within a shorter one."""
+    if not isinstance(step.action, Move | Kill) or step.keeps_promises:
+        return None
+    settings, who = context.settings, _subject(step)
+    for each in context.earlier:
+        if _subject(each) != who or not isinstance(each.action, Relocation) or each.started_at is None:
+            continue
+        has_failed = each.state is StepState.FAILED
+        ago = context.now - each.started_at
+        rest = (settings.settle_seconds if has_failed else settings.cool_down_seconds) - ago
+        if rest > 0:
+            what = "failed to move" if has_failed else "moved"
+            return f"{who} {what} {ago:.0f} s ago: wait another {rest:.0f} s"
+    return None
+
+
+def has_rested(step: Step, context: GuardContext) -> Refusal:
+    """Refuse to stop an instance twice within a minute, whatever its promise and that of others."""
+    if not step.keeps_promises or not _is_stop(step):
+        return None
+    who, service = _subject(step), context.service(step)
+    ago = sorted(
+        context.now - each.started_at
+        for each in context.started
+        if each.keeps_promises
+        and _is_stop(each)
+        and _subject(each) == who
+        and each.started_at is not None
+        and each.state is not StepState.FAILED
+        and each.action != step.action
+    )
+    # Which of several instances was stopped is not recorded: as many stops as there are instances pass.
+    instances = 1 if service is None else max(1, service.replicas)
+    if len(ago) < instances or ago[instances - 1] >= _REST_SECONDS:
+        return None
+    last = ago[instances - 1]
+    return f"{who} was stopped {last:.0f} s ago: wait another {_REST_SECONDS - last:.0f} s"
+
+
+def _is_stop(step: Step) -> bool:
+    return isinstance(step.action, Kill) and step.action.target is None
+
+
+def has_settled(step: Step, context: GuardContext) -> Refusal:
+    """Refuse until the effect of an earlier move on the same nodes shows in the data.
+
+    The same holds after another collector acted, whose journal is unknown here, and after an outage of the
+    orchestrator, which then restarts what it misses.
+    """
+    if not isinstance(step.action, Move):
+        return None
+    back = None if context.driver_back_at is None else context.now - context.driver_back_at
+    if back is not None and back < context.settings.settle_seconds:
+        return f"the orchestrator came back {back:.0f} s ago: wait until its own changes show"
+    since = None if context.taken_over_at is None else context.now - context.taken_over_at
+    if since is not None and since < context.settings.settle_seconds:
+        return f"another collector acted until {since:.0f} s ago: wait until its changes show"
+    for each in context.earlier:
+        # An undone or failed move has no effect to wait for.
+        if each.state is not StepState.VERIFIED or not isinstance(each.action, Move) or each.ended_at is None:
+            continue
+        shared = affected_nodes(each.action) & affected_nodes(step.action)
+        ago = context.now - each.ended_at
+        if shared and ago < context.settings.settle_seconds:
+            return f"{min(shared)} was part of a move {ago:.0f} s ago: wait until its effect shows"
+    return None
+
+
+def within_risk_limits(step: Step, context: GuardContext) -> Refusal:
+    """Limit the replicas of a service and the memory that move at the same time."""
+    if not _counts(step):
+        return None
+    moving = [each for each in context.in_motion if _counts(each)]
+    service = context.service(step)
+    if service is not None:
+        same = 1 + sum(_subject(each) == _subject(step) for each in moving)
+        most = max(1, int(context.settings.max_moving_ratio * service.replicas))
+        if same > most:
+            replicas = counted(service.replicas, "replica")
+            return f"{same} of {replicas} of {_subject(step)} would move at the same time, limit {most}"
+    memory = step.memory_bytes + sum(each.memory_bytes for each in moving)
+    if moving and memory > context.settings.max_moving_memory_bytes:
+        most_bytes = context.settings.max_moving_memory_bytes
+        return f"{megabytes(memory)} of memory would move at the same time, limit {megabytes(most_bytes)}"
+    return None

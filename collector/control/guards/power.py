@@ -1,0 +1,63 @@
+"""Whether a node may be switched off."""
+
+import numpy as np
+
+from collector.common.labels import NEVER, POWER_LABEL
+from collector.common.text import counted
+from collector.control.guards.context import GuardContext, Refusal
+from collector.control.records import Step
+from collector.drivers.interface import Mode
+from collector.policies.actions import Kill, Move, PowerOff
+from collector.policies.interface import Stability
+from collector.policies.stability import keep_one_on, keeps_awake, reason_to_stay_on
+from collector.snapshot.tables import NOWHERE
+
+
+def may_switch_off(step: Step, context: GuardContext) -> Refusal:
+    """Refuse to switch off a node that has to stay on, or the last one that accepts containers."""
+    if not isinstance(step.action, PowerOff):
+        return None
+    name, snapshot = step.action.node, context.snapshot
+    row = snapshot.nodes.index.get(name)
+    if row is None:
+        return None
+    labels = next((each.labels for each in context.view.nodes if each.name == name), {})
+    if labels.get(POWER_LABEL) == NEVER:
+        return f"{name} has the label {POWER_LABEL}={NEVER}"
+    # The load of a node that was just emptied includes its containers until its next window.
+    if (reason := reason_to_stay_on(snapshot, row, load_counts=not _just_left(name, context))) is not None:
+        return reason
+    rules = Stability(stale_seconds=context.settings.stale_seconds)
+    if not keep_one_on(snapshot, rules, np.array([row])).size:
+        return f"{name} is the last node that accepts containers"
+    return None
+
+
+def _just_left(node: str, context: GuardContext) -> bool:
+    """Whether containers left a node so recently that its load does not show it yet."""
+    since = context.now - context.settings.settle_seconds
+    return any(
+        isinstance(each.action, Move | Kill)
+        and each.action.node == node
+        and (each.ended_at is None or each.ended_at >= since)
+        for each in context.started
+    )
+
+
+def node_is_empty(step: Step, context: GuardContext) -> Refusal:
+    """Refuse to switch off a node with containers other than daemons."""
+    if not isinstance(step.action, PowerOff):
+        return None
+    row = context.snapshot.nodes.index.get(step.action.node)
+    if row is None:
+        return None
+    everywhere = {each.name for each in context.view.services if each.mode is Mode.GLOBAL}
+    tasks, services = context.snapshot.tasks, context.snapshot.services
+    counts = keeps_awake(context.snapshot)
+    left = [
+        tasks.names[task]
+        for task in context.snapshot.tasks_on(row)
+        if counts[task]
+        and (tasks.service[task] == NOWHERE or services.names[tasks.service[task]] not in everywhere)
+    ]
+    return f"{step.action.node} still runs {counted(len(left), 'container')}: {left[0]}" if left else None

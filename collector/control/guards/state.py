@@ -1,0 +1,129 @@
+"""Whether this collector may act, and whether the cluster is as the plan assumes."""
+
+from collector.common.labels import ACT_LABEL, ALLOWED, MOVE_LABEL, NEVER
+from collector.common.liveness import Liveness
+from collector.control.guards.context import GuardContext, Refusal
+from collector.control.records import Step
+from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Relocation, affected_nodes
+from collector.snapshot.tables import TaskKind
+
+
+def not_paused(_step: Step, context: GuardContext) -> Refusal:
+    """Refuse while actions are paused."""
+    pause = context.pause
+    if pause is None:
+        return None
+    why = f" ({pause.why})" if pause.why else ""
+    left = f" for another {pause.until - context.now:.0f} s" if pause.until is not None else ""
+    return f"actions are paused{left}{why}: run wattpack resume to continue"
+
+
+def has_lease(_step: Step, context: GuardContext) -> Refusal:
+    """Refuse while another collector holds the lease."""
+    return f"another collector holds the lease: {context.holder}" if context.holder is not None else None
+
+
+def driver_answers(_step: Step, context: GuardContext) -> Refusal:
+    """Refuse while the orchestrator does not answer."""
+    return context.trouble
+
+
+def within_schedule(_step: Step, context: GuardContext) -> Refusal:
+    """Refuse outside the allowed times and in forbidden ones."""
+    return context.schedule.reason_against(context.now)
+
+
+def is_fresh(step: Step, context: GuardContext) -> Refusal:
+    """Refuse if the last report of source or target is too old, unless the node is to be switched on."""
+    nodes = context.snapshot.nodes
+    for name in sorted(affected_nodes(step.action)):
+        row = nodes.index.get(name)
+        if row is None:
+            return f"node {name} is unknown"
+        if not nodes.on[row] and isinstance(step.action, PowerOn):
+            continue
+        age, limit = float(nodes.report_age_seconds[row]), context.settings.stale_seconds
+        if nodes.liveness[row] == Liveness.DOWN:
+            return f"{name} is down: its last report is {age:.0f} s old"
+        if age > limit:
+            return f"the last report of {name} is {age:.0f} s old, limit {limit:g} s"
+    return None
+
+
+def is_as_planned(step: Step, context: GuardContext) -> Refusal:
+    """Refuse if the container no longer runs on the source, or the target accepts none.
+
+    Containers of a node that is not ready are restarted by the orchestrator itself.
+    """
+    action, tasks, nodes = step.action, context.snapshot.tasks, context.snapshot.nodes
+    if isinstance(action, Move | Kill | Cut):
+        row = tasks.index.get(action.task)
+        if row is None or nodes.names[tasks.node[row]] != action.node:
+            return f"{action.title} no longer runs on {action.node}"
+    if isinstance(action, Relocation):
+        listed = {each.name for each in context.view.nodes}
+        if listed and action.target is not None and action.target not in listed:
+            return f"{action.target} is not a node of the orchestrator"
+        row = nodes.index.get(action.target or "")
+        if row is not None and not nodes.accepts[row]:
+            return f"{action.target} accepts no containers: it is drained, paused or opted out"
+        for each in context.view.nodes:
+            if each.name in affected_nodes(action) and not each.ready:
+                return f"{each.name} is not ready in the orchestrator"
+    return None
+
+
+def is_listed(step: Step, context: GuardContext) -> Refusal:
+    """Refuse if the orchestrator does not run the container there: a node can report any container."""
+    action = step.action
+    if not context.view.nodes or not isinstance(action, Move | Kill | Cut):
+        return None
+    if any(each.container == action.task and each.node == action.node for each in context.view.tasks):
+        return None
+    return f"the orchestrator does not list {action.title} on {action.node}"
+
+
+def labels_allow(step: Step, context: GuardContext) -> Refusal:
+    """Refuse if the service or a node has opted out, or the service has not opted in as required."""
+    labels = {each.name: each.labels for each in context.view.nodes}
+    nodes = context.snapshot.nodes
+    for name in sorted(affected_nodes(step.action)):
+        row = nodes.index.get(name)
+        merged = {**labels.get(name, {}), **(nodes.labels[row] if row is not None else {})}
+        if merged.get(ACT_LABEL) == NEVER:
+            return f"{name} has opted out with the label {ACT_LABEL}={NEVER}"
+    if isinstance(step.action, PowerOn | PowerOff):
+        return None
+    service = context.service(step)
+    label = None if service is None else service.labels.get(ACT_LABEL)
+    who = step.service or step.action.title
+    if label == NEVER:
+        return f"{who} has opted out with the label {ACT_LABEL}={NEVER}"
+    if context.settings.opt_in and label != ALLOWED:
+        return f"{who} has not opted in: control.opt_in requires the label {ACT_LABEL}={ALLOWED}"
+    return None
+
+
+def may_move(step: Step, context: GuardContext) -> Refusal:
+    """Refuse if the orchestrator or a label keeps the container where it is."""
+    if not isinstance(step.action, Move | Kill):
+        return None
+    row = context.snapshot.tasks.index.get(step.action.task)
+    if row is not None and context.snapshot.tasks.kind[row] == TaskKind.DAEMON:
+        return f"{step.action.title} is a daemon: it runs as long as its node"
+    if not isinstance(step.action, Move):
+        return None
+    service = context.service(step)
+    if service is not None and service.stays is not None:
+        return f"{step.service or step.action.title} cannot move: {service.stays}"
+    if row is not None and not context.snapshot.tasks.movable[row]:
+        return f"{step.action.title} has opted out with the label {MOVE_LABEL}={NEVER}"
+    return None
+
+
+def can_wait(step: Step, context: GuardContext) -> Refusal:
+    """Refuse a stop until there is room where only a policy that keeps promises starts containers again."""
+    is_stop = isinstance(step.action, Kill) and step.action.target is None
+    if not is_stop or step.keeps_promises or not context.has_queue:
+        return None
+    return f"{step.service or 'it'} cannot wait: the orchestrator would restart it at once"
