@@ -46,10 +46,21 @@ class Dominant:
         return self.history[-1].resource
 
 
+_FEWEST = 3
+"""Nodes from which on one of them can be compared with the others."""
+
+
 def whole_of(capacity: Floats) -> list[float]:
-    """The capacity of all nodes (one row each) together, per resource; NaN if unknown for all."""
-    is_known = ~np.isnan(capacity)
-    whole: list[float] = np.where(is_known.any(axis=0), np.nansum(capacity, axis=0), np.nan).tolist()
+    """The capacity of all nodes per resource; NaN if no node reports it.
+
+    A node can claim any capacity, and what services use is compared with the whole: so one node counts for no
+    more than all others together.
+    """
+    known = (~np.isnan(capacity)).sum(axis=0)
+    total = np.nansum(capacity, axis=0)
+    largest = np.fmax.reduce(capacity, axis=0, initial=0.0)
+    bounded = np.where(known >= _FEWEST, np.minimum(total, 2 * (total - largest)), total)
+    whole: list[float] = np.where(known > 0, bounded, np.nan).tolist()
     return whole
 
 

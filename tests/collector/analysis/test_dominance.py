@@ -65,3 +65,13 @@ def test_the_dominant_resource_is_close_to_the_leader(times: list[tuple[float, .
             assert found is not None
             assert known[RESOURCES.index(found.resource)] * 1.06 >= known.max()
             assert 0 <= found.confidence <= 1
+
+
+def test_one_node_that_claims_any_capacity_at_most_doubles_the_whole() -> None:
+    honest = np.tile([16.0, 64e9, 5e8, 1e9], (10, 1))
+    whole = np.array(whole_of(honest))
+    assert whole.tolist() == (10 * honest[0]).tolist()
+    for claim in ([1e6, 1.0, 0.0, NAN], [0.0, 2.0**63, 1e15, 1e15]):
+        found = np.array(whole_of(np.vstack([honest, [claim]])))
+        assert (found >= whole).all()
+        assert (found <= 2 * whole).all()
