@@ -5,6 +5,7 @@ import logging
 from fnmatch import fnmatchcase
 from http import HTTPStatus
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -44,14 +45,18 @@ async def join(core: Core, request: web.Request) -> web.Response:
     """Create the token of a node, or a new one for the machine that already has it."""
     parse_query(request, NoQuery)
     wanted = parse_body(await read_body(request), _request.decode)
-    caller, path = request[CALLER], core.config.access.tokens
+    caller, settings = request[CALLER], core.config.access
     _check(wanted, caller)
+    if core.registry.is_taken(wanted.node, wanted.machine, core.clock()):
+        # It may report with a certificate, or through a Prometheus.
+        raise _taken(wanted.node)
     if not caller.token:
         raise ApiError(
             HTTPStatus.CONFLICT,
             "this collector uses no tokens, so there is nothing to join: start the agent with collector.url",
         )
-    secret = await asyncio.to_thread(_enrol, Path(path), wanted, core.clock())
+    with_token = _Enrolment(wanted, caller.token, settings.max_joins, core.clock())
+    secret = await asyncio.to_thread(_enrol, Path(settings.tokens), with_token)
     log.info("node %r has joined", wanted.node)
     return web.Response(body=encode(Joined(wanted.node, secret)), content_type=JSON_TYPE)
 
@@ -65,22 +70,41 @@ def _check(wanted: JoinRequest, caller: Caller) -> None:
         )
 
 
-def _enrol(path: Path, wanted: JoinRequest, now: float) -> str:
+class _Enrolment(NamedTuple):
+    wanted: JoinRequest
+    joined_with: str
+    max_joins: int
+    now: float
+
+
+def _enrol(path: Path, enrolment: _Enrolment) -> str:
     """Replace the node's token if this machine has it; raises `ApiError` if another machine does."""
+    wanted, joined_with, max_joins, now = enrolment
     with edit_tokens(path) as tokens:
         own = [each for each in tokens if _is_of(each, wanted.node, now)]
         if any(each.machine != wanted.machine for each in own):
+            raise _taken(wanted.node)
+        if not own and sum(each.joined_with == joined_with for each in tokens) >= max_joins:
             raise ApiError(
-                HTTPStatus.CONFLICT,
-                f"node {wanted.node} belongs to another machine: choose another name with --node, or revoke"
-                f" its token on the collector's host with: wattpack token revoke {wanted.node}",
-                "$.node",
+                HTTPStatus.FORBIDDEN,
+                f"{max_joins} nodes have joined with this token, as many as access.max_joins allows: create"
+                " another one on the collector's host with: wattpack token add join",
+                "Authorization",
             )
         for each in own:
             tokens.remove(each)
         token, secret = make_token(Scope.NODE, wanted.node, now)
-        tokens.append(msgspec.structs.replace(token, machine=wanted.machine))
+        tokens.append(msgspec.structs.replace(token, machine=wanted.machine, joined_with=joined_with))
     return secret
+
+
+def _taken(node: str) -> ApiError:
+    return ApiError(
+        HTTPStatus.CONFLICT,
+        f"node {node} belongs to another machine: choose another name with --node, or revoke its token on the"
+        f" collector's host with: wattpack token revoke {node}",
+        "$.node",
+    )
 
 
 def _is_of(token: Token, node: str, now: float) -> bool:

@@ -51,7 +51,8 @@ class HttpConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=10_000,
-            description="Maximum number of clients of `/v1/stream`. Further ones get status 429.",
+            description="Maximum number of clients of `/v1/stream`, a quarter of them with the same token."
+            " Further ones get status 429.",
         ),
     ] = 100
 
@@ -96,6 +97,15 @@ class AccessConfig(Section, frozen=True):
             " and `/readyz` requires a token. Empty never requires one."
         ),
     ] = "/var/lib/wattpack/tokens.jsonl"
+    max_joins: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Maximum number of nodes that join with the same join token. Each node has its own"
+            " share of the collector's memory and history.",
+        ),
+    ] = 100
     schedulers: Annotated[
         str,
         Meta(
@@ -128,6 +138,25 @@ class IngestConfig(Section, frozen=True):
             description="Maximum total size of bodies that are being received or wait, after decompression.",
         ),
     ] = 64 << 20
+    max_reports_per_second_per_node: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1e6,
+            description="Maximum rate of reports of one node, as a mean over a minute. The default is four"
+            " times what an agent sends with the shortest `sampling.interval_seconds`.",
+        ),
+    ] = 20.0
+    max_bytes_per_second_per_node: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            le=1 << 40,
+            description="Maximum rate of bodies of one node after decompression, as a mean over a minute."
+            " With the default, an agent sends a full spool of the default size in about four minutes, and"
+            " 2500 containers every half minute.",
+        ),
+    ] = 256 << 10
 
 
 class LimitsConfig(Section, frozen=True):
@@ -165,6 +194,17 @@ class LimitsConfig(Section, frozen=True):
             ge=1 << 16,
             le=1 << 40,
             description="Maximum memory of the collector for the containers of a node, and as much for their"
-            " usage. A container takes 3 kB and its labels.",
+            " usage. A container takes 3 kB and its labels. The default is enough for `max_containers` with"
+            " 3 kB of labels each.",
         ),
-    ] = 32 << 20
+    ] = 16 << 20
+    max_node_watts: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1e9,
+            description="Maximum power of a node, and of its containers together. Energy counters that"
+            " advance faster count at this rate. The default is more than any single machine draws; set it a"
+            " little above the largest machine of the cluster.",
+        ),
+    ] = 50_000.0

@@ -200,6 +200,13 @@ class Registry:
         entry.duplicate_at = now
         return True
 
+    def is_taken(self, node: str, machine: str, now: float) -> bool:
+        """Whether another machine reports as this node, or one that does not tell which it is."""
+        entry = self._entries.get(node)
+        if entry is None or entry.machine == machine:
+            return False
+        return self._liveness(entry, now) is not Liveness.DOWN
+
     def duplicates(self, since: float) -> list[str]:
         """The nodes under whose name two agents reported since a time."""
         return [name for name, entry in self._entries.items() if entry.duplicate_at >= since]

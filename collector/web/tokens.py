@@ -37,6 +37,8 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     expires_at: float | None = None
     machine: Name | None = None
     """Of a node that has joined: its machine. The token is not valid for another one."""
+    joined_with: str | None = None
+    """Of a node that has joined: id of the join token."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -103,7 +103,7 @@ def _rotate(path: Path, which: str) -> list[Shown]:
     with edit_tokens(path) as tokens:
         old = _find(tokens, which, path)
         token, secret = make_token(old.kind, old.name, time.time(), old.expires_at)
-        token = msgspec.structs.replace(token, machine=old.machine)
+        token = msgspec.structs.replace(token, machine=old.machine, joined_with=old.joined_with)
         tokens[tokens.index(old)] = token
     return [_public(token, secret)]
 

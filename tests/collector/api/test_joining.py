@@ -85,6 +85,37 @@ async def test_a_join_token_does_nothing_else(collector: Client, tmp_path: Path)
     assert (await collector.post(encode([heartbeat(MACHINE)]), headers=headers))[0] == 403
 
 
+async def test_a_join_token_lets_a_limited_number_of_nodes_join(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.jsonl"
+    secrets = [add(path, Scope.JOIN, "*", START + 3600) for _ in range(2)]
+    config = settings(tokens=path)
+    config = msgspec.structs.replace(config, access=msgspec.structs.replace(config.access, max_joins=3))
+    async with collecting(config) as collector:
+        statuses = [(await join(collector, secrets[0], f"web{number}"))[0] for number in range(5)]
+        assert statuses == [200, 200, 200, 403, 403]
+        assert (await join(collector, secrets[0], "web1"))[0] == 200, "a node that has joined can join again"
+        assert (await join(collector, secrets[1], "web4"))[0] == 200
+        _, refused = await join(collector, secrets[0], "web9")
+        assert "wattpack token add join" in refused["detail"]
+
+
+async def test_a_name_that_reports_without_a_token_of_its_own_cannot_be_joined(tmp_path: Path) -> None:
+    """It has a certificate, or is read from a Prometheus."""
+    path = tmp_path / "tokens.jsonl"
+    secret = add(path, Scope.JOIN, "*", START + 3600)
+    async with running(settings(tokens=path), clock=Clock()) as running_collector:
+        core = running_collector.core
+        core.registry.apply(heartbeat(OTHER), START)
+        core.registry.apply(report("web2"), START)
+        async with aiohttp.ClientSession() as http:
+            client = Client(running_collector.address.url, http, Clock())
+            for node in ("web1", "web2"):
+                status, refused = await join(client, secret, node)
+                assert (status, refused["field"]) == (409, "$.node")
+            assert (await join(client, secret, "web1", OTHER))[0] == 200
+            assert (await join(client, secret, "web3"))[0] == 200
+
+
 async def test_the_command_stores_the_token_and_the_settings(
     collector: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
