@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -19,12 +20,13 @@ from collector.config import CollectorConfig
 from collector.control.journal import open_journal
 from collector.control.loop import acting
 from collector.control.orchestrator_state import CompletedActions
-from collector.core.parts import Core
+from collector.core.parts import Core, ReportOutcome
 from collector.history.factory import open_history
 from collector.ingest.pull import pulling
 from collector.jobs.analysis import AnalysisJob, analysing
 from collector.jobs.retention import retention
 from collector.jobs.traits import storing_traits
+from collector.live.node_account import Limit
 from collector.live.registry import Registry
 from collector.live.windows import SLOT_SECONDS, SLOTS
 from collector.web.auth import authentication
@@ -33,7 +35,7 @@ from collector.web.bodies import COUNT_BYTES, HTTP_LIMITS
 from collector.web.listener import open_listener
 from collector.web.middleware import host_check, problem_documents
 from collector.web.routes import Route
-from collector.web.scopes import CALLER
+from collector.web.scopes import CALLER, Scope
 from collector.web.token_file import TokenFile
 from wire.address import Address, parse_address
 from wire.http.connections import ConnectionLimits
@@ -134,7 +136,7 @@ def make_app(
     )
     app[REGISTRY] = registry_of(api)
     app[HTTP_LIMITS] = api.config.http
-    app[BACKPRESSURE] = Backpressure(api.config.ingest)
+    app[BACKPRESSURE] = Backpressure(api.config.ingest, on_surplus=partial(_note_surplus, api))
 
     async def end_streams(_app: web.Application) -> None:
         api.events.end("the collector is shutting down: reconnect later")
@@ -149,12 +151,23 @@ def make_app(
     return app
 
 
+def _note_surplus(core: Core, nodes: frozenset[str]) -> None:
+    """Show that nodes send more than they may."""
+    core.counters.reports[ReportOutcome.DELAYED] += 1
+    for node in nodes:
+        core.registry.admission.refuse(node, Limit.RATE, core.clock())
+
+
 def _handler(api: Api, route: Route) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
-        if route.method == "GET":
+        if route.lasts or route.scope is Scope.OPEN:
             return await route.serve(api, request)
-        # The body counts until its request is answered, whichever route it is for.
-        with request.app[BACKPRESSURE].request(request[CALLER]) as request[COUNT_BYTES]:
-            return await route.serve(api, request)
+        backpressure, caller = request.app[BACKPRESSURE], request[CALLER]
+        async with backpressure.turn(caller):
+            if route.method == "GET":
+                return await route.serve(api, request)
+            # The body counts until its request is answered, whichever route it is for.
+            with backpressure.request(caller) as request[COUNT_BYTES]:
+                return await route.serve(api, request)
 
     return handler

@@ -154,7 +154,8 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
         raise ApiError(HTTPStatus.GONE, "the snapshot behind this decision is no longer stored", "id")
     policy, snapshot = resolve(found.policy, found.settings), unpack(packed)
     if found.request is None:
-        plan = await asyncio.to_thread(policy.rebalance, snapshot)
+        async with core.planning:
+            plan = await asyncio.to_thread(policy.rebalance, snapshot)
     else:
         plan = plan_room(
             snapshot, parse_question(found.request), policy, core.config.placement.default_class

@@ -35,12 +35,15 @@ from collector.web.routes import (
     parse_query,
     refused,
 )
+from collector.web.scopes import CALLER
 from wire.messages import encode
 
 STREAM_TYPE = "text/event-stream"
 _COMPARE_SECONDS = 1.0
 _KEEPALIVE_SECONDS = 15.0
 """A comment at this interval keeps proxies from closing the connection, and detects closed ones."""
+_STREAM_SHARES = 4
+"""One token may have a quarter of all streams."""
 _WRITE_SECONDS = 30.0
 """A client that reads nothing for this long is disconnected."""
 
@@ -137,17 +140,19 @@ async def publishing_changes(core: Core) -> AsyncIterator[None]:
 async def stream(core: Core, request: web.Request) -> web.StreamResponse:
     """Send changes until the client disconnects or falls behind, or the collector stops."""
     query = parse_query(request, StreamQuery)
-    limit = core.config.http.max_streams
-    if len(core.events) >= limit:
+    limit, owner = core.config.http.max_streams, request[CALLER].token
+    # Without tokens, all clients have the same owner.
+    own_limit = -(-limit // _STREAM_SHARES) if owner else limit
+    if len(core.events) >= limit or core.events.count(owner) >= own_limit:
         raise ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"too many open streams: http.max_streams allows {limit}; retry later",
+            f"too many open streams: http.max_streams allows {limit}, {own_limit} of one token; retry later",
             headers={"Retry-After": "30"},
         )
     response = web.StreamResponse(headers={"Content-Type": STREAM_TYPE, "Cache-Control": "no-store"})
     response.headers["X-Accel-Buffering"] = "no"  # nginx buffers otherwise
     last_id = query.last_event_id or request.headers.get("Last-Event-ID")
-    with core.events.subscribe(last_id) as reader, contextlib.suppress(ConnectionError, TimeoutError):
+    with core.events.subscribe(last_id, owner) as reader, contextlib.suppress(ConnectionError, TimeoutError):
         await response.prepare(request)
         await _write(response, b": connected\n\n")
         await _serve(response, reader)
@@ -187,6 +192,7 @@ ROUTES: tuple[Route, ...] = (
         " alert opens or closes, `event` when a node reports one; `missed` when messages were lost, `end`"
         " with the reason before the collector closes the stream.",
         serve=stream,
+        lasts=True,
         query=StreamQuery,
         answers={
             HTTPStatus.OK: Answer("Messages, with comments as keepalive.", content_type=STREAM_TYPE),

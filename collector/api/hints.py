@@ -94,12 +94,14 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
     # A plan for a large cluster takes seconds.
-    return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
+    async with core.planning:
+        return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
 
 
 async def propose(core: Core, _query: NoQuery) -> Proposals:
     """Get a proposal for each open bottleneck."""
-    return await asyncio.to_thread(proposals, await core.snapshot())
+    async with core.planning:
+        return await asyncio.to_thread(proposals, await core.snapshot())
 
 
 async def list_policies(core: Core, _query: NoQuery) -> Policies:

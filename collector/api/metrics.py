@@ -19,7 +19,7 @@ from collector.control.actor import Actor
 from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
-from collector.live.admission import Limit
+from collector.live.node_account import Limit
 from collector.reports.alerts import AlertState
 from wire.http.serving import metrics_handler
 from wire.metrics import MetricSpec, metric_families
@@ -76,6 +76,12 @@ _STATE_METRICS: tuple[MetricSpec[ScrapeState], ...] = (
         help="Reports and rollups deleted before their retention ended, because the history reached its"
         " maximum size.",
         value=lambda now: now.history.dropped_for_size,
+    ),
+    MetricSpec(
+        name="wattpack_collector_history_wrong_rows_total",
+        kind="counter",
+        help="Rows of energy accounts deleted since the start because they did not match their checksum.",
+        value=lambda now: now.history.wrong_rows,
     ),
     MetricSpec(
         name="wattpack_collector_services",
@@ -200,8 +206,8 @@ _REFUSED_METRICS: tuple[MetricSpec[tuple[str, Limit, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_refused_total",
         kind="counter",
-        help="Containers, labels and values of a node that were refused because they exceed one of the"
-        " limits per node; only nodes that exceeded one.",
+        help="Requests, containers, labels and values of a node that were refused because they exceed one of"
+        " the limits per node; only nodes that exceeded one.",
         value=lambda count: count[2],
         labels={"node": lambda count: count[0], "limit": lambda count: count[1].value},
     ),

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from collector.web.event_stream import EventStream, Topic
+from collector.web.event_stream import MAX_MESSAGES, EventStream, Topic
 from wire.messages import Event, EventKind, Report, encode
 
 
@@ -28,7 +28,11 @@ class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
         return NodeEvent(node=node, **msgspec.structs.asdict(event))
 
 
+_MOST_PUBLISHED = MAX_MESSAGES // 10
+"""Events of one report that subscribers get: a flood must not end all subscriptions. All are stored."""
+
+
 def publish_events(stream: EventStream, report: Report) -> None:
     """Send the events of a new report to the subscribers."""
-    for event in report.events:
+    for event in report.events[:_MOST_PUBLISHED]:
         stream.publish(Topic.EVENT, encode(NodeEvent.of(report.node, event)))

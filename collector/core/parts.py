@@ -1,5 +1,6 @@
 """The parts of one running collector, and its counters."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ class Core:
     reservations: Reservations = field(default_factory=Reservations)
     """Recent placements that no node has reported yet."""
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
+    planning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a plan that was asked for is made: many at once would take all threads and the processor."""
 
     async def snapshot(self) -> Snapshot:
         """The newest snapshot that is available without a long wait, with pending placements."""

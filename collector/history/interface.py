@@ -273,8 +273,12 @@ class History(Protocol):
     async def get_values(self, kind: str) -> Mapping[str, bytes]:
         """All stored values of a kind, by key."""
 
-    async def apply_retention(self, now: float) -> None:
-        """Update the rollups, and delete what is older than the retention."""
+    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+        """Update the rollups, and delete what is older than the retention.
+
+        Returns the number of five-minute slots in which a node reported more energy than its limits allow, by
+        node; the surplus is left out.
+        """
 
     async def check(self) -> None:
         """Check that reports can be stored now."""

@@ -42,7 +42,7 @@ async def _receive(core: Core, request: web.Request) -> Receipt:
     reports = parse_reports(await read_body(request))
     check_sender(reports, caller)
     check_machine(core, reports, caller)
-    with backpressure.storing(reports):
+    with backpressure.storing(reports, caller):
         return await store_reports(core, reports)
 
 

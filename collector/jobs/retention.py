@@ -3,11 +3,13 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
-from collector.history.interface import HistoryUnavailable
+from collector.history.interface import HistoryStats, HistoryUnavailable
+from collector.live.node_account import Limit
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +28,9 @@ async def retention(core: Core) -> AsyncIterator[None]:
         now = core.clock()
         for old, new in core.registry.drop_old(now).items():
             log.info("node %s was renamed to %s: it runs the same containers", old, new)
-        await core.history.apply_retention(now)
+        bounded = await core.history.apply_retention(now, core.config.limits)
+        for node, slots in bounded.items():
+            core.registry.admission.refuse(node, Limit.ENERGY, now, slots)
 
     async def compact_usage() -> None:
         """Replace the usage of many reports in the history by its sum."""
@@ -38,25 +42,36 @@ async def retention(core: Core) -> AsyncIterator[None]:
                 core.registry.requeue_usage(keys)
                 raise
 
-    async def check_history() -> None:
-        """Report whether reports can be stored."""
-        try:
-            await core.history.check()
-        except HistoryUnavailable as error:
-            core.outages.begin(Dependency.HISTORY, f"the history is unavailable: {error}")
-            return
-        if damage := core.history.stats().damage:
-            core.outages.begin(
-                Dependency.HISTORY,
-                f"the history is damaged ({damage}): restart the collector, which repairs it",
-            )
-        else:
-            core.outages.end(Dependency.HISTORY, "the history is available again")
-
     core.outages.watch(Dependency.HISTORY)
     async with in_background(
-        repeat(check_history, _CHECK_SECONDS, "checking the history"),
+        repeat(partial(check_history, core), _CHECK_SECONDS, "checking the history"),
         repeat(drop_old, _RETENTION_SECONDS, "dropping old samples", expected=HistoryUnavailable),
         repeat(compact_usage, _COMPACTION_SECONDS, "compacting usage", expected=HistoryUnavailable),
     ):
         yield
+
+
+async def check_history(core: Core) -> None:
+    """Report whether reports can be stored, and whether the file is in order."""
+    try:
+        await core.history.check()
+    except HistoryUnavailable as error:
+        core.outages.begin(Dependency.HISTORY, f"the history is unavailable: {error}")
+        return
+    if problem := _problem_of(core.history.stats()):
+        core.outages.begin(Dependency.HISTORY, problem)
+    else:
+        core.outages.end(Dependency.HISTORY, "the history is available again")
+
+
+def _problem_of(stats: HistoryStats) -> str:
+    """What was found in the file, for a person; empty if it is in order."""
+    if stats.damage:
+        return f"the history is damaged ({stats.damage}): restart the collector, which repairs it"
+    if stats.wrong_rows:
+        rows = "1 row" if stats.wrong_rows == 1 else f"{stats.wrong_rows} rows"
+        return (
+            f"{rows} of the energy accounts did not match their checksum and were deleted: check the disk,"
+            " and restore the history from a backup if these accounts matter"
+        )
+    return ""

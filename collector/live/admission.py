@@ -7,37 +7,29 @@ the rest of the report, and every other node, is processed as usual. What was dr
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from collector.config import LimitsConfig
-from wire.messages import ContainerState, ContainerUsage, Heartbeat, Report
-from wire.resources import Quantities
-from wire.sketch import Sketch, bin_of
+from collector.live.claims import container_within, curve_within, state_within, usage_within
+from collector.live.node_account import NOTHING, HeldContainer, Limit, NodeAccount
+from wire.messages import Alert, ContainerState, ContainerUsage, Event, Heartbeat, NodeState, Report
+from wire.resources import RESOURCES
 
-_HOUR_SECONDS: Final = 3600.0
-_TOLERANCE: Final = 1.25
-"""A rate over a short interval can exceed the number of cores, because clocks have ticks."""
+Item = TypeVar("Item")
+
+_EVENTS_PER_CONTAINER: Final = 3
+"""A container starts, runs out of memory, and ends."""
+_MAX_ALERTS_PER_HOUR: Final = 3600 * len(RESOURCES)
+"""An agent reports an alert of each resource at most every second."""
 CONTAINER_BYTES: Final = 3072
 """Memory of a running container besides its texts: its columns and windows, and the objects that hold it."""
 _LABEL_BYTES: Final = 160
+_TEXT_BYTES: Final = 2048
+"""Names and labels of a new container, in the mean over an hour: 20 labels are about half of it."""
 _BIN_BYTES: Final = 6
-_UNKNOWN: Final = Quantities()
 _LABEL_PREFIX: Final = "wattpack."
-
-
-class Limit(StrEnum):
-    """The limits that a node can exceed."""
-
-    CONTAINERS = "containers"
-    NEW_CONTAINERS = "new_containers"
-    LABELS = "labels"
-    BYTES = "bytes"
-    CAPACITY = "capacity"
-    """Usage of a container above the capacity of its node; it counts as the capacity."""
 
 
 class UsageStore(Protocol):
@@ -47,79 +39,59 @@ class UsageStore(Protocol):
         """Drop usage of ended containers until a node is within a size; returns its size after that."""
 
 
-@dataclass(slots=True)
-class _Account:
-    """What one node uses of its limits."""
-
-    containers: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Size and fingerprint of each container."""
-    container_bytes: int = 0
-    usage_bytes: int = 0
-    """An upper bound of the size of its usage, until it is measured."""
-    capacity: Quantities = _UNKNOWN
-    hour: int = 0
-    new_containers: int = 0
-    """In this hour."""
-    refused: Counter[Limit] = field(default_factory=Counter)
-    refused_at: float = 0.0
-
-    def update(self, report: Report, now: float) -> None:
-        """Count what a report ends, before its containers are admitted."""
-        if (hour := int(now // _HOUR_SECONDS)) != self.hour:
-            self.hour, self.new_containers = hour, 0
-        if report.state is not None:
-            self.capacity = report.state.capacity
-        self.drop(report.gone)
-        if report.heartbeat is not None:
-            running = {each.id for each in report.containers}
-            self.drop([each for each in self.containers if each not in running])
-
-    def refuse(self, limit: Limit, count: int = 1) -> None:
-        """Count what was refused."""
-        if count:
-            self.refused[limit] += count
-
-    def put(self, container: str, size_bytes: int, fingerprint: int) -> None:
-        before, _ = self.containers.get(container, (0, 0))
-        self.containers[container] = (size_bytes, fingerprint)
-        self.container_bytes += size_bytes - before
-
-    def drop(self, containers: Iterable[str]) -> None:
-        for container in containers:
-            size_bytes, _ = self.containers.pop(container, (0, 0))
-            self.container_bytes -= size_bytes
-
-
 class Admission:
     """Applies the limits to reports before they are stored. Not thread-safe."""
 
     def __init__(self, limits: LimitsConfig, usage: UsageStore) -> None:
         self._limits = limits
         self._usage = usage
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, NodeAccount] = {}
 
     def admit(self, report: Report, now: float, *, is_stored: bool = False) -> Report:
         """The part of a report that is within the limits of its node: the same object if all of it is.
 
         `is_stored` is for a report from the history: its containers are not new.
         """
-        account = self._accounts.get(report.node)
-        if account is None:
-            account = self._accounts[report.node] = _Account()
-        account.update(report, now)
-        if report.heartbeat is None and not report.containers and not report.gone:
-            return report
+        account = self._account(report.node)
+        account.begin(now)
         refused = account.refused.total()
-        containers = list(self._containers(account, report.containers, is_stored=is_stored))
-        gone = report.gone[: self._limits.max_containers]
-        account.refuse(Limit.CONTAINERS, len(report.gone) - len(gone))
+        gone, events = self._first(account, report.gone), self._events(account, report.events)
+        ended = {*gone, *(each.container for each in events if each.container)}
+        unknown = ended - account.containers.keys()
+        account.update(report)
+        state = None if report.state is None else self._state(account, report.state)
+        reported = self._first(account, report.containers)
+        containers = list(self._containers(account, reported, is_stored=is_stored))
+        unknown -= account.containers.keys()
+        names = set() if is_stored else self._surplus_names(account, unknown)
+        alerts = self._alerts(account, report.alerts)
         heartbeat = report.heartbeat
         if heartbeat is not None:
             heartbeat = self._heartbeat(report.node, account, heartbeat)
         if account.refused.total() == refused:
             return report
         account.refused_at = now
-        return msgspec.structs.replace(report, containers=tuple(containers), gone=gone, heartbeat=heartbeat)
+        return msgspec.structs.replace(
+            report,
+            state=state,
+            containers=tuple(containers),
+            gone=tuple(each for each in gone if each not in names),
+            events=tuple(each for each in events if each.container not in names),
+            alerts=alerts,
+            heartbeat=heartbeat,
+        )
+
+    def refuse(self, node: str, limit: Limit, now: float, count: int = 1) -> None:
+        """Count what another part of the collector refused of a node."""
+        account = self._account(node)
+        account.refuse(limit, count)
+        account.refused_at = now
+
+    def _account(self, node: str) -> NodeAccount:
+        account = self._accounts.get(node)
+        if account is None:
+            account = self._accounts[node] = NodeAccount()
+        return account
 
     def forget(self, node: str) -> None:
         """Drop the account of a node that is no longer listed."""
@@ -142,34 +114,98 @@ class Admission:
             if account.refused and account.refused_at >= since
         }
 
+    def _first(self, account: NodeAccount, items: Sequence[Item]) -> Sequence[Item]:
+        """As many items as a node may have containers; looking at more would take time."""
+        kept = items[: self._limits.max_containers]
+        account.refuse(Limit.CONTAINERS, len(items) - len(kept))
+        return kept
+
+    def _state(self, account: NodeAccount, state: NodeState) -> NodeState:
+        bounded = state_within(state, self._limits.max_node_watts)
+        if bounded.used is not state.used:
+            account.refuse(Limit.CAPACITY)
+        if bounded.power is not state.power:
+            account.refuse(Limit.POWER)
+        gaps = hash(state.gaps)
+        if gaps != account.gaps:
+            size_bytes = sum(_bytes(each.what) + _bytes(each.why) for each in state.gaps)
+            if not self._count_bytes(account, size_bytes):
+                account.refuse(Limit.BYTES)
+                return msgspec.structs.replace(bounded, gaps=())
+            account.gaps = gaps
+        return bounded
+
     def _containers(
-        self, account: _Account, containers: Sequence[ContainerState], *, is_stored: bool
+        self, account: NodeAccount, containers: Sequence[ContainerState], *, is_stored: bool
     ) -> Iterator[ContainerState]:
         limits = self._limits
         for reported in containers:
             each = self._with_labels(account, reported)
             size_bytes, fingerprint = _size_bytes(each), _fingerprint(each)
-            held_bytes, known = account.containers.get(each.id, (0, None))
-            if known is None and len(account.containers) >= limits.max_containers:
+            held = account.containers.get(each.id, NOTHING)
+            if held is NOTHING and len(account.containers) >= limits.max_containers:
                 account.refuse(Limit.CONTAINERS)
-            elif account.container_bytes + size_bytes - held_bytes > limits.max_bytes:
+            elif account.container_bytes + size_bytes - held.size_bytes > limits.max_bytes:
                 account.refuse(Limit.BYTES)
-            elif known != fingerprint and not is_stored and not self._count_new(account):
+            elif held.fingerprint != fingerprint and not is_stored and not self._count_new(account):
                 account.refuse(Limit.NEW_CONTAINERS)
+            elif (
+                held.fingerprint != fingerprint
+                and not is_stored
+                and not self._count_bytes(account, _text_bytes(each))
+            ):
+                account.refuse(Limit.BYTES)
             else:
-                account.put(each.id, size_bytes, fingerprint)
-                yield _within_capacity(account, each)
+                bounded = self._within(account, each, held)
+                watts = 0.0 if bounded.power is None else bounded.power.watts + bounded.power.idle_watts
+                account.put(each.id, HeldContainer(size_bytes, fingerprint, watts))
+                yield bounded
                 continue
             account.drop([each.id])
 
-    def _count_new(self, account: _Account) -> bool:
+    def _within(self, account: NodeAccount, container: ContainerState, held: HeldContainer) -> ContainerState:
+        """The container with its usage and power bounded by what its node can have."""
+        room = max(0.0, self._limits.max_node_watts - account.container_watts + held.watts)
+        bounded = container_within(container, account.capacity, room)
+        if bounded.used is not container.used:
+            account.refuse(Limit.CAPACITY)
+        if bounded.power is not container.power:
+            account.refuse(Limit.POWER)
+        return bounded
+
+    def _count_new(self, account: NodeAccount) -> bool:
         """Count a new container, or a new description of one; False if there were too many in this hour."""
         if account.new_containers >= self._limits.max_new_containers_per_hour:
             return False
         account.new_containers += 1
         return True
 
-    def _with_labels(self, account: _Account, container: ContainerState) -> ContainerState:
+    def _count_bytes(self, account: NodeAccount, size_bytes: int) -> bool:
+        """Count new texts, which the history keeps for a while; False if there were too many in this hour."""
+        if account.new_bytes + size_bytes > _TEXT_BYTES * self._limits.max_new_containers_per_hour:
+            return False
+        account.new_bytes += size_bytes
+        return True
+
+    def _surplus_names(self, account: NodeAccount, unknown: Iterable[str]) -> set[str]:
+        """Of containers that only end in this report, those beyond the limit: the history names each."""
+        surplus = {each for each in unknown if not self._count_new(account)}
+        account.refuse(Limit.NEW_CONTAINERS, len(surplus))
+        return surplus
+
+    def _events(self, account: NodeAccount, events: Sequence[Event]) -> Sequence[Event]:
+        most = _EVENTS_PER_CONTAINER * self._limits.max_new_containers_per_hour - account.events
+        account.refuse(Limit.EVENTS, max(0, len(events) - most))
+        account.events += min(len(events), most)
+        return events[:most]
+
+    def _alerts(self, account: NodeAccount, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
+        most = _MAX_ALERTS_PER_HOUR - account.alerts
+        account.refuse(Limit.ALERTS, max(0, len(alerts) - most))
+        account.alerts += min(len(alerts), most)
+        return tuple(alerts[:most])
+
+    def _with_labels(self, account: NodeAccount, container: ContainerState) -> ContainerState:
         surplus = len(container.labels) - self._limits.max_labels
         if surplus <= 0:
             return container
@@ -178,15 +214,19 @@ class Admission:
         items = sorted(container.labels.items(), key=lambda item: not item[0].startswith(_LABEL_PREFIX))
         return msgspec.structs.replace(container, labels=dict(items[: self._limits.max_labels]))
 
-    def _heartbeat(self, node: str, account: _Account, heartbeat: Heartbeat) -> Heartbeat:
+    def _heartbeat(self, node: str, account: NodeAccount, heartbeat: Heartbeat) -> Heartbeat:
         refused = account.refused.total()
         usage = tuple(self._usages(node, account, heartbeat.usage))
+        curve = heartbeat.power_curve
+        bounded = None if curve is None else curve_within(curve, self._limits.max_node_watts)
+        if bounded is not curve:
+            account.refuse(Limit.POWER)
         if account.refused.total() == refused:
             return heartbeat
-        return msgspec.structs.replace(heartbeat, usage=usage)
+        return msgspec.structs.replace(heartbeat, usage=usage, power_curve=bounded)
 
     def _usages(
-        self, node: str, account: _Account, usages: Sequence[ContainerUsage]
+        self, node: str, account: NodeAccount, usages: Sequence[ContainerUsage]
     ) -> Iterator[ContainerUsage]:
         max_bytes = self._limits.max_bytes
         most = 2 * self._limits.max_containers
@@ -199,19 +239,30 @@ class Admission:
                 account.refuse(Limit.BYTES)
                 continue
             account.usage_bytes += size_bytes
-            yield _usage_within_capacity(account, each)
+            bounded = usage_within(each, account.capacity)
+            if bounded is not each:
+                account.refuse(Limit.CAPACITY)
+            yield bounded
 
 
 def _size_bytes(container: ContainerState) -> int:
-    labels = container.labels
     return (
         CONTAINER_BYTES
-        + 4 * len(container.name)
-        + len(container.id)
-        + len(container.image or "")
-        + len(container.service or "")
-        + sum(len(key) + len(value) + _LABEL_BYTES for key, value in labels.items())
+        + 3 * _bytes(container.name)
+        + _LABEL_BYTES * len(container.labels)
+        + _text_bytes(container)
     )
+
+
+def _text_bytes(container: ContainerState) -> int:
+    texts = (container.name, container.id, container.image or "", container.service or "")
+    labels = container.labels.items()
+    return sum(map(_bytes, texts)) + sum(_bytes(key) + _bytes(value) for key, value in labels)
+
+
+def _bytes(text: str) -> int:
+    """The most that a text takes, in memory and on disk."""
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _fingerprint(container: ContainerState) -> int:
@@ -232,43 +283,3 @@ def _fingerprint(container: ContainerState) -> int:
 def _bins(usage: ContainerUsage) -> int:
     sketches = (usage.cpu, usage.memory, usage.disk, usage.network)
     return sum(len(sketch.bins) for sketch in sketches if sketch is not None)
-
-
-def _within_capacity(account: _Account, container: ContainerState) -> ContainerState:
-    """The container with its CPU and memory usage bounded by the capacity of its node.
-
-    Disk and network have no such bound: page cache and traffic between containers do not use the devices.
-    """
-    used, capacity = container.used, account.capacity
-    cores = _bounded(used.cpu_cores, capacity.cpu_cores)
-    memory_bytes = _bounded(used.memory_bytes, capacity.memory_bytes)
-    if cores is used.cpu_cores and memory_bytes is used.memory_bytes:
-        return container
-    account.refuse(Limit.CAPACITY)
-    bounded = msgspec.structs.replace(used, cpu_cores=cores, memory_bytes=memory_bytes)
-    return msgspec.structs.replace(container, used=bounded)
-
-
-def _bounded(value: float | None, capacity: float | None) -> float | None:
-    return capacity if value and capacity and value > _TOLERANCE * capacity else value
-
-
-def _usage_within_capacity(account: _Account, usage: ContainerUsage) -> ContainerUsage:
-    cpu = _sketch_within(usage.cpu, account.capacity.cpu_cores)
-    memory = _sketch_within(usage.memory, account.capacity.memory_bytes)
-    if cpu is usage.cpu and memory is usage.memory:
-        return usage
-    account.refuse(Limit.CAPACITY)
-    return msgspec.structs.replace(usage, cpu=cpu, memory=memory)
-
-
-def _sketch_within(sketch: Sketch | None, capacity: float | None) -> Sketch | None:
-    if sketch is None or not capacity or not sketch.bins:
-        return sketch
-    if max(sketch.bins) <= bin_of(_TOLERANCE * capacity):
-        return sketch
-    bounded, highest = Sketch(zeros=sketch.zeros), bin_of(capacity)
-    for reported, count in sketch.bins.items():
-        index = min(reported, highest)
-        bounded.bins[index] = bounded.bins.get(index, 0) + count
-    return bounded

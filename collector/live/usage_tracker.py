@@ -22,6 +22,8 @@ _CONTAINERS_AT_ONCE = 60
 """The usual number on a node: most of the cost is per call, not per container."""
 _COMPACT_FROM = 2
 """Heartbeats whose usage is compacted into a total: adding many up would slow down a restart."""
+_COMPACT_BYTES = 1 << 18
+"""Bytes of a total for which another heartbeat is waited for: a total is written as a whole."""
 _UPDATE_RATIO = 1 / 16
 _RING_BYTES = 1024
 """Memory of a container's usage besides its histograms."""
@@ -51,6 +53,8 @@ class UsageTracker:
     _new: dict[str, _NewUsage] = field(default_factory=dict)
     _uncompacted: list[UsageKey] = field(default_factory=list)
     """Heartbeats that are here, but not in the totals of the history."""
+    _total_bytes: int = 0
+    """Size of the last totals."""
     _partial: int = 0
     """Heartbeats that are being added."""
 
@@ -115,7 +119,8 @@ class UsageTracker:
     @property
     def can_compact(self) -> bool:
         """Whether the history should replace heartbeats by their total."""
-        return len(self._uncompacted) >= _COMPACT_FROM and not self._partial
+        enough = _COMPACT_FROM + self._total_bytes // _COMPACT_BYTES
+        return len(self._uncompacted) >= enough and not self._partial
 
     def compact(self, node: str) -> tuple[list[UsageKey], list[UsageTotal]]:
         """The heartbeats that the history can replace, and the totals to replace them by."""
@@ -125,6 +130,7 @@ class UsageTracker:
         for slot in {key.slot for key in keys}:
             packed = {name: ring.slots[slot] for name, ring in rings.items() if slot in ring.slots}
             totals.append(UsageTotal(node, slot, packed))
+        self._total_bytes = sum(len(each) for total in totals for each in total.packed.values())
         return keys, totals
 
     def requeue(self, key: UsageKey) -> None:

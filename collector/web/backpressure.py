@@ -1,14 +1,18 @@
 """Limits on request bodies, and on reports that are not stored yet: in total, per node and per token.
 
-An overloaded collector answers 429 instead of growing until it is killed, and a node that sends too much
+A token or certificate of a node also has a rate: what it sends above it, over a minute, is not even read. An
+overloaded collector answers 429 instead of growing until it is killed, and a node that sends too much
 exhausts its own share only.
 """
 
+import asyncio
 import math
 import random
+import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -23,17 +27,45 @@ Key = TypeVar("Key", bound=Hashable)
 
 _REQUESTS_PER_CALLER = 4
 """An agent has one request in flight, or two just after a restart."""
+_TURNS = 8
+"""Requests of one token that are answered at the same time; the others wait. Queries of the history wait for
+one another, and those of other tokens wait for no more than these."""
 _SHARES = 4
 """One token may use a quarter of the bytes of all bodies."""
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 10.0
+_BURST_SECONDS = 60.0
+"""What a node may send at once, in seconds of its rate: the reports of an outage come all at once."""
+
+OnSurplus = Callable[[frozenset[str]], None]
+"""Called with the nodes of a caller that sends too much."""
+
+
+@dataclass(slots=True)
+class _Level:
+    """How much a caller sent lately: it falls with time, by the maximum rate."""
+
+    reports: float = 0.0
+    size_bytes: float = 0.0
+    at: float = 0.0
 
 
 class Backpressure:
     """Counts waiting requests and reports, and rejects those above the limits."""
 
-    def __init__(self, settings: IngestConfig, rng: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        settings: IngestConfig,
+        rng: Callable[[], float] = random.random,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        on_surplus: OnSurplus = lambda _nodes: None,
+    ) -> None:
         self._settings = settings
         self._random = rng
+        self._monotonic = monotonic
+        self._on_surplus = on_surplus
+        self._levels: dict[frozenset[str], _Level] = {}
+        self._turns: dict[str, asyncio.Semaphore] = {}
         self._requests: Counter[frozenset[str]] = Counter()
         self._reports_of_node: Counter[str] = Counter()
         self._bytes_of: Counter[Caller] = Counter()
@@ -44,11 +76,13 @@ class Backpressure:
     def request(self, caller: Caller) -> Iterator[Callable[[int], None]]:
         """Count a request while the block runs; yields a function that counts bytes of its body.
 
-        A caller that is bound to nodes may have a few requests at once; more are rejected unread.
+        A caller that is bound to nodes may have a few requests at once, and a rate; more are rejected unread.
         """
         node = caller.nodes
-        if node is not None and self._requests[node] >= _REQUESTS_PER_CALLER:
-            raise self._retry_later("this node has too many requests in progress")
+        if node is not None:
+            if self._requests[node] >= _REQUESTS_PER_CALLER:
+                raise self._retry_later("this node has too many requests in progress")
+            self._require_rate(node)
         body_bytes = 0
 
         def add_bytes(size_bytes: int) -> None:
@@ -64,6 +98,8 @@ class Backpressure:
             body_bytes += size_bytes
             self.size_bytes += size_bytes
             self._bytes_of[caller] += size_bytes
+            if node is not None:
+                self._level(node).size_bytes += size_bytes
 
         if node is not None:
             self._requests[node] += 1
@@ -75,9 +111,44 @@ class Backpressure:
             if node is not None:
                 _subtract(self._requests, {node: 1})
 
+    @asynccontextmanager
+    async def turn(self, caller: Caller) -> AsyncIterator[None]:
+        """Wait until the token of a caller has few enough requests that are being answered."""
+        if not caller.token or caller.nodes is not None:
+            yield
+            return
+        async with self._turns.setdefault(caller.token, asyncio.Semaphore(_TURNS)):
+            yield
+
+    def _level(self, nodes: frozenset[str]) -> _Level:
+        """How much a caller sent lately."""
+        now, settings = self._monotonic(), self._settings
+        level = self._levels.setdefault(nodes, _Level(at=now))
+        elapsed, level.at = now - level.at, now
+        level.reports = max(0.0, level.reports - elapsed * settings.max_reports_per_second_per_node)
+        level.size_bytes = max(0.0, level.size_bytes - elapsed * settings.max_bytes_per_second_per_node)
+        return level
+
+    def _require_rate(self, nodes: frozenset[str]) -> None:
+        """Count a request, unless its caller has sent too much; then raise `ApiError`."""
+        settings, level = self._settings, self._level(nodes)
+        # What goes above it at last is paid for later, so a body of any size is accepted after a while.
+        if (
+            level.reports >= _BURST_SECONDS * settings.max_reports_per_second_per_node
+            or level.size_bytes >= _BURST_SECONDS * settings.max_bytes_per_second_per_node
+        ):
+            self._on_surplus(nodes)
+            raise self._retry_later(
+                "this node sends more than ingest.max_reports_per_second_per_node or"
+                " ingest.max_bytes_per_second_per_node allows"
+            )
+        level.reports += 1
+
     @contextmanager
-    def storing(self, reports: Sequence[Report]) -> Iterator[None]:
+    def storing(self, reports: Sequence[Report], caller: Caller = TRUSTED) -> Iterator[None]:
         """Count reports as waiting for the history while the block runs."""
+        if caller.nodes is not None:
+            self._level(caller.nodes).reports += len(reports) - 1  # the request counts as one
         settings, counts = self._settings, Counter(report.node for report in reports)
         if self.reports + len(reports) > settings.max_waiting_reports:
             raise self._retry_later("too many reports wait to be stored")

@@ -49,6 +49,8 @@ class Message:
 class Subscriber:
     """A queue of messages for one client."""
 
+    owner: str = ""
+    """Id of the client's token."""
     _queue: deque[Message] = field(default_factory=deque)
     _ready: asyncio.Event = field(default_factory=asyncio.Event)
     end_reason: str = ""
@@ -98,6 +100,10 @@ class EventStream:
     def __len__(self) -> int:
         return len(self._subscribers)
 
+    def count(self, owner: str) -> int:
+        """The number of subscribers with this token."""
+        return sum(each.owner == owner for each in self._subscribers)
+
     @property
     def last_id(self) -> str:
         return f"{self._run}-{self._number}"
@@ -111,9 +117,9 @@ class EventStream:
             subscriber.put(message)
 
     @contextmanager
-    def subscribe(self, last_id: str | None = None) -> Iterator[Subscriber]:
+    def subscribe(self, last_id: str | None = None, owner: str = "") -> Iterator[Subscriber]:
         """Subscribe while the block runs, starting after the message with this id if it is retained."""
-        subscriber = Subscriber()
+        subscriber = Subscriber(owner)
         for message in self._since(last_id):
             subscriber.put(message)
         if self._end_reason:

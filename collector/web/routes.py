@@ -50,6 +50,8 @@ class Route:
     """Type of the request body, if there is one."""
     needs: Scope | None = None
     """Required scope; by default read for GET, admin for other methods."""
+    lasts: bool = False
+    """Whether the response lasts for as long as the client stays."""
 
     @property
     def scope(self) -> Scope:

@@ -135,9 +135,9 @@ class PrometheusHistory:
     async def get_values(self, kind: str) -> Mapping[str, bytes]:
         return await self._file.get_values(kind)
 
-    async def apply_retention(self, now: float) -> None:
+    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
         await self._on_disk(partial(self._writer.expire, now - _REPEAT_FOR_SECONDS))
-        await self._file.apply_retention(now)
+        return await self._file.apply_retention(now, limits)
 
     async def check(self) -> None:
         await self._file.check()

@@ -65,6 +65,8 @@ _ROLLUP_BATCH = 4
 """Nodes whose rollups share a commit: few, as reports wait for it."""
 _CHECK_SECONDS = 6 * 3600.0
 """Time between two checks of the file for damage."""
+_ROLLUP_TURNS = 8
+"""How often a node with many reports is read in one pass."""
 _ROLLUP_PAUSE = 2.0
 """Pause after each batch of rollups, relative to its duration: without it, they would use half a core for
 seconds."""
@@ -247,8 +249,8 @@ class SqliteHistory:
     async def get_values(self, kind: str) -> dict[str, bytes]:
         return await self._read_thread.run(partial(self._reading.reader.get_values, kind))
 
-    async def apply_retention(self, now: float) -> None:
-        await self._roll_up()
+    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+        bounded = await self._roll_up(limits.max_node_watts)
         retention = self._writing.retention
         horizon = await self._write_thread.run(partial(retention.advance, now))
         while await self._write_thread.run(partial(retention.expire_reports, horizon)):
@@ -260,6 +262,7 @@ class SqliteHistory:
         if now - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
             await self._check_for_damage()
+        return bounded
 
     async def _check_for_damage(self) -> None:
         """Check the file, and set rows aside that do not have their checksum."""
@@ -274,19 +277,35 @@ class SqliteHistory:
             log.error("rows in the history do not have their checksum, and are set aside: %s", wrong)
             self._wrong_rows += await self._write_thread.run(self._writing.set_wrong_rows_aside)
 
-    async def _roll_up(self) -> None:
-        """Update the rollups, a few nodes at a time, so that reports wait for no more than these."""
+    async def _roll_up(self, max_node_watts: float) -> Mapping[str, int]:
+        """Update the rollups, a few nodes at a time, so that reports wait for no more than these.
+
+        A node with many reports takes several turns, after all others. Returns the number of slots in which a
+        node reported more energy than it can have used, by node.
+        """
         reader, loop = self._rollup_reader, asyncio.get_running_loop()
         pending = await self._rollup_thread.run(reader.pending_nodes)
-        for start in range(0, len(pending), _ROLLUP_BATCH):
-            began = loop.time()
-            updates: list[RollupUpdate] = []
-            for node_id in pending[start : start + _ROLLUP_BATCH]:
-                update = await self._rollup_thread.run(partial(reader.read, node_id))
-                if update is not None:
-                    updates.append(update)
-            await self._write_thread.run(partial(self._writing.rollups.add, updates))
-            await asyncio.sleep(_ROLLUP_PAUSE * (loop.time() - began))
+        bounded: Counter[int] = Counter()
+        for _ in range(_ROLLUP_TURNS):
+            unfinished: list[int] = []
+            for start in range(0, len(pending), _ROLLUP_BATCH):
+                began = loop.time()
+                updates: list[RollupUpdate] = []
+                for node_id in pending[start : start + _ROLLUP_BATCH]:
+                    update = await self._rollup_thread.run(partial(reader.read, node_id, max_node_watts))
+                    if update is not None:
+                        updates.append(update)
+                        bounded[node_id] += update.rows.bounded_slots
+                        unfinished += [node_id] * update.has_more
+                await self._write_thread.run(partial(self._writing.rollups.add, updates))
+                await asyncio.sleep(_ROLLUP_PAUSE * (loop.time() - began))
+            pending = unfinished
+        names = self._writing.retention.node_name
+        return {
+            await self._write_thread.run(partial(names, node_id)): count
+            for node_id, count in bounded.items()
+            if count
+        }
 
     def _log_dropped(self) -> None:
         retention = self._writing.retention

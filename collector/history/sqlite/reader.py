@@ -70,12 +70,18 @@ since AS (
 )
 """  # noqa: S608 - numbers of our own
 
+# Only the newest state of a run counts, and a state can have long texts.
 _REPORTS = f"""
-{_SINCE_HEARTBEAT}
+{_SINCE_HEARTBEAT},
+newest AS (
+    SELECT r.boot_id, max(r.sequence) AS sequence FROM since r JOIN node_samples s ON s.report_id = r.id
+    GROUP BY r.boot_id
+)
 SELECT r.id, r.received_at, r.node, r.boot, r.sequence, r.at, r.heartbeat, f.body,
        {", ".join(f"s.{name}" for name in NODE_VALUES)}
 FROM since r
-LEFT JOIN node_samples s ON s.report_id = r.id
+LEFT JOIN newest l ON l.boot_id = r.boot_id AND l.sequence = r.sequence
+LEFT JOIN node_samples s ON s.report_id = r.id AND l.boot_id IS NOT NULL
 LEFT JOIN facts f ON f.id = s.facts_id
 ORDER BY r.received_at, r.id
 """  # noqa: S608 - names of our own

@@ -1,12 +1,22 @@
 """Read the reports that are not in the rollups yet, and add their rows to the rollups."""
 
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from collector.history.sqlite.files.damage import Damage, count_wrong_rows, find_damage
-from collector.history.sqlite.rollups import ContainerReading, NodeReading, RollupRows, roll_up
+from collector.history.sqlite.rollups import (
+    COARSE_SECONDS,
+    FINE_SECONDS,
+    ContainerReading,
+    EnergyBounds,
+    NodeReading,
+    RollupRows,
+    roll_up,
+)
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
     COVERED,
@@ -32,34 +42,52 @@ WHERE EXISTS (
 ORDER BY (SELECT count(*) FROM containers c WHERE c.node_id = n.id)
 """
 _PROGRESS = "SELECT boot_id, sequence FROM rollup_progress WHERE node_id = ?"
-_BOOTS = """
-SELECT b.id, (SELECT max(r.sequence) FROM reports r WHERE r.boot_id = b.id AND r.heartbeat IS NOT NULL)
-FROM boots b WHERE b.node_id = ? AND b.id >= ? ORDER BY b.id
+_BOOTS = "SELECT id FROM boots WHERE node_id = ? AND id >= ? ORDER BY id"
+_SIZES = """
+SELECT sequence, heartbeat IS NOT NULL, size FROM reports WHERE boot_id = ? AND sequence > ? ORDER BY sequence
 """
+_SIZE_SINCE = """
+SELECT coalesce(sum(r.size), 0) FROM boots b JOIN reports r ON r.boot_id = b.id
+WHERE b.node_id = :node AND (b.id, r.sequence) > (:boot, :sequence)
+"""
+# Every heartbeat covers time, whether or not there was energy. What is older than `report_time` accepts does
+# not matter.
+_REACHED = f"""
+SELECT covered_until FROM node_rollups
+WHERE step = {COARSE_SECONDS} AND node_id = :node AND covered_until IS NOT NULL AND slot >= (
+    SELECT received_at / {COARSE_SECONDS} - 192 FROM reports WHERE boot_id = :boot AND sequence = :sequence
+) ORDER BY slot DESC LIMIT 1
+"""  # noqa: S608 - a number of our own
+_HELD = f"SELECT joules FROM node_rollups WHERE step = {FINE_SECONDS} AND slot = ? AND node_id = ?"  # noqa: S608 - a number of our own
+_RANGE = "WHERE r.boot_id = :boot AND r.sequence BETWEEN :begin AND :end"
+_HEARTBEATS_ONLY = "AND (NOT :sparse OR r.heartbeat IS NOT NULL)"
 _REPORTS = f"""
 SELECT r.id, r.sequence, r.at, r.received_at, r.heartbeat IS NOT NULL, s.joules_total, s.idle_watts,
        s.report_id IS NOT NULL, s.window_seconds, {_VALUES}
 FROM reports r LEFT JOIN node_samples s ON s.report_id = r.id
-WHERE r.boot_id = ? AND r.sequence BETWEEN ? AND ? ORDER BY r.sequence
+{_RANGE} {_HEARTBEATS_ONLY} ORDER BY r.sequence
 """  # noqa: S608 - names of our own
 # The events of a report come before its samples: a container may end and start again under the same id.
-_ENDS = """
+_ENDS = f"""
 SELECT e.report_id, e.container_id, e.joules_total
 FROM reports r JOIN events e ON e.report_id = r.id
-WHERE r.boot_id = ? AND r.sequence BETWEEN ? AND ? AND e.container_id IS NOT NULL
+{_RANGE} {_HEARTBEATS_ONLY} AND e.container_id IS NOT NULL
 ORDER BY e.report_id, e.number
-"""
+"""  # noqa: S608 - names of our own
 _CONTAINER_SAMPLES = f"""
 SELECT s.report_id, s.container_id, s.joules_total, s.facts_id IS NOT NULL, s.window_seconds, {_VALUES}
 FROM reports r JOIN container_samples s ON s.report_id = r.id
-WHERE r.boot_id = ? AND r.sequence BETWEEN ? AND ?
+{_RANGE} {_HEARTBEATS_ONLY}
 """  # noqa: S608 - names of our own
 _ENDED = """
-SELECT id, ended_joules_total FROM containers WHERE node_id = ? AND ended_joules_total IS NOT NULL
+SELECT c.id, c.ended_joules_total FROM json_each(?) each JOIN containers c ON c.id = each.value
+WHERE c.ended_joules_total IS NOT NULL
 """
 _LARGEST = 2**63 - 1
 _CHECK_SECONDS = 120.0
 """Rollups wait while the file is checked."""
+_READ_BYTES = 4 << 20
+"""Reports of a node that are read at once, by the size that they are stored with: about 20,000 samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +98,18 @@ class RollupUpdate:
     boot_id: int
     sequence: int
     rows: RollupRows
+    has_more: bool = False
+    """Whether there are later heartbeats, which the next update includes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """The reports of a node that are read at once: in each boot up to a sequence."""
+
+    ends: Mapping[int, int]
+    sparse: bool = False
+    """Whether there are too many, so that only heartbeats are read."""
+    has_more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,58 +138,101 @@ class RollupReader:
         """The number of rollups that do not have their checksum, by table."""
         return count_wrong_rows(self._connection)
 
-    def read(self, node_id: int) -> RollupUpdate | None:
-        """The update for a node, up to its latest heartbeat; None if there is nothing to add."""
+    def read(self, node_id: int, max_watts: float = inf) -> RollupUpdate | None:
+        """The next update for a node, up to its latest heartbeat or an earlier one; None if there is none.
+
+        Energy above `max_watts` is left out.
+        """
         done = self._progress(node_id)
-        boots = self._boots(node_id, done)
-        with_heartbeat = [boot for boot, last in boots if last is not None]
-        if not with_heartbeat:
+        stretch = self._stretch(done, self._boots(node_id, done))
+        if stretch is None:
             return None
-        last_boot = with_heartbeat[-1]
-        ends = {
-            boot: last if boot == last_boot and last is not None else _LARGEST
-            for boot, last in boots
-            if boot <= last_boot
-        }
-        found = self._collect(done, ends)
+        found = self._collect(node_id, done, stretch)
         if not found or (done is not None and found[-1][0] == done):
             return None
-        ended = dict(self._connection.execute(_ENDED, (node_id,)))
-        end = found[-1][0]
-        return RollupUpdate(
-            node_id, end.boot_id, end.sequence, roll_up([reading for _, reading in found], ended)
-        )
+        end, readings = found[-1][0], [reading for _, reading in found]
+        ids = {each.container_id for reading in readings for each in reading.containers}
+        ended = dict(self._connection.execute(_ENDED, (json.dumps(list(ids)),)))
+        bounds = EnergyBounds(max_watts, self._held(node_id, readings) if max_watts < inf else {})
+        rows = roll_up(readings, ended, bounds)
+        return RollupUpdate(node_id, end.boot_id, end.sequence, rows, stretch.has_more)
 
     def read_pending(self, node_id: int) -> list[NodeReading]:
-        """All that the rollups do not include, from the last heartbeat that they do."""
+        """What the rollups do not include, from the last heartbeat that they do; all, unless it is much."""
         done = self._progress(node_id)
-        ends = {boot: _LARGEST for boot, _ in self._boots(node_id, done)}
-        return [reading for _, reading in self._collect(done, ends)]
+        since = done or _Position(0, 0)
+        given = {"node": node_id, "boot": since.boot_id, "sequence": since.sequence}
+        (size_bytes,) = self._connection.execute(_SIZE_SINCE, given).fetchone()
+        boots = self._boots(node_id, done)
+        everything = _Stretch(dict.fromkeys(boots, _LARGEST))
+        stretch = everything if size_bytes <= _READ_BYTES else self._stretch(done, boots)
+        if stretch is None:
+            return []
+        return [reading for _, reading in self._collect(node_id, done, stretch)]
 
     def _progress(self, node_id: int) -> _Position | None:
         row = self._connection.execute(_PROGRESS, (node_id,)).fetchone()
         return None if row is None else _Position(*row)
 
-    def _boots(self, node_id: int, done: _Position | None) -> list[tuple[int, int | None]]:
-        """The boots from where the rollups end, each with its last heartbeat."""
-        return self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0)).fetchall()
+    def _boots(self, node_id: int, done: _Position | None) -> list[int]:
+        """The boots from where the rollups end."""
+        found = self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0))
+        return [boot_id for (boot_id,) in found]
+
+    def _stretch(self, done: _Position | None, boots: Sequence[int]) -> _Stretch | None:
+        """The reports up to the latest heartbeat, or to the first one after `_READ_BYTES`; None without any.
+
+        A node that sends much between two heartbeats must not fill the memory: then only they are read.
+        """
+        size_bytes, ends = 0, dict.fromkeys(boots, _LARGEST)
+        last: tuple[_Position, int] | None = None
+        for boot_id in boots:
+            begin = done.sequence if done is not None and boot_id == done.boot_id else 0
+            for sequence, is_heartbeat, size in self._connection.execute(_SIZES, (boot_id, begin)):
+                size_bytes += size
+                if not is_heartbeat:
+                    continue
+                if last is not None and size_bytes > _READ_BYTES:
+                    return _up_to(*last, ends, has_more=True)
+                last = _Position(boot_id, sequence), size_bytes
+        return None if last is None else _up_to(*last, ends)
+
+    def _held(self, node_id: int, readings: Sequence[NodeReading]) -> dict[int, float]:
+        """The energy of a node in the slots of readings that is rolled up already."""
+        first, last = (int(readings[place].at // FINE_SECONDS) for place in (0, -1))
+        held = {}
+        for slot in range(first, last + 1):
+            row = self._connection.execute(_HELD, (slot, node_id)).fetchone()
+            held[slot] = (row[0] or 0.0) if row is not None else 0.0
+        return held
 
     def _collect(
-        self, done: _Position | None, ends: Mapping[int, int]
+        self, node_id: int, done: _Position | None, stretch: _Stretch
     ) -> list[tuple[_Position, NodeReading]]:
         """The readings of boots up to their end, from a first heartbeat on."""
         found: list[tuple[_Position, NodeReading]] = []
-        for boot_id, end in ends.items():
+        reached = -inf if done is None else self._reached(node_id, done)
+        for boot_id, end in stretch.ends.items():
             begin = done.sequence if done is not None and boot_id == done.boot_id else 0
-            for sequence, reading in self._readings(boot_id, begin, end):
+            given = {"boot": boot_id, "begin": begin, "end": end, "sparse": stretch.sparse}
+            for sequence, reading in self._readings(given, reached):
                 if found or reading.is_heartbeat:
                     found.append((_Position(boot_id, sequence), reading))
+                    reached = reading.at
         return found
 
-    def _readings(self, boot_id: int, begin: int, end: int) -> Iterator[tuple[int, NodeReading]]:
-        given = (boot_id, begin, end)
+    def _reached(self, node_id: int, done: _Position) -> float:
+        """The time up to which the rollups of a node go."""
+        given = {"node": node_id, "boot": done.boot_id, "sequence": done.sequence}
+        row = self._connection.execute(_REACHED, given).fetchone()
+        return -inf if row is None else float(row[0])
+
+    def _readings(self, given: Mapping[str, int | bool], reached: float) -> Iterator[tuple[int, NodeReading]]:
+        """The readings of a boot. The time of a node does not go back in the rollups: see `_time_after`."""
         reports = self._connection.execute(_REPORTS, given).fetchall()
-        times = {row[0]: report_time(row[2], row[3]) for row in reports}
+        times: dict[int, float] = {}
+        for row in reports:
+            times[row[0]] = reached = _time_after(reached, row[2], row[3])
         containers: defaultdict[int, list[ContainerReading]] = defaultdict(list)
         for report_id, container_id, joules in self._connection.execute(_ENDS, given):
             containers[report_id].append(ContainerReading(container_id, None, joules))
@@ -170,6 +253,23 @@ class RollupReader:
                 containers=containers[report_id],
             )
             yield sequence, reading
+
+
+def _up_to(last: _Position, size_bytes: int, ends: Mapping[int, int], *, has_more: bool = False) -> _Stretch:
+    """The reports up to a heartbeat."""
+    until = {boot: end for boot, end in ends.items() if boot < last.boot_id}
+    until[last.boot_id] = last.sequence
+    return _Stretch(until, sparse=size_bytes > _READ_BYTES, has_more=has_more)
+
+
+def _time_after(reached: float, at: float, received_at: float) -> float:
+    """The time of a report that follows one of the time `reached`.
+
+    If a node's clock was set back, the time of receipt counts. Else a node could claim the same days again
+    and again, each time with a row for every five minutes.
+    """
+    own = report_time(at, received_at)
+    return own if own >= reached else max(received_at, reached)
 
 
 class RollupWriter:

@@ -3,11 +3,15 @@
 Usage comes from `timeline`: which values applied when. Energy is the increase of the counters between two
 heartbeats, of the node and of all its containers, spread evenly over that time. Both use the same two times,
 so in every slot idle + system + containers equals the node.
+
+A node can report any counter. Its energy in a slot, with what the slot already has, is at most what the node
+can use in that time; all parts of the surplus are left out alike.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from math import inf
 
 from collector.history.sqlite.timeline import (
     Sample,
@@ -22,6 +26,8 @@ from collector.history.sqlite.timeline import (
 FINE_SECONDS = 300
 COARSE_SECONDS = 3600
 STEPS = (FINE_SECONDS, COARSE_SECONDS)
+_MOST_ROWS = 100_000
+"""Rows of containers for one stretch of readings. More follow only from a gap of hours on a crowded node."""
 
 Row = tuple[float | None, ...]
 
@@ -49,6 +55,22 @@ class NodeReading:
 
 
 @dataclass(frozen=True, slots=True)
+class EnergyBounds:
+    """The energy that a node can have used."""
+
+    max_watts: float = inf
+    held: Mapping[int, float] = field(default_factory=dict)
+    """Its energy in slots of five minutes that is rolled up already."""
+
+    def room(self, slot: int) -> float:
+        """The energy that a slot can still take."""
+        return max(0.0, self.max_watts * FINE_SECONDS - self.held.get(slot, 0.0))
+
+
+_UNBOUNDED = EnergyBounds()
+
+
+@dataclass(frozen=True, slots=True)
 class RollupRows:
     """Rows to add to the rollups, and the last energy counters of containers that ended."""
 
@@ -57,6 +79,8 @@ class RollupRows:
     containers: Sequence[tuple[int, Row]]
     """Container id, and the same with `CONTAINER_JOULES`."""
     ended: Mapping[int, float]
+    bounded_slots: int = 0
+    """Slots of five minutes in which the node reported more energy than it can have used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +102,9 @@ class _SlotEnergy:
             max(self.covered_until, other.covered_until),
         )
 
+    def scaled(self, factor: float) -> "_SlotEnergy":
+        return replace(self, joules=[factor * each for each in self.joules])
+
 
 @dataclass(frozen=True, slots=True)
 class _HeartbeatEnergy:
@@ -94,12 +121,15 @@ class _HeartbeatEnergy:
         return sum(self.containers.values())
 
 
-def roll_up(readings: Sequence[NodeReading], ended_joules: Mapping[int, float]) -> RollupRows:
+def roll_up(
+    readings: Sequence[NodeReading], ended_joules: Mapping[int, float], bounds: EnergyBounds = _UNBOUNDED
+) -> RollupRows:
     """The rows for readings from a first heartbeat, which is already rolled up, to a last one.
 
     `ended_joules` has the last energy counters of containers that ended before: a restarted container may
     continue from there.
     """
+    readings = _within_rows(readings)
     from_at = readings[0].at
     samples = _container_samples(readings)
     counters = _Counters(readings[0], ended_joules)
@@ -117,6 +147,7 @@ def roll_up(readings: Sequence[NodeReading], ended_joules: Mapping[int, float]) 
             _add(per_node, slot, _SlotEnergy([share * joules for joules in added], *covered))
             for container_id, joules in energy.containers.items():
                 _add(per_container[container_id], slot, _SlotEnergy([share * joules], *covered))
+    bounded = _bound(per_node, per_container, bounds)
     return RollupRows(
         nodes=[
             (*row, *(of_slot.covered if of_slot else (None, None)))
@@ -130,7 +161,52 @@ def roll_up(readings: Sequence[NodeReading], ended_joules: Mapping[int, float]) 
             )
         ],
         ended=counters.ended(),
+        bounded_slots=bounded,
     )
+
+
+def _within_rows(readings: Sequence[NodeReading]) -> Sequence[NodeReading]:
+    """The readings, or if they make too many rows, the same with less time between them.
+
+    A node can report any time in the past and thousands of containers: each would have a row for every five
+    minutes since. Then the readings count for the last part of that time.
+    """
+    containers = {each.container_id for reading in readings for each in reading.containers}
+    latest_at = max(reading.at for reading in readings)
+    begins_at = latest_at - FINE_SECONDS * max(1, _MOST_ROWS // max(1, len(containers)))
+    if readings[0].at >= begins_at:
+        return readings
+    return [_not_before(reading, begins_at) for reading in readings]
+
+
+def _not_before(reading: NodeReading, at: float) -> NodeReading:
+    if reading.at >= at:
+        return reading
+
+    def moved(sample: Sample | None) -> Sample | None:
+        return None if sample is None else sample._replace(at=at)
+
+    containers = [replace(each, sample=moved(each.sample)) for each in reading.containers]
+    return replace(reading, at=at, sample=moved(reading.sample), containers=containers)
+
+
+def _bound(
+    per_node: dict[int, _SlotEnergy],
+    per_container: Mapping[int, dict[int, _SlotEnergy]],
+    bounds: EnergyBounds,
+) -> int:
+    """Leave out the energy of slots that is above what the node can have used; returns in how many."""
+    bounded = 0
+    for slot, energy in per_node.items():
+        joules, room = energy.joules[0], bounds.room(slot)
+        if joules <= room:
+            continue
+        bounded += 1
+        per_node[slot] = energy.scaled(room / joules)
+        for slots in per_container.values():
+            if slot in slots:
+                slots[slot] = slots[slot].scaled(room / joules)
+    return bounded
 
 
 def usage_by_slot(

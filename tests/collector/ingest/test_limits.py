@@ -8,11 +8,14 @@ import msgspec
 import pytest
 
 from collector.config import CollectorConfig, LimitsConfig
+from collector.history.interface import GroupBy
 from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.ingest.push import store_reports
+from collector.live.node_account import Limit
 from collector.main import running
 from tests.collector.builders import (
+    CURVE,
     HEARTBEAT,
     START,
     Client,
@@ -23,12 +26,30 @@ from tests.collector.builders import (
     partial_report,
     report,
     settings,
+    state,
 )
-from wire.messages import ContainerState, ContainerUsage, Report
-from wire.resources import Quantities
+from wire.messages import (
+    Alert,
+    ContainerPower,
+    ContainerState,
+    ContainerUsage,
+    Event,
+    EventKind,
+    Gap,
+    NodePower,
+    PowerSource,
+    Report,
+)
+from wire.resources import Quantities, Resource
 from wire.sketch import Sketch, bin_of
 
-LIMITS = LimitsConfig(max_containers=20, max_new_containers_per_hour=40, max_labels=5, max_bytes=1 << 17)
+LIMITS = LimitsConfig(
+    max_containers=20,
+    max_new_containers_per_hour=40,
+    max_labels=5,
+    max_bytes=1 << 17,
+    max_node_watts=1000.0,
+)
 
 
 def limited(path: Path | str = ":memory:", **changes: Any) -> CollectorConfig:
@@ -126,6 +147,13 @@ async def test_the_memory_of_a_node_is_limited() -> None:
         mallory = await listed(collector, "mallory")
         assert mallory["containers"] == LIMITS.max_bytes // 9000
         assert mallory["refused"] == {"bytes": 20 - mallory["containers"]}
+
+
+async def test_characters_that_take_more_than_a_byte_count_for_what_they_take() -> None:
+    labels = {f"{number}": "\N{GRINNING FACE}" * 1000 for number in range(5)}
+    async with collecting(limited()) as collector:
+        await collector.send(report("mallory", containers=many(20, labels=labels)))
+        assert (await listed(collector, "mallory"))["containers"] <= LIMITS.max_bytes // 23_000
 
 
 async def test_claims_are_bounded_by_the_capacity_of_the_node() -> None:
@@ -240,3 +268,109 @@ async def test_reports_without_end_and_without_a_heartbeat_are_bounded() -> None
             registry.apply(partial_report("mallory", sequence=sequence, gone=names), clock.now)
         [mallory] = registry.nodes(clock.now, node="mallory")
         assert len(mallory.run._gone) <= 20_000
+
+
+async def test_the_power_of_a_node_is_bounded_and_the_cluster_keeps_its_totals() -> None:
+    power = NodePower(1e9, 1e9, 1e9, PowerSource.RAPL, 1e12, 0.0)
+    greedy = [
+        container(f"web{number}", power=ContainerPower(9e8, PowerSource.MODEL, 1e9, 0.0, idle_watts=1e8))
+        for number in range(5)
+    ]
+    curve = msgspec.structs.replace(CURVE, cpu_watts=(0.0, 1e8, 1e9))
+    claim = report("mallory", containers=greedy, power=power, used=Quantities(1e6, 2**60))
+    claim = msgspec.structs.replace(claim, heartbeat=msgspec.structs.replace(HEARTBEAT, power_curve=curve))
+    async with collecting(limited()) as collector:
+        await collector.send(honest())
+        await collector.send(claim)
+        _, cluster = await collector.ask("/v1/cluster")
+        assert cluster["power"]["watts"] == 50.0 + LIMITS.max_node_watts
+        assert cluster["power"]["error_watts"] <= 1.5 + LIMITS.max_node_watts
+        assert cluster["power"]["idle_watts"] + cluster["power"]["system_watts"] <= 35.0 + 1000.0
+        assert cluster["cpu_cores_used"] == 1.0 + 4.0
+        containers = await collector.containers("?node=mallory")
+        watts = sum(each["power"]["watts"] + each["power"]["idle_watts"] for each in containers)
+        assert watts <= LIMITS.max_node_watts * 1.000001
+        mallory = await listed(collector, "mallory")
+        assert mallory["refused"] == {"power": 1 + 5 + 1, "capacity": 1}
+        status, answer = await collector.ask("/v1/power-curve?node=mallory")
+        assert status != 200, answer
+
+
+async def test_containers_that_only_end_are_new_names_too() -> None:
+    gone = tuple(f"never-{number}" for number in range(20))
+    async with running(limited(), clock=Clock()) as collector:
+        core = collector.core
+        await store_reports(core, [report("mallory")])
+        for sequence in range(2, 8):
+            names = tuple(f"{sequence}-{each}" for each in gone)
+            ends = tuple(
+                Event(EventKind.DIED, START, container=f"e-{each}", joules_total=1.0) for each in names
+            )
+            await store_reports(core, [partial_report("mallory", sequence=sequence, gone=names, events=ends)])
+        refused = core.registry.admission.refused_of("mallory")
+        assert refused == {"new_containers": 6 * 40 - LIMITS.max_new_containers_per_hour}
+        assert len(await core.history.events(1000)) <= LIMITS.max_new_containers_per_hour
+
+
+async def test_events_and_alerts_are_limited_per_hour() -> None:
+    events = tuple(Event(EventKind.OUT_OF_MEMORY, START, container="id-of-web") for _ in range(100))
+    alerts = tuple(Alert(Resource.CPU, START + number, "hostile") for number in range(5000))
+    async with running(limited(), clock=Clock()) as collector:
+        core = collector.core
+        await store_reports(core, [report("mallory", containers=[container()])])
+        for sequence in range(2, 6):
+            flood = partial_report("mallory", sequence=sequence, events=events, alerts=alerts)
+            await store_reports(core, [flood])
+        refused = core.registry.admission.refused_of("mallory")
+        assert refused == {"events": 400 - 3 * 40, "alerts": 4 * 5000 - 4 * 3600}
+        assert len(await core.history.events(1000)) == 3 * 40
+
+
+async def test_texts_that_change_all_the_time_are_limited_per_hour() -> None:
+    """The history keeps each for hours: they would push the data of others out of it."""
+    async with running(limited(), clock=Clock()) as collector:
+        core = collector.core
+        for sequence in range(1, 30):
+            gaps = tuple(Gap(f"{sequence}-{number}", "x" * 1000) for number in range(10))
+            labels = {"a": f"{sequence}" * 500, "b": "y" * 1000}
+            await store_reports(
+                core, [report("mallory", sequence=sequence, containers=[container(labels=labels)], gaps=gaps)]
+            )
+        refused = core.registry.admission.refused_of("mallory")
+        assert refused[Limit.BYTES] >= 2 * 29 - 40 * 2048 // 5_000
+        stored = await core.history.load_state(LIMITS)
+        assert all(not each.report.state.gaps for each in stored.reports if each.report.state)
+        await store_reports(core, [honest()])
+        assert core.registry.admission.refused_of("alpha") == {}
+
+
+async def test_only_the_newest_state_is_read_at_the_start() -> None:
+    async with running(settings(), clock=Clock()) as collector:
+        core = collector.core
+        await store_reports(core, [report("mallory")])
+        for sequence in range(2, 50):
+            newer = state(load_1m=float(sequence))
+            await store_reports(core, [partial_report("mallory", sequence=sequence, state=newer)])
+        stored = await core.history.load_state()
+        states = [each.report.state for each in stored.reports if each.report.state is not None]
+        assert [each.load_1m for each in states] == [49.0]
+
+
+async def test_energy_that_no_node_can_use_is_refused_and_shown() -> None:
+    clock = Clock()
+    async with running(limited(), clock=clock) as collector:
+        core = collector.core
+        for sequence in range(1, 4):
+            for node, joules in (("alpha", 1000.0), ("mallory", 1e16)):
+                power = NodePower(50.0, 30.0, 5.0, PowerSource.RAPL, 0.03, joules * sequence)
+                await store_reports(core, [report(node, sequence=sequence, at=clock.now, power=power)])
+            clock.now += 60
+        bounded = await core.history.apply_retention(clock.now, core.config.limits)
+        assert list(bounded) == ["mallory"]
+        for node, slots in bounded.items():
+            core.registry.admission.refuse(node, Limit.ENERGY, clock.now, slots)
+        assert list(core.registry.admission.refused()) == ["mallory"]
+        accounts = await core.history.energy(START - 3600, START + 3600, GroupBy.NODE)
+        joules_of = {each.key: each.joules for each in accounts}
+        assert joules_of["alpha"] == pytest.approx(2000.0)
+        assert joules_of["mallory"] <= 2 * 300 * LIMITS.max_node_watts

@@ -1,10 +1,13 @@
 """What is too much at once is put off, and one node's too much is not another's."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 from hypothesis import given
@@ -12,10 +15,14 @@ from hypothesis import strategies as st
 
 from collector.common.errors import ApiError
 from collector.config import IngestConfig
+from collector.core.parts import ReportOutcome
 from collector.history.sqlite.history import SqliteHistory
+from collector.main import running
 from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
-from tests.collector.builders import JSON, Client, collecting, partial_report, settings
+from collector.web.token_file import edit_tokens
+from collector.web.tokens import make_token
+from tests.collector.builders import JSON, Client, Clock, collecting, partial_report, settings
 from wire.messages import Report, encode
 
 
@@ -62,6 +69,83 @@ def test_total_body_size_is_limited_except_for_a_single_request() -> None:
         with waiting.request(TRUSTED) as other, pytest.raises(ApiError, match="request bodies"):
             other(1)
     assert waiting.size_bytes == 0
+
+
+def test_a_node_has_a_rate_of_reports_and_the_others_keep_theirs() -> None:
+    clock, surplus = Clock(0.0), Counter[frozenset[str]]()
+    limits = IngestConfig(max_reports_per_second_per_node=2.0)
+
+    def count(nodes: frozenset[str]) -> None:
+        surplus[nodes] += 1
+
+    waiting = Backpressure(limits, monotonic=clock, on_surplus=count)
+    loud, quiet = (Caller(Scope.NODE, frozenset({name})) for name in ("loud", "quiet"))
+
+    def send(caller: Caller, node: str) -> None:
+        with waiting.request(caller), waiting.storing(batch(node, 10), caller):
+            pass
+
+    for _ in range(12):
+        send(loud, "loud")
+    with pytest.raises(ApiError, match="sends more than"):
+        send(loud, "loud")
+    send(quiet, "quiet")
+    assert surplus == {loud.nodes: 1}
+    clock.now += 5.0
+    send(loud, "loud")
+    with pytest.raises(ApiError):
+        send(loud, "loud")
+    accepted = 0
+    for _ in range(600):
+        clock.now += 1.0
+        try:
+            send(loud, "loud")
+        except ApiError:
+            continue
+        accepted += 10
+    assert accepted == pytest.approx(1200, abs=20)
+    for _ in range(100):
+        send(TRUSTED, "loud")
+
+
+def test_a_node_has_a_rate_of_bytes_and_a_large_body_is_paid_for_later() -> None:
+    clock = Clock(0.0)
+    waiting = Backpressure(IngestConfig(max_bytes_per_second_per_node=1 << 10), monotonic=clock)
+    node = Caller(Scope.NODE, frozenset({"alpha"}))
+    with waiting.request(node) as grow:
+        grow(8 << 20)
+    with pytest.raises(ApiError, match="sends more than"), waiting.request(node):
+        pass
+    clock.now += (8 << 10) - 61
+    with pytest.raises(ApiError), waiting.request(node):
+        pass
+    clock.now += 2
+    with waiting.request(node):
+        pass
+
+
+async def test_a_flood_of_one_node_is_answered_with_429_and_shown(tmp_path: Path) -> None:
+    secrets = {}
+    with edit_tokens(tmp_path / "tokens.jsonl") as tokens:
+        for name in ("mallory", "alpha"):
+            token, secrets[name] = make_token(Scope.NODE, name, 0.0)
+            tokens.append(token)
+    limits = IngestConfig(max_reports_per_second_per_node=1e-6)
+    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), ingest=limits)
+    async with running(config) as collector, aiohttp.ClientSession() as http:
+        client = Client(collector.address.url, http, Clock())
+
+        async def send_as(node: str, count: int, first: int) -> int:
+            headers = {"Authorization": f"Bearer {secrets[node]}"}
+            status, _ = await client.post(encode(batch(node, count, first)), headers=headers)
+            return status
+
+        statuses = [await send_as("mallory", 10, 1 + 10 * turn) for turn in range(3)]
+        assert statuses == [200, 429, 429]
+        assert await send_as("alpha", 10, 1) == 200
+        core = collector.core
+        assert core.registry.admission.refused() == {"mallory": {"rate": 2}}
+        assert core.counters.reports[ReportOutcome.DELAYED] == 2
 
 
 @given(chance=st.floats(0, 1))

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from collector import config
@@ -17,7 +18,9 @@ from collector.history.sqlite.files import connection
 from collector.history.sqlite.files.damage import count_wrong_rows
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
 from collector.history.sqlite.schema import VERSION
-from tests.collector.builders import START, collecting, container, report
+from collector.jobs.retention import check_history
+from collector.main import running
+from tests.collector.builders import START, Clock, collecting, container, report
 from tests.collector.builders import settings as collector_settings
 from wattpack.cli import main
 from wire.messages import encode
@@ -148,9 +151,19 @@ async def test_an_account_that_changed_on_disk_is_found_by_its_checksum_and_set_
     before, after = struct.pack(">d", 1234.56789), struct.pack(">d", 9234.56789)
     assert before in path.read_bytes()
     path.write_bytes(path.read_bytes().replace(before, after))
-    async with opened(path) as history:
-        await history.apply_retention(START + 6 * HOUR)
-        assert history.stats().wrong_rows > 0
+    async with running(collector_settings(path), clock=Clock(START + 6 * HOUR)) as collector:
+        core = collector.core
+        await core.history.apply_retention(core.clock())
+        wrong_rows = core.history.stats().wrong_rows
+        assert wrong_rows > 0
+        await check_history(core)
+        async with aiohttp.ClientSession() as http:
+            async with http.get(f"{collector.address.url}/readyz") as answer:
+                [problem] = (await answer.json())["problems"]
+            async with http.get(f"{collector.address.url}/metrics") as answer:
+                metrics = await answer.text()
+    assert f"{wrong_rows} rows of the energy accounts did not match their checksum" in problem
+    assert f"wattpack_collector_history_wrong_rows_total {float(wrong_rows)}" in metrics
     assert "do not have their checksum" in caplog.text
     with closing(sqlite3.connect(path)) as connection:
         assert not count_wrong_rows(connection)

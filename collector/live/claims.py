@@ -1,0 +1,113 @@
+"""Bounds of what a node can claim about itself: usage by its capacity, power by a limit. Pure.
+
+Each function returns its argument itself if all of it is within the bounds.
+"""
+
+from typing import Final
+
+import msgspec
+
+from wire.messages import ContainerPower, ContainerState, ContainerUsage, NodePower, NodeState, PowerCurve
+from wire.resources import Quantities
+from wire.sketch import Sketch, bin_of
+
+_TOLERANCE: Final = 1.25
+"""A rate over a short interval can exceed the number of cores, because clocks have ticks."""
+_ROUNDING: Final = 1.001
+"""Parts of a sum can exceed the sum by the error of rounding."""
+
+
+def state_within(state: NodeState, max_watts: float) -> NodeState:
+    """The node with its CPU and memory usage bounded by its capacity, and its power by a maximum."""
+    used = _used_within(state.used, state.capacity)
+    power = None if state.power is None else node_power_within(state.power, max_watts)
+    if used is state.used and power is state.power:
+        return state
+    return msgspec.structs.replace(state, used=used, power=power)
+
+
+def container_within(container: ContainerState, capacity: Quantities, max_watts: float) -> ContainerState:
+    """The container with its CPU and memory usage bounded by the capacity of its node, and its power.
+
+    Disk and network have no such bound: page cache and traffic between containers do not use the devices.
+    """
+    used = _used_within(container.used, capacity)
+    power = None if container.power is None else _container_power_within(container.power, max_watts)
+    if used is container.used and power is container.power:
+        return container
+    return msgspec.structs.replace(container, used=used, power=power)
+
+
+def node_power_within(power: NodePower, max_watts: float) -> NodePower:
+    """The power of a node, at most `max_watts`; its parts and its error are bounded by the whole."""
+    watts = min(power.watts, max_watts)
+    error_ratio = _error_within(power.error_ratio, watts, max_watts)
+    parts_add_up = power.idle_watts + power.system_watts <= _ROUNDING * watts
+    if watts == power.watts and error_ratio == power.error_ratio and parts_add_up:
+        return power
+    idle_watts = min(power.idle_watts, watts)
+    system_watts = min(power.system_watts, watts - idle_watts)
+    return msgspec.structs.replace(
+        power, watts=watts, idle_watts=idle_watts, system_watts=system_watts, error_ratio=error_ratio
+    )
+
+
+def _container_power_within(power: ContainerPower, max_watts: float) -> ContainerPower:
+    whole = power.watts + power.idle_watts
+    error_ratio = _error_within(power.error_ratio, power.watts, max_watts)
+    if whole <= max_watts and error_ratio == power.error_ratio:
+        return power
+    share = min(1.0, max_watts / whole) if whole else 1.0
+    return msgspec.structs.replace(
+        power, watts=share * power.watts, idle_watts=share * power.idle_watts, error_ratio=error_ratio
+    )
+
+
+def _error_within(error_ratio: float, watts: float, max_watts: float) -> float:
+    """An error of no more than `max_watts`."""
+    return min(error_ratio, max_watts / watts) if watts * error_ratio > max_watts else error_ratio
+
+
+def curve_within(curve: PowerCurve, max_watts: float) -> PowerCurve | None:
+    """The power curve; None if it goes above `max_watts`."""
+    highest = curve.idle_watts + max(curve.cpu_watts)
+    highest += curve.memory_watts + curve.disk_watts + curve.network_watts
+    if highest > max_watts:
+        return None
+    error_ratio = _error_within(curve.error_ratio, highest, max_watts)
+    if error_ratio == curve.error_ratio:
+        return curve
+    return msgspec.structs.replace(curve, error_ratio=error_ratio)
+
+
+def usage_within(usage: ContainerUsage, capacity: Quantities) -> ContainerUsage:
+    """The usage with its samples of CPU and memory bounded by the capacity of the node."""
+    cpu = _sketch_within(usage.cpu, capacity.cpu_cores)
+    memory = _sketch_within(usage.memory, capacity.memory_bytes)
+    if cpu is usage.cpu and memory is usage.memory:
+        return usage
+    return msgspec.structs.replace(usage, cpu=cpu, memory=memory)
+
+
+def _used_within(used: Quantities, capacity: Quantities) -> Quantities:
+    cores = _bounded(used.cpu_cores, capacity.cpu_cores)
+    memory_bytes = _bounded(used.memory_bytes, capacity.memory_bytes)
+    if cores is used.cpu_cores and memory_bytes is used.memory_bytes:
+        return used
+    return msgspec.structs.replace(used, cpu_cores=cores, memory_bytes=memory_bytes)
+
+
+def _bounded(value: float | None, capacity: float | None) -> float | None:
+    return capacity if value and capacity and value > _TOLERANCE * capacity else value
+
+
+def _sketch_within(sketch: Sketch | None, capacity: float | None) -> Sketch | None:
+    if sketch is None or not capacity or not sketch.bins:
+        return sketch
+    if max(sketch.bins) <= bin_of(_TOLERANCE * capacity):
+        return sketch
+    bounded, highest = Sketch(zeros=sketch.zeros), bin_of(capacity)
+    for reported, count in sketch.bins.items():
+        index = min(reported, highest)
+        bounded.bins[index] = bounded.bins.get(index, 0) + count
+    return bounded

@@ -1,0 +1,100 @@
+"""What one node uses of its limits."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from wire.messages import Report
+from wire.resources import Quantities
+
+_HOUR_SECONDS: Final = 3600.0
+_UNKNOWN: Final = Quantities()
+
+
+class Limit(StrEnum):
+    """The limits that a node can exceed."""
+
+    CONTAINERS = "containers"
+    NEW_CONTAINERS = "new_containers"
+    LABELS = "labels"
+    BYTES = "bytes"
+    CAPACITY = "capacity"
+    """Usage of a node or container above the capacity of the node; it counts as the capacity."""
+    EVENTS = "events"
+    ALERTS = "alerts"
+    POWER = "power"
+    """Watts above `max_node_watts`; they count as that. A power curve above it is dropped."""
+    ENERGY = "energy"
+    """Slots of five minutes with more energy than `max_node_watts` allows."""
+    RATE = "rate"
+    """Requests that were answered with 429, because the node sends too much."""
+
+
+class HeldContainer(NamedTuple):
+    """What is known of an admitted container."""
+
+    size_bytes: int = 0
+    fingerprint: int | None = None
+    watts: float = 0.0
+
+
+NOTHING: Final = HeldContainer()
+"""Of a container that is not admitted."""
+
+
+@dataclass(slots=True)
+class NodeAccount:
+    """What one node uses of its limits."""
+
+    containers: dict[str, HeldContainer] = field(default_factory=dict)
+    container_bytes: int = 0
+    container_watts: float = 0.0
+    usage_bytes: int = 0
+    """An upper bound of the size of its usage, until it is measured."""
+    capacity: Quantities = _UNKNOWN
+    gaps: int = 0
+    """Fingerprint of what the node cannot measure."""
+    hour: int = 0
+    new_containers: int = 0
+    """In this hour, as the next three."""
+    new_bytes: int = 0
+    """Of names, labels and other texts."""
+    events: int = 0
+    alerts: int = 0
+    refused: Counter[Limit] = field(default_factory=Counter)
+    refused_at: float = 0.0
+
+    def begin(self, now: float) -> None:
+        """Count from zero if another hour has begun."""
+        if (hour := int(now // _HOUR_SECONDS)) != self.hour:
+            self.hour, self.new_containers, self.new_bytes, self.events, self.alerts = hour, 0, 0, 0, 0
+
+    def update(self, report: Report) -> None:
+        """Count what a report ends, before its containers are admitted."""
+        if report.state is not None:
+            self.capacity = report.state.capacity
+        self.drop(report.gone)
+        if report.heartbeat is not None:
+            running = {each.id for each in report.containers}
+            self.drop([each for each in self.containers if each not in running])
+
+    def refuse(self, limit: Limit, count: int = 1) -> None:
+        """Count what was refused."""
+        if count:
+            self.refused[limit] += count
+
+    def put(self, container: str, held: HeldContainer) -> None:
+        before = self.containers.get(container, NOTHING)
+        self.containers[container] = held
+        self.container_bytes += held.size_bytes - before.size_bytes
+        self.container_watts += held.watts - before.watts
+
+    def drop(self, containers: Iterable[str]) -> None:
+        for container in containers:
+            held = self.containers.pop(container, NOTHING)
+            self.container_bytes -= held.size_bytes
+            self.container_watts -= held.watts
+        if not self.containers:
+            self.container_watts = 0.0  # without the errors of rounding

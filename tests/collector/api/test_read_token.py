@@ -1,0 +1,101 @@
+"""What a read token can take from others: a share of the streams, one plan at a time, its own turns."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from collector.config import IngestConfig
+from collector.main import running
+from collector.placement.answers import PlanHint
+from collector.placement.planning import plan
+from collector.web.backpressure import Backpressure
+from collector.web.scopes import TRUSTED, Caller, Scope
+from collector.web.token_file import edit_tokens
+from collector.web.tokens import make_token
+from tests.collector.builders import JSON, report, settings
+
+
+class Readers:
+    """A collector, and two people who may read."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession, secrets: dict[str, str]) -> None:
+        self.url, self.http = url, http
+        self._secrets = secrets
+
+    def headers(self, who: str) -> dict[str, str]:
+        return {**JSON, "Authorization": f"Bearer {self._secrets[who]}"}
+
+
+@pytest.fixture
+async def readers(tmp_path: Path) -> AsyncIterator[Readers]:
+    secrets = {}
+    with edit_tokens(tmp_path / "tokens.jsonl") as tokens:
+        for name in ("eve", "bob"):
+            token, secrets[name] = make_token(Scope.READ, name, 0.0)
+            tokens.append(token)
+    config = settings(tokens=tmp_path / "tokens.jsonl", max_streams=8)
+    async with running(config) as collector, aiohttp.ClientSession() as http:
+        collector.core.registry.apply(report("alpha"), collector.core.clock())
+        yield Readers(collector.address.url, http, secrets)
+
+
+async def test_one_token_does_not_take_all_streams(readers: Readers) -> None:
+    async with AsyncExitStack() as stack:
+
+        async def open_stream(who: str) -> int:
+            answer = await stack.enter_async_context(
+                readers.http.get(f"{readers.url}/v1/stream", headers=readers.headers(who))
+            )
+            return answer.status
+
+        assert [await open_stream("eve") for _ in range(4)] == [200, 200, 429, 429]
+        assert [await open_stream("bob") for _ in range(2)] == [200, 200]
+
+
+async def test_plans_are_made_one_at_a_time(readers: Readers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a thread, and the lease is renewed by one too."""
+    at_once = most = 0
+
+    def counted(*arguments: Any) -> PlanHint:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        made = plan(*arguments)
+        at_once -= 1
+        return made
+
+    monkeypatch.setattr("collector.api.hints.plan", counted)
+
+    async def ask(who: str) -> int:
+        url = f"{readers.url}/v1/hints/rebalance"
+        async with readers.http.post(url, data=b"{}", headers=readers.headers(who)) as answer:
+            return answer.status
+
+    statuses = await asyncio.gather(*(ask("eve") for _ in range(20)), ask("bob"))
+    assert set(statuses) == {200}
+    assert most == 1
+
+
+async def test_requests_of_one_token_wait_for_one_another_and_others_do_not() -> None:
+    backpressure = Backpressure(IngestConfig())
+    eve, bob = (Caller(Scope.READ, None, token) for token in ("eve", "bob"))
+    done, started = asyncio.Event(), []
+
+    async def ask(caller: Caller) -> None:
+        async with backpressure.turn(caller):
+            started.append(caller.token)
+            await done.wait()
+
+    asking = [asyncio.create_task(ask(eve)) for _ in range(50)]
+    asking += [asyncio.create_task(ask(each)) for each in (bob, TRUSTED)]
+    await asyncio.sleep(0)
+    assert started.count("eve") < 10
+    assert (started.count("bob"), started.count("")) == (1, 1)
+    done.set()
+    await asyncio.gather(*asking)
+    assert started.count("eve") == 50
