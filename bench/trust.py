@@ -2,7 +2,8 @@
 
 Two runs of a real collector with the same honest nodes: in the first, the last node is honest too, in the
 second it is hostile. Compared are the honest nodes' reports, energy, answers and decisions, and the cost of
-the collector. With `--faults`, a day of faults on real processes instead, with a compressed clock.
+the collector. Then two collectors run for one cluster next to a hostile node. With `--faults`, a day of
+faults on real processes instead, with a compressed clock.
 """
 
 import argparse
@@ -26,9 +27,11 @@ import aiohttp
 import psutil
 
 from bench.frame import Figure, Progress, Result
-from bench.trust_adversary import HOSTILE, Adversary
+from bench.trust_adversary import HOSTILE, attack
 from bench.trust_cluster import ROUND_SECONDS, HonestNode, honest_report, node_name, report_rounds, watts_of
 from bench.trust_faults import run_faults
+from bench.trust_pair import NODES as PAIR_NODES
+from bench.trust_pair import run_pair
 from bench.trust_process import address_of
 from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
@@ -48,7 +51,7 @@ _DIGITS = 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--nodes", type=int, default=100, help="honest nodes")
-    parser.add_argument("--seconds", type=float, default=150.0, help="duration of each of the two runs")
+    parser.add_argument("--seconds", type=float, default=300.0, help="duration of each of the two runs")
     parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same attacks")
     parser.add_argument("--faults", action="store_true", help="a day of faults instead of an adversary")
     parser.add_argument("--hours", type=float, default=24.0, help="simulated hours of faults")
@@ -60,9 +63,12 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         return asyncio.run(run_faults(options, progress))
     without = asyncio.run(_run(options, progress, hostile=False))
     with_hostile = asyncio.run(_run(options, progress, hostile=True))
+    with tempfile.TemporaryDirectory() as name:
+        secrets = _make_tokens(Path(name), PAIR_NODES)
+        pair = asyncio.run(run_pair(Path(name), secrets, progress, options.seed))
     return Result(
         settings={"nodes": options.nodes, "seconds": options.seconds, "seed": options.seed},
-        figures=tuple(_figures(options, without, with_hostile)),
+        figures=(*_figures(options, without, with_hostile), *pair.figures()),
     )
 
 
@@ -148,13 +154,12 @@ async def _run(options: argparse.Namespace, progress: Progress, *, hostile: bool
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64)) as http:
                 asking = asyncio.create_task(_ask_often(http, url, secrets["reader"], process, outcome))
                 if hostile:
-                    async with aiohttp.ClientSession() as own:
-                        adversary = Adversary(own, url, secrets[HOSTILE], options.seed)
-                        attacking = asyncio.create_task(adversary.run(options.seconds))
-                        await report_rounds(nodes, http, url, began_at, rounds)
-                        await attacking
-                    outcome.attacks = sum(adversary.statuses.values())
-                    progress.say(f"attacks: {dict(adversary.statuses.most_common(30))}")
+                    _, statuses = await asyncio.gather(
+                        report_rounds(nodes, http, url, began_at, rounds),
+                        attack(url, secrets[HOSTILE], options.seed, options.seconds),
+                    )
+                    outcome.attacks = sum(statuses.values())
+                    progress.say(f"attacks: {statuses}")
                 else:
                     await asyncio.gather(
                         report_rounds(nodes, http, url, began_at, rounds),

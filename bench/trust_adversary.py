@@ -1,9 +1,18 @@
-"""One hostile node with a valid token of its own: it does all that a token allows, and tries the rest."""
+"""One hostile node with a valid token of its own: it does all that a token allows, and tries the rest.
+
+    python -m bench.trust_adversary URL SEED SECONDS
+
+reads the token from its input, attacks, and prints how often each attack got which status. In a process of
+its own, it does not delay those who measure the collector.
+"""
 
 import asyncio
 import gzip
 import itertools
+import json
+import os
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,8 +22,20 @@ import aiohttp
 import msgspec
 
 from bench.mutations import Mutator
-from bench.trust_cluster import JSON, honest_report, node_name
-from wire.messages import Alert, ContainerUsage, Event, EventKind, Report, encode
+from bench.trust_cluster import JSON, honest_report
+from wire.messages import (
+    Alert,
+    ContainerPower,
+    ContainerUsage,
+    Event,
+    EventKind,
+    Gap,
+    NodePower,
+    PowerCurve,
+    PowerSource,
+    Report,
+    encode,
+)
 from wire.resources import Quantities, Resource
 from wire.sketch import Sketch
 
@@ -23,6 +44,9 @@ _NEW_NAMES = 200
 _IDLE_CONNECTIONS = 200
 _BOMB_BYTES = 64 << 20
 _PAUSE_SECONDS = 0.05
+_DAY_SECONDS = 86_400.0
+_NICENESS = 10
+"""In reality it runs on another machine: here it takes the time that others leave."""
 
 Attack = Callable[["Adversary"], Awaitable[int]]
 
@@ -156,6 +180,55 @@ class Adversary:
         sequence = self._random.choice([2**63 - 1, 1, self._random.getrandbits(60) + 1])
         return await self.post(encode([self.report(sequence=sequence)]))
 
+    async def absurd_power(self) -> int:
+        report, joules = self.report(), self._random.choice([0.0, 1e12, 1e18])
+        assert report.state is not None
+        assert report.heartbeat is not None
+        power = NodePower(1e9, 1e9, 1e9, PowerSource.RAPL, 1e12, joules)
+        greedy = ContainerPower(1e9, PowerSource.RAPL, 1e12, joules, 1e9)
+        curve = PowerCurve(PowerSource.RAPL, 1e12, 1e9, (0.0, 1.0), (1e9, 0.0), 1e9, 1e9, 1e9)
+        return await self.post(
+            encode(
+                [
+                    msgspec.structs.replace(
+                        report,
+                        state=msgspec.structs.replace(report.state, power=power),
+                        containers=tuple(
+                            msgspec.structs.replace(each, power=greedy) for each in report.containers
+                        ),
+                        heartbeat=msgspec.structs.replace(report.heartbeat, power_curve=curve),
+                    )
+                ]
+            )
+        )
+
+    async def time_travel(self) -> int:
+        """Jump back and forth by a week, in one run, with as many containers as are allowed."""
+        (template, *_) = self.report().containers
+        number = next(self._numbers)
+        crowd = tuple(
+            msgspec.structs.replace(template, id=f"crowd-{place}", name=f"crowd-{place}")
+            for place in range(1000)
+        )
+        at = time.time() - 6.9 * _DAY_SECONDS * (number % 2)
+        return await self.post(encode([self.report(at=at, boot="crowd", containers=crowd)]))
+
+    async def long_texts(self) -> int:
+        report, number = self.report(), next(self._numbers)
+        assert report.state is not None
+        gaps = tuple(Gap(f"{number}-{place}", f"{number}" * 100) for place in range(256))
+        state = msgspec.structs.replace(report.state, gaps=gaps)
+        return await self.post(encode([msgspec.structs.replace(report, state=state)]))
+
+    async def unknown_ends(self) -> int:
+        number = next(self._numbers)
+        gone = tuple(f"never-{number}-{place}" for place in range(2000))
+        return await self.post(encode([self.report(heartbeat=None, gone=gone)]))
+
+    async def tiny_heartbeats(self) -> int:
+        reports = [self.report(containers=()) for _ in range(20)]
+        return await self.post(encode(reports))
+
     async def noise(self) -> int:
         body = self._mutator.next()
         headers = {"Content-Type": body.content_type, "Content-Encoding": body.encoding}
@@ -188,10 +261,36 @@ def _bomb() -> bytes:
 
 
 _packed: list[bytes] = []
-_FLOODS: tuple[Attack, ...] = (Adversary.new_names, Adversary.many_alerts, Adversary.many_events)
+_FLOODS: tuple[Attack, ...] = (
+    *(Adversary.new_names, Adversary.many_alerts, Adversary.many_events, Adversary.time_travel),
+    *(Adversary.long_texts, Adversary.unknown_ends, Adversary.tiny_heartbeats),
+)
 _LIES: tuple[Attack, ...] = (
     *(Adversary.absurd_numbers, Adversary.claimed_samples, Adversary.other_nodes, Adversary.other_containers),
-    *(Adversary.wrong_times, Adversary.wrong_sequences, Adversary.other_routes),
+    *(Adversary.wrong_times, Adversary.wrong_sequences, Adversary.other_routes, Adversary.absurd_power),
 )
 _NOISE: tuple[Attack, ...] = (*(Adversary.noise,) * 50, Adversary.bomb, Adversary.slow_body)
-__all__ = ["HOSTILE", "Adversary", "node_name"]
+
+
+async def attack(url: str, secret: str, seed: int, seconds: float) -> dict[str, int]:
+    """Attack from a process of its own; returns how often each attack got which status."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.trust_adversary", url, str(seed), str(seconds)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate(secret.encode())
+    statuses: dict[str, int] = json.loads(output)
+    return statuses
+
+
+async def _main(url: str, seed: int, seconds: float) -> None:
+    os.nice(_NICENESS)
+    async with aiohttp.ClientSession() as http:
+        adversary = Adversary(http, url, sys.stdin.readline().strip(), seed)
+        await adversary.run(seconds)
+    print(json.dumps(dict(adversary.statuses.most_common())))
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))

@@ -1,6 +1,7 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from bench import trust
 from bench.trust_adversary import HOSTILE, Adversary
 from bench.trust_cluster import HonestNode, honest_report, node_name, report_rounds
+from bench.trust_pair import PairOutcome
 from collector.main import running
 from tests.collector.builders import settings
 from wire.messages import encode, parse_batch
@@ -83,3 +85,31 @@ def failed(**changes: object) -> Iterator[str]:
 )
 def test_what_honest_nodes_lose_is_a_missed_bound(changes: dict[str, object], missed: list[str]) -> None:
     assert list(failed(**changes)) == missed
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, []),
+        ({"different": 1}, ["pair_answers_different"]),
+        ({"most_acting": 2}, ["pair_acting_at_once"]),
+        ({"acts": [("first", True)]}, ["pair_steps_of_second"]),
+        ({"acts": [("second", True), ("first", True)]}, ["pair_steps_out_of_turn"]),
+        ({"acts": [("first", True), ("second", False)]}, ["pair_steps_twice"]),
+        ({"second_history_refused": False}, ["pair_history_shared"]),
+        ({"refused": 1}, ["pair_honest_refused"]),
+    ],
+)
+def test_two_collectors_that_differ_or_act_both_are_a_missed_bound(
+    changes: dict[str, Any], missed: list[str]
+) -> None:
+    acts = changes.pop("acts", [("first", True), ("second", True)])
+    pair = PairOutcome(
+        answers=6,
+        most_acting=1,
+        acts=[{"by": by, "task": "c", "was_there": was_there} for by, was_there in acts],
+        second_history_refused=True,
+    )
+    for name, value in changes.items():
+        setattr(pair, name, value)
+    assert [figure.name for figure in pair.figures() if not figure.ok] == missed
