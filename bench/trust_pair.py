@@ -41,12 +41,12 @@ from collector.drivers.interface import (
     ActionResult,
     Driver,
     DriverError,
-    Hold,
     NodeView,
     OrchestratorState,
     ServiceView,
     TaskView,
 )
+from collector.drivers.none import DryRun
 from collector.main import running
 from collector.policies.actions import Action, Move
 from wire.messages import Alert, ContainerState, Report
@@ -66,8 +66,8 @@ _PATIENCE_SECONDS = 60.0
 # --- One collector --------------------------------------------------------------------------
 
 
-class FileOrchestrator:
-    """A driver whose orchestrator is a file."""
+class FileOrchestrator(DryRun):
+    """A driver whose orchestrator is a file. It only moves containers."""
 
     name = "file"
     dry = False
@@ -100,15 +100,6 @@ class FileOrchestrator:
         if found is None:
             raise DriverError(f"there is no container {action.task}")
         return ActionResult(what="moved", containers=(replacement,))
-
-    async def undo(self, action: Action, done: ActionResult) -> None:
-        """Leave it where it is."""
-
-    async def hold(self, replicas: Mapping[str, int]) -> Hold:
-        raise DriverError(f"this orchestrator does not create services, such as {sum(replicas.values())}")
-
-    async def release(self) -> tuple[str, ...]:
-        return ()
 
 
 def service_of(container: str) -> str:
