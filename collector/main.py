@@ -24,6 +24,7 @@ from collector.core.parts import Core, ReportOutcome
 from collector.history.factory import open_history
 from collector.ingest.pull import pulling
 from collector.jobs.analysis import AnalysisJob, analysing
+from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
 from collector.jobs.traits import storing_traits
 from collector.live.node_account import Limit
@@ -64,7 +65,7 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
     outages = Outages()
     async with open_history(config, outages, clock) as history:
         core = Core(config, Registry(config, socket.gethostname()), history, clock, outages=outages)
-        await _restore(core)
+        await restore(core)
         listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
         async with (
             analysing(core) as analysis,
@@ -80,6 +81,7 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
             pulling(core),
             retention(core),
             storing_traits(core),
+            keeping_promises(core),
             _watching_clock(core),
         ):
             yield RunningCollector(address, core, analysis)
@@ -101,11 +103,12 @@ async def _watching_clock(core: Core) -> AsyncIterator[None]:
         yield
 
 
-async def _restore(core: Core) -> None:
+async def restore(core: Core) -> None:
     """Restore the registry from the history, as it was when the collector stopped or was killed."""
     now = core.clock()
     stored = await core.history.load_state(core.config.limits)
     journal = await open_journal(core.history, core.config.control)
+    promises = await PromiseRestore.begin(core)
     core.registry.add_successions(CompletedActions.of(journal.carried_out()).successions)
     for received in stored.reports:
         # A time in the future (the clock was set back meanwhile) would make a dead node look alive.
@@ -115,6 +118,7 @@ async def _restore(core: Core) -> None:
             core.registry.apply(admitted, received_at)
         except Exception:
             log.exception("a report of node %r was not restored", received.report.node)
+    await promises.finish(now)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
     since = now - (SLOTS + 1) * SLOT_SECONDS
     windows = await core.history.load_windows(since, core.registry.container_ids())

@@ -111,6 +111,8 @@ class Executor:
 
     def _keep_away(self, step: Step) -> None:
         """Keep hints from returning a container to its node: the orchestrator may ask during the move."""
+        if isinstance(step.action, Move | Kill):
+            self._core.registry.promises.expect_stop(step.action.task)
         if not isinstance(step.action, Move | Kill) or step.keeps_promises:
             return  # the place of a container that is stopped for another one is kept for that one
         source = step.action.node

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
-from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
+from collector.common.labels import ACT_LABEL, ALLOWED, DAEMON, KIND_LABEL, NEVER, POWER_LABEL
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
-from collector.live.updates import Allocation, NodeStatus, Succession
+from collector.live.updates import Allocation, NodeStatus, OrchestratedService, OrchestratedTask, Succession
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.columns import Four, four
 from collector.snapshot.waiting import WaitingTask
@@ -112,6 +112,36 @@ def allocations(
         if container not in listed:
             yield Allocation(
                 node=node, container=container, requested=four(first), allocated=four(now), stays=opt_in
+            )
+
+
+def orchestrated_services(view: OrchestratorState) -> Iterator[OrchestratedService]:
+    """Return the services of an orchestrator with their tasks; none for single containers."""
+    tasks: dict[str, list[OrchestratedTask]] = {}
+    for task in view.tasks:
+        if task.task:
+            tasks.setdefault(task.service, []).append(
+                OrchestratedTask(
+                    id=task.task,
+                    slot=task.slot,
+                    container=task.container,
+                    node=task.node,
+                    created_at=task.created_at,
+                    running_since=task.running_since,
+                )
+            )
+    for each in view.pending:
+        tasks.setdefault(each.service, []).append(
+            OrchestratedTask(id=each.id, slot=each.slot, node=each.node or "", created_at=each.since)
+        )
+    for service in view.services:
+        is_global = service.mode is Mode.GLOBAL
+        if service.mode is not Mode.ALONE or service.name in tasks:
+            yield OrchestratedService(
+                name=service.name,
+                labels={KIND_LABEL: DAEMON, **service.labels} if is_global else service.labels,
+                instances=None if is_global else service.replicas,
+                tasks=tuple(tasks.get(service.name, ())),
             )
 
 

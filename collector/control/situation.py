@@ -10,7 +10,13 @@ from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
 from collector.control.lease import Held, Lease
-from collector.control.orchestrator_state import CompletedActions, allocations, hosts, waiting_tasks
+from collector.control.orchestrator_state import (
+    CompletedActions,
+    allocations,
+    hosts,
+    orchestrated_services,
+    waiting_tasks,
+)
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
@@ -123,6 +129,7 @@ class Situation:
             self.core.outages.begin(Dependency.DRIVER, f"driver {self.driver_name} is unavailable: {error}")
             return False
         self._refreshed_at = self.core.clock()
+        self.core.registry.promises.put_services(orchestrated_services(self.view), self._refreshed_at)
         if self.trouble is not None:
             self._driver_back_at = self._refreshed_at
         self.core.outages.end(Dependency.DRIVER, f"driver {self.driver_name} is available again")
@@ -153,6 +160,7 @@ class Situation:
         """Write the orchestrator's last state and the actions since to the registry and its tables."""
         tables, completed = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
         self.core.registry.add_successions(completed.successions)
+        self.core.registry.promises.put_queue(completed.waiting)
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
         for host in hosts(self.view, completed, tables.node_names()):
             tables.put_status(host)

@@ -11,6 +11,7 @@ from prometheus_client import Histogram
 from collector.analysis.analysis import LatestAnalysis
 from collector.common.outages import Outages
 from collector.config import CollectorConfig
+from collector.core.applied import AppliedReports
 from collector.core.snapshots import SnapshotCache
 from collector.history.interface import History
 from collector.live.registry import Registry
@@ -65,6 +66,7 @@ class Core:
     counters: IngestCounters = field(default_factory=IngestCounters)
     analysis: LatestAnalysis = field(default_factory=LatestAnalysis)
     outages: Outages = field(default_factory=Outages)
+    applied: AppliedReports = field(default_factory=AppliedReports)
     events: EventStream = field(default_factory=EventStream)
     reservations: Reservations = field(default_factory=Reservations)
     """Recent placements that no node has reported yet."""

@@ -55,16 +55,17 @@ async def store_reports(core: Core, reports: Sequence[Report]) -> Receipt:
     """Store reports in the history, then apply the new ones to the registry."""
     received_at = core.clock()
     reports = [core.registry.admission.admit(report, received_at) for report in reports]
-    new = await core.history.add(reports, received_at)
-    for report, is_new in zip(reports, new, strict=True):
-        core.counters.reports[_OUTCOMES[is_new]] += 1
-        if is_new:
-            core.counters.accepted[_kind(report)] += 1
-            try:
-                await _apply(core, report, received_at)
-            except Exception:
-                # It is stored and acknowledged: the other reports of this request are not held up by it.
-                log.exception("report %d of node %r was not applied", report.sequence, report.node)
+    with core.applied.receiving(received_at):
+        new = await core.history.add(reports, received_at)
+        for report, is_new in zip(reports, new, strict=True):
+            core.counters.reports[_OUTCOMES[is_new]] += 1
+            if is_new:
+                core.counters.accepted[_kind(report)] += 1
+                try:
+                    await _apply(core, report, received_at)
+                except Exception:
+                    # It is stored and acknowledged: it does not hold up the other reports of this request.
+                    log.exception("report %d of node %r was not applied", report.sequence, report.node)
     return Receipt(
         accepted=sum(is_new is True for is_new in new),
         duplicates=sum(is_new is False for is_new in new),
@@ -75,6 +76,7 @@ async def store_reports(core: Core, reports: Sequence[Report]) -> Receipt:
 
 async def _apply(core: Core, report: Report, received_at: float) -> None:
     """Apply a stored report to the registry."""
+    core.applied.add(report, received_at)
     is_ahead = core.registry.apply(report, received_at)
     # A report that was read from a store has its time as sequence number: gaps are normal there.
     core.counters.sequence_gaps += is_ahead and not is_pulled(report)

@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from collector.config import CollectorConfig
 from collector.history.interface import SlotUsage
 from collector.live.node_columns import NodeTable
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.snapshots import SnapshotBuilder
 from collector.live.task_columns import TaskTable, quantities
 from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate, Succession
@@ -38,6 +40,7 @@ class LiveTables:
         self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
         self._tasks = TaskTable(placement.default_class)
         self._builder = SnapshotBuilder(config)
+        self.promises = PromiseTracker(config)
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
         self._lock = Lock()
@@ -272,7 +275,8 @@ class LiveTables:
                 with self._lock:
                     self._advance(now)
                     copy = self._builder.copy(self._nodes, self._tasks, now)
-                self._last = self._builder.snapshot(copy, now)
+                taken = self._builder.snapshot(copy, now)
+            self._last = replace(taken, slo=self.promises.columns(taken.tasks.ids, now))
             return self._last
 
 

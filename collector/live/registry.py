@@ -38,7 +38,7 @@ from collector.live.updates import NodeUpdate, Succession
 from collector.live.usage_tracker import Inheritance, UsageTracker, inherit, update
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
-from wire.messages import Alert, ContainerUsage, EventKind, PowerCurve, Report
+from wire.messages import Alert, ContainerState, ContainerUsage, EventKind, PowerCurve, Report
 from wire.resources import RESOURCES
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,7 @@ class Registry:
         self._started: list[Succession] = []
         """Of containers that just started to run."""
         self.tables = LiveTables(config, own_host)
+        self.promises = self.tables.promises
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
         self.admission = Admission(config.limits, self)
@@ -158,6 +159,7 @@ class Registry:
             entry.previous_boot = before.boot
             entry.run = AgentRun(report.boot, received_at)
         run = entry.run
+        times = self.promises.read_times(report, received_at, entry.sample_seconds)
         merged = run.merge(report, received_at)
         if run.heartbeat is not None:
             entry.beacon_seconds = run.heartbeat.value.beacon_seconds
@@ -178,7 +180,9 @@ class Registry:
         )
         if report.alerts or report.heartbeat or is_new_run:
             update = _with_alerts(update, entry)
-        self._write(entry, update)
+        new = self._write(entry, update)
+        states = [run.containers[name].value for name in new]
+        self.promises.apply(report, times, states, gone, is_new_run=is_new_run)
         return merged.is_ahead
 
     def is_other_machine(self, report: Report, now: float) -> bool:
@@ -219,17 +223,23 @@ class Registry:
             entry.run.last_report_at = max(entry.run.last_report_at, received_at)
         self.tables.apply_beacons(nodes, received_at)
 
-    def _write(self, entry: _Entry, update: NodeUpdate) -> None:
-        """Update the live tables, with the usage of new containers where an earlier run reported it."""
+    def _write(self, entry: _Entry, update: NodeUpdate) -> list[str]:
+        """Update the live tables, with the usage of new containers where an earlier run reported it.
+
+        Returns the ids of new containers.
+        """
         new = self.tables.apply(update)
         if new or update.gone:
             self._changed.add(update.node)
         self._put_envelopes(update.node, [name for name in new if name in entry.usage.rings])
         for name in new:
             self._start(update.node, name)
+        return new
 
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers continue the usage of those that they replaced in moves, as soon as they run."""
+        successions = list(successions)
+        self.promises.add_successions(successions)
         for each in successions:
             if self._successions.add(each):
                 self.tables.put_successor(each)
@@ -457,6 +467,29 @@ class Registry:
         self._drop_successions()
         return renamed
 
+    def note_silence(self, now: float) -> None:
+        """Let the promised containers of nodes that are down wait, from the last reports of these on.
+
+        After a restart, nodes have time to report again.
+        """
+        silent = {
+            name: entry.last_report_at
+            for name, entry in self._entries.items()
+            if liveness_of(
+                self._limits, now - max(entry.last_report_at, self.restored_at), entry.beacon_seconds
+            )
+            is Liveness.DOWN
+        }
+        if silent:
+            self.promises.note_silence(silent)
+
+    def running_containers(self) -> dict[str, list[ContainerState]]:
+        """The last reported states of all running containers, by node."""
+        return {
+            name: [each.value for each in entry.run.containers.values()]
+            for name, entry in self._entries.items()
+        }
+
     def _drop_successions(self) -> None:
         """Forget the successions whose containers are both gone."""
         for each in self._successions:
@@ -469,6 +502,7 @@ class Registry:
         del self._entries[name]
         self.admission.forget(name)
         self._changed.add(name)
+        self.promises.drop_node(name)
         self.tables.remove(name)
 
     def _renamed(self, now: float) -> dict[str, str]:

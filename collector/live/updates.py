@@ -89,6 +89,33 @@ class Succession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratedTask:
+    """A task that an orchestrator wants to run."""
+
+    id: str
+    """Of the task or pod."""
+    slot: str | None = None
+    """Its place among the instances of its service, if the orchestrator numbers them."""
+    container: str = ""
+    """Empty while it has none."""
+    node: str = ""
+    created_at: float | None = None
+    """Unix time; None if unknown."""
+    running_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratedService:
+    """A service of an orchestrator, with its tasks."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    instances: int | None = None
+    """How many should run; None for as many as it has tasks."""
+    tasks: tuple[OrchestratedTask, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """What an orchestrator, or the control loop, reports of a node. None means unknown."""
 

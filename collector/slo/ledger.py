@@ -120,8 +120,11 @@ class Ledger:
         rows = {slot: record.instances[slot].row for slot in record.vacant}
         return max(rows, key=lambda slot: (self._table.admitted(rows[slot]), slot))
 
-    def forget(self, before: float) -> list[str]:
-        """Drop the instances that ended before a time; returns the services that have none left."""
+    def forget(self, before: float) -> list[tuple[str, str]]:
+        """Drop the instances that ended before a time, and services that have none left.
+
+        Returns the services and slots of these instances.
+        """
         dropped = []
         for service in list(self._services.values()):
             is_batch = service.mode is ServiceMode.BATCH
@@ -132,10 +135,10 @@ class Ledger:
             ]
             if past:
                 self._drop(service, past)
+                dropped += [(service.name, each.slot) for each in past]
             if past and not service.instances:
                 del self._services[service.name]
                 self._numbers.release(service.number)
-                dropped.append(service.name)
         return dropped
 
     def stored(self, service: str, slot: str) -> StoredInstance | None:

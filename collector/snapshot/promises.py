@@ -1,12 +1,14 @@
 """How the promises of the tasks of a snapshot stand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from collector.slo.promises import Promise
 
+NO_PROMISE = -1
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int8]
@@ -22,7 +24,7 @@ class TaskPromises:
     promises: tuple[Promise, ...]
     """The classes."""
     promise: Codes
-    """The class of each task, as a place in `promises`; `NOWHERE` (-1) without one."""
+    """The class of each task, as a place in `promises`; `NO_PROMISE` without one."""
     slack_seconds: Floats
     """How long it can wait from now on before its promise breaks; negative if it is broken: the time by which
     it is behind. The expected start-up time is taken off. NaN without a promise, infinite if waiting never
@@ -37,3 +39,33 @@ class TaskPromises:
     """Time since its first incarnation was created."""
     is_spare: Flags
     """Whether its running time does not count now: its service is concurrent, and a sibling waits."""
+
+    def rows(self, rows: NDArray[np.intp]) -> "TaskPromises":
+        """Some rows of all columns."""
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return replace(self, **columns)
+
+    def followed_by(self, more: "TaskPromises") -> "TaskPromises":
+        """These rows, followed by others with the same classes."""
+        columns: dict[str, Any] = {
+            name: np.concatenate((getattr(self, name), getattr(more, name))) for name in _COLUMNS
+        }
+        return replace(self, **columns)
+
+
+_COLUMNS = tuple(each.name for each in fields(TaskPromises) if each.name != "promises")
+
+
+def unpromised(promises: tuple[Promise, ...], count: int) -> TaskPromises:
+    """The columns of tasks without a promise."""
+    nothing: NDArray[Any] = np.zeros(count)
+    return TaskPromises(
+        promises=promises,
+        promise=np.full(count, NO_PROMISE, dtype=np.int8),
+        slack_seconds=np.full(count, np.nan),
+        preemption_ratio=nothing,
+        startup_seconds=nothing,
+        waited_seconds=nothing,
+        admitted_seconds=nothing,
+        is_spare=np.zeros(count, dtype=np.bool_),
+    )

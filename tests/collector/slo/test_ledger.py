@@ -251,9 +251,9 @@ def test_ended_instances_are_forgotten() -> None:
         [started(0, "a", "1"), withdrawn(50, "1"), started(0, "b", "2"), started(0, "c", service="api")]
     )
     ledger.apply(withdrawn(70, "1", service="api"))
-    assert not ledger.forget(60)
+    assert ledger.forget(60) == [("web", "1")]
     assert sorted(by_service(ledger.standings(100))) == ["api", "web"]
-    assert ledger.forget(80) == ["api"]
+    assert ledger.forget(80) == [("api", "1")]
     assert list(ledger.services()) == ["web"]
     assert len(ledger) == 1
     ledger.apply(waiting(90, "d", service="db"))

@@ -1,0 +1,57 @@
+"""Which stored reports are applied: a state that is stored later is continued with the others, each once."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from wire.messages import Report
+
+
+class ReportKey(NamedTuple):
+    """The key of a report."""
+
+    node: str
+    boot: str
+    sequence: int
+
+    @classmethod
+    def of(cls, report: Report) -> "ReportKey":
+        """The key of this report."""
+        return cls(report.node, report.boot, report.sequence)
+
+
+class Progress(NamedTuple):
+    """How far reports are applied: all that were received before a time, and some since."""
+
+    until: float
+    since: tuple[ReportKey, ...]
+
+
+class AppliedReports:
+    """Reports that are being stored, and those that were applied lately. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._receiving: Counter[float] = Counter()
+        self._applied: list[tuple[float, ReportKey]] = []
+
+    @contextmanager
+    def receiving(self, received_at: float) -> Iterator[None]:
+        """Reports are stored and applied in this block."""
+        self._receiving[received_at] += 1
+        try:
+            yield
+        finally:
+            self._receiving[received_at] -= 1
+            if not self._receiving[received_at]:
+                del self._receiving[received_at]
+
+    def add(self, report: Report, received_at: float) -> None:
+        """A report is applied."""
+        self._applied.append((received_at, ReportKey.of(report)))
+
+    def progress(self, now: float) -> Progress:
+        """How far reports are applied now."""
+        until = min(self._receiving, default=now)
+        self._applied = [each for each in self._applied if each[0] >= until]
+        return Progress(until, tuple(key for _, key in self._applied))

@@ -1,0 +1,158 @@
+"""The containers and services with a promise, and the ledger that they are entered in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isnan, nan
+
+from collector.config import CollectorConfig
+from collector.live.traits import PromiseTraits, promise_traits
+from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
+from collector.slo.ledger import Ledger
+from collector.slo.promises import Promise
+
+
+@dataclass(slots=True)
+class TrackedContainer:
+    """A container of a service with a promise. Times are by the collector's clock; NaN is none."""
+
+    node: str
+    service: str
+    incarnation: str
+    """The task or pod that an orchestrator runs it for; without one, its own id."""
+    slot: str | None = None
+    """None if its source names none, until the ledger chose one."""
+    started_at: float = nan
+    """NaN while it does not run."""
+    ended_at: float = nan
+    lost_at: float = nan
+    """The last report of its node, which is silent."""
+    is_listed: bool = False
+    """Whether an orchestrator lists it."""
+    is_reported: bool = True
+    """Whether its node reports when it runs; otherwise only the orchestrator does."""
+
+    @property
+    def is_running(self) -> bool:
+        return not isnan(self.started_at)
+
+    @property
+    def is_lost(self) -> bool:
+        return not isnan(self.lost_at)
+
+
+@dataclass(slots=True)
+class TrackedService:
+    """A service with a promise."""
+
+    traits: PromiseTraits
+    is_orchestrated: bool
+    containers: set[str] = field(default_factory=set)
+    """Ids of its tracked containers."""
+    pending: set[str] = field(default_factory=set)
+    """Ids of its tasks that have no container."""
+
+
+class PromiseBook:
+    """The tracked containers and services. Not thread-safe."""
+
+    def __init__(self, config: CollectorConfig) -> None:
+        self.promises: Mapping[str, Promise] = {
+            name: Promise(name=name, availability=each.availability, importance=each.importance)
+            for name, each in config.slo.items()
+        }
+        self._default = config.placement.default_slo
+        self.ledger = Ledger(self.promises)
+        self.containers: dict[str, TrackedContainer] = {}
+        self.services: dict[str, TrackedService] = {}
+        self.changed_services: set[str] = set()
+        """Those that changed since they were stored, as with instances."""
+        self.changed_instances: set[tuple[str, str]] = set()
+        """Services and slots."""
+        self.stopped: set[str] = set()
+        """Containers that the collector stops, or stopped."""
+
+    def traits(self, labels: Mapping[str, str]) -> PromiseTraits:
+        """What labels promise."""
+        return promise_traits(labels, self.promises, self._default)
+
+    def set_service(self, name: str, traits: PromiseTraits, *, is_orchestrated: bool) -> TrackedService:
+        """Set the promise of a service."""
+        service = self.services.get(name)
+        if service is None:
+            service = self.services[name] = TrackedService(traits, is_orchestrated)
+        service.traits, service.is_orchestrated = traits, is_orchestrated
+        self.ledger.set_service(name, *traits)
+        self.changed_services.add(name)
+        return service
+
+    def add(self, container: str, entry: TrackedContainer) -> TrackedContainer:
+        """Track a container, in place of an earlier entry."""
+        if container in self.containers:
+            self.drop(container)
+        self.containers[container] = entry
+        self.services[entry.service].containers.add(container)
+        return entry
+
+    def drop(self, container: str) -> None:
+        """Forget a container."""
+        entry = self.containers.pop(container)
+        if (service := self.services.get(entry.service)) is not None:
+            service.containers.discard(container)
+        if entry.slot is not None:
+            self.changed_instances.add((entry.service, entry.slot))
+
+    def drop_service(self, name: str) -> None:
+        """Forget a service and its containers."""
+        for container in list(self.services[name].containers):
+            self.drop(container)
+        del self.services[name]
+        self.changed_services.add(name)
+
+    def run(self, container: str, at: float, startup_seconds: float | None = None) -> None:
+        """A tracked container runs from a time on."""
+        entry = self.containers[container]
+        self.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
+        entry.started_at, entry.ended_at, entry.lost_at = at, nan, nan
+        self.stopped.discard(container)
+
+    def end(self, container: str, at: float, ending: Ending | None = None) -> None:
+        """A tracked container ended; reported late, this may be the end of an earlier run."""
+        entry = self.containers[container]
+        if container in self.stopped:
+            ending = Ending.PREEMPTED
+        self.enter(entry, LifecycleKind.ENDED, at, ending=ending)
+        if entry.is_running and at >= entry.started_at:
+            entry.started_at, entry.ended_at = nan, at
+        elif not entry.is_running:
+            entry.ended_at = at if isnan(entry.ended_at) else min(at, entry.ended_at)
+
+    def withdraw(self, service: str, slot: str, at: float) -> None:
+        """An instance is no longer wanted."""
+        self.enter(TrackedContainer("", service, "", slot), LifecycleKind.WITHDRAWN, at)
+
+    def enter(
+        self,
+        entry: TrackedContainer,
+        kind: LifecycleKind,
+        at: float,
+        *,
+        startup_seconds: float | None = None,
+        ending: Ending | None = None,
+    ) -> None:
+        """Enter an event into the ledger."""
+        self.ledger.apply(
+            LifecycleEvent(
+                at=at,
+                kind=kind,
+                service=entry.service,
+                incarnation=entry.incarnation,
+                slot=entry.slot,
+                node=entry.node or None,
+                startup_seconds=startup_seconds,
+                ending=ending,
+            )
+        )
+        if entry.slot is None:
+            entry.slot = self.ledger.slot_of(entry.service, entry.incarnation)
+        if entry.slot is not None:
+            self.changed_instances.add((entry.service, entry.slot))

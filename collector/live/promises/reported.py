@@ -1,0 +1,238 @@
+"""Starts and ends of containers that nodes report.
+
+Without an orchestrator, the labels of a container promise something to its service. With one, a container
+counts once the orchestrator lists it on this node: what a node reports of others is ignored.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, isinf, nan, nextafter
+
+from collector.live.promises.book import PromiseBook, TrackedContainer, TrackedService
+from collector.live.promises.node_times import NodeTimes, ReportTimes
+from collector.slo.events import Ending, LifecycleKind
+from wire.messages import ContainerState, Event, EventKind, Report
+
+_ORCHESTRATOR_LABELS = ("com.docker.swarm.service.id", "io.kubernetes.pod.name")
+_TASK_NAME_LABEL = "com.docker.swarm.task.name"
+_TASK_NAME_PARTS = 3
+_ENDS = (EventKind.STOPPED, EventKind.DIED)
+
+
+@dataclass(slots=True)
+class ReportingNode:
+    """A node, as far as its containers have promises."""
+
+    times: NodeTimes = field(default_factory=NodeTimes)
+    unlisted: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    """Containers that the orchestrator does not list yet: when they started, and how long that took."""
+    lost: list[str] = field(default_factory=list)
+    """Containers that ran when it became silent."""
+
+
+class ReportedContainers:
+    """Applies reports to a book. Not thread-safe."""
+
+    def __init__(self, book: PromiseBook, *, is_orchestrated: bool) -> None:
+        self._book = book
+        self._is_orchestrated = is_orchestrated
+        self.nodes: dict[str, ReportingNode] = {}
+        self.predecessors: dict[str, str] = {}
+        """Which container replaced which in a move."""
+
+    def node(self, name: str) -> ReportingNode:
+        """The state of a node, which may be new."""
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = ReportingNode()
+        return node
+
+    def apply(
+        self,
+        report: Report,
+        times: ReportTimes,
+        new: Sequence[ContainerState],
+        gone: Sequence[str],
+        *,
+        is_new_run: bool,
+    ) -> None:
+        """Apply the starts and ends of a report."""
+        if self.node(report.node).lost:
+            self._resume(report, times, is_new_run=is_new_run)
+        states = {each.id: each for each in report.containers} if report.events else {}
+        for event in sorted(report.events, key=lambda each: each.at):
+            if event.container is None:
+                continue
+            if event.kind is EventKind.STARTED:
+                state = states.get(event.container)
+                self._start(report.node, event.container, times.of(event.at), state, event.startup_seconds)
+            elif event.kind in _ENDS:
+                self._end(report.node, event.container, times.of(event.at), _ending(event))
+        for state in new:
+            self._start(report.node, state.id, self._start_time(state, times), state)
+        # A container that ended while the agent was down was last known to run at its last report.
+        ended_at = times.since if is_new_run else times.at
+        for container in gone:
+            self._end(report.node, container, ended_at)
+
+    def restore_lost(self) -> None:
+        """Note the containers of a restored book whose nodes are silent."""
+        for container, entry in self._book.containers.items():
+            if entry.is_lost:
+                self.node(entry.node).lost.append(container)
+
+    def await_listing(self, node: str, times: ReportTimes, new: Sequence[ContainerState]) -> None:
+        """Note the containers of a restored report that the orchestrator may list later."""
+        for state in new:
+            if state.id not in self._book.containers and self._awaits_listing(state):
+                self.node(node).unlisted[state.id] = times.of(state.started_at), None
+
+    def replay(self, report: Report, received_at: float, since: float) -> None:
+        """Apply a report again, of which nothing is known but what it contains."""
+        offset = self.node(report.node).times.offset_seconds
+        offset = received_at - report.at if isinf(offset) else offset
+        times = ReportTimes(since, max(since, min(report.at + offset, received_at)), offset)
+        tracked = self._book.containers
+        new = [
+            each for each in report.containers if each.id not in tracked or not tracked[each.id].is_running
+        ]
+        gone = list(report.gone)
+        if report.heartbeat is not None:
+            listed = {each.id for each in report.containers}
+            gone += [
+                name
+                for name, entry in tracked.items()
+                if entry.node == report.node and entry.is_running and name not in listed
+            ]
+        self.apply(report, times, new, gone, is_new_run=False)
+
+    def reconcile(self, running: Mapping[str, Sequence[ContainerState]], now: float) -> None:
+        """Start the containers that run and are not tracked; end those that are tracked and do not run."""
+        for node, states in running.items():
+            for state in states:
+                if state.id not in self._book.containers:
+                    self._start(node, state.id, now, state)
+        ids = {node: {each.id for each in states} for node, states in running.items()}
+        for container, entry in list(self._book.containers.items()):
+            if entry.is_running and entry.is_reported and container not in ids.get(entry.node, ()):
+                until = self.node(entry.node).times.reported_until
+                self._book.end(container, max(entry.started_at, now if until is None else until), Ending.LOST)
+
+    def forget_predecessors(self) -> None:
+        """Forget moves whose containers are both gone."""
+        tracked = self._book.containers
+        self.predecessors = {
+            after: before
+            for after, before in self.predecessors.items()
+            if after in tracked or before in tracked
+        }
+
+    def note_silence(self, silent: Mapping[str, float]) -> None:
+        """The containers of silent nodes wait, from the last reports of these nodes on."""
+        newly = {name for name in silent if not self.node(name).lost}
+        if not newly:
+            return
+        for container, entry in self._book.containers.items():
+            if entry.node in newly and entry.is_running and entry.is_reported:
+                # Not at its start: an instance that starts and ends at one instant did not run.
+                lost_at = max(silent[entry.node], nextafter(entry.started_at, inf))
+                self._book.enter(entry, LifecycleKind.ENDED, lost_at, ending=Ending.LOST)
+                entry.started_at, entry.ended_at, entry.lost_at = nan, lost_at, lost_at
+                self.node(entry.node).lost.append(container)
+
+    def _resume(self, report: Report, times: ReportTimes, *, is_new_run: bool) -> None:
+        """A silent node reports again: the containers that ran all along did not wait after all."""
+        node, listed = self.node(report.node), {each.id: each for each in report.containers}
+        for container in node.lost:
+            entry = self._book.containers.get(container)
+            if entry is None or not entry.is_lost or entry.node != report.node:
+                continue
+            if is_new_run and container not in listed:
+                continue
+            started_at = listed[container].started_at if container in listed else None
+            resumed_at = entry.lost_at if started_at is None else started_at + times.offset_seconds
+            self._book.run(container, max(entry.lost_at, min(resumed_at, times.at)))
+        node.lost = []
+
+    def _start(
+        self,
+        node: str,
+        container: str,
+        at: float,
+        state: ContainerState | None,
+        startup_seconds: float | None = None,
+    ) -> None:
+        book = self._book
+        entry = book.containers.get(container)
+        if entry is None and state is not None:
+            entry = self._identify(node, state)
+            if entry is None and self._awaits_listing(state):
+                self.node(node).unlisted.setdefault(container, (at, startup_seconds))
+        if entry is None:
+            return
+        if entry.node != node:
+            if entry.is_running or entry.is_listed:
+                return  # it runs elsewhere, whatever this node reports
+            entry.node = node
+        entry.is_reported = True
+        if entry.is_running and at >= entry.started_at:
+            if startup_seconds is not None:
+                book.enter(entry, LifecycleKind.STARTED, entry.started_at, startup_seconds=startup_seconds)
+        elif not entry.is_running and at < entry.ended_at:
+            # A late report of a run that has ended.
+            book.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
+        else:
+            book.run(container, at, startup_seconds)
+
+    def _start_time(self, state: ContainerState, times: ReportTimes) -> float:
+        """When a container that a node reports for the first time began to run."""
+        entry = self._book.containers.get(state.id)
+        if entry is not None and entry.is_lost and state.started_at is not None:
+            # It ran all along, on a node that was renamed, or whose first report was lost.
+            return min(max(state.started_at + times.offset_seconds, entry.lost_at), times.at)
+        return times.of(state.started_at)
+
+    def _end(self, node: str, container: str, at: float, ending: Ending | None = None) -> None:
+        self.node(node).unlisted.pop(container, None)
+        entry = self._book.containers.get(container)
+        if entry is not None and entry.node == node:
+            self._book.end(container, at, ending)
+
+    def _awaits_listing(self, state: ContainerState) -> bool:
+        """Whether a container counts only if the orchestrator lists it."""
+        if not self._is_orchestrated:
+            return False
+        service = self._book.services.get(state.service or state.name)
+        is_of_orchestrator = service is not None and service.is_orchestrated
+        return is_of_orchestrator or any(label in state.labels for label in _ORCHESTRATOR_LABELS)
+
+    def _identify(self, node: str, state: ContainerState) -> TrackedContainer | None:
+        """Track a new container if its labels promise something."""
+        book, name = self._book, state.service or state.name
+        traits = book.traits(state.labels)
+        if not traits.promise or self._awaits_listing(state):
+            return None
+        service = book.services.get(name)
+        if service is None or (traits != service.traits and not self._runs_elsewhere(service, node)):
+            book.set_service(name, traits, is_orchestrated=False)
+        slot = _swarm_slot(state.labels)
+        if slot is None and (predecessor := self.predecessors.get(state.id)) is not None:
+            slot = book.ledger.slot_of(name, predecessor)
+        return book.add(state.id, TrackedContainer(node, name, state.id, slot))
+
+    def _runs_elsewhere(self, service: TrackedService, node: str) -> bool:
+        """Whether other nodes run a service: a node does not change the promise of these."""
+        entries = (self._book.containers[each] for each in service.containers)
+        return any(entry.is_running and entry.node != node for entry in entries)
+
+
+def _ending(event: Event) -> Ending | None:
+    if event.kind is EventKind.DIED:
+        return Ending.FAILED
+    return Ending.COMPLETED if event.exit_code == 0 else None
+
+
+def _swarm_slot(labels: Mapping[str, str]) -> str | None:
+    """The slot in the name of a Swarm task, SERVICE.SLOT.ID; None for other containers."""
+    parts = labels.get(_TASK_NAME_LABEL, "").rsplit(".", _TASK_NAME_PARTS - 1)
+    return parts[1] if len(parts) == _TASK_NAME_PARTS else None

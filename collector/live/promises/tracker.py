@@ -1,0 +1,168 @@
+"""The ledger of a running collector. Any thread may call it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from threading import RLock
+
+from collector.config import CollectorConfig
+from collector.live.promises import storage
+from collector.live.promises.book import PromiseBook
+from collector.live.promises.columns import PromiseRows
+from collector.live.promises.node_times import ReportTimes
+from collector.live.promises.orchestrated import OrchestratedServices
+from collector.live.promises.reported import ReportedContainers
+from collector.live.updates import OrchestratedService, Succession
+from collector.slo.standing import Standings
+from collector.snapshot.promises import TaskPromises
+from wire.messages import ContainerState, Report
+
+_ORCHESTRATORS = ("swarm", "kubernetes")
+
+
+class PromiseTracker:
+    """Enters what nodes and orchestrators report into the ledger, and tells how promises stand."""
+
+    def __init__(self, config: CollectorConfig) -> None:
+        self._book = PromiseBook(config)
+        self._reported = ReportedContainers(self._book, is_orchestrated=config.driver.name in _ORCHESTRATORS)
+        self._orchestrated = OrchestratedServices(self._book, self._reported)
+        self._queue: frozenset[str] = frozenset()
+        self._lock = RLock()
+        self._rows: PromiseRows | None = None
+        self._is_restoring = False
+
+    # --- Sources ------------------------------------------------------------------------------
+
+    def read_times(self, report: Report, received_at: float, sample_seconds: float) -> ReportTimes:
+        """The times of a report of the present run of a node, by the collector's clock."""
+        with self._lock:
+            return self._reported.node(report.node).times.read(report, received_at, sample_seconds)
+
+    def apply(
+        self,
+        report: Report,
+        times: ReportTimes,
+        new: Sequence[ContainerState],
+        gone: Sequence[str],
+        *,
+        is_new_run: bool = False,
+    ) -> None:
+        """Apply a report, of which `new` and `gone` are the containers that it adds and removes."""
+        with self._lock:
+            if self._is_restoring:
+                self._reported.await_listing(report.node, times, new)
+            else:
+                self._reported.apply(report, times, new, gone, is_new_run=is_new_run)
+
+    def note_silence(self, silent: Mapping[str, float]) -> None:
+        """Let the containers of silent nodes wait, from the last reports of these nodes on.
+
+        When a node reports again, the containers that ran all along count as running after all.
+        """
+        with self._lock:
+            self._reported.note_silence(silent)
+
+    def put_services(self, services: Iterable[OrchestratedService], now: float) -> None:
+        """Apply the state of an orchestrator: all its services, with their tasks."""
+        with self._lock:
+            self._orchestrated.apply(services, now)
+
+    def add_successions(self, successions: Iterable[Succession]) -> None:
+        """Let containers that replace others in moves take their slots."""
+        with self._lock:
+            self._reported.predecessors |= {each.container: each.predecessor for each in successions}
+
+    def expect_stop(self, container: str) -> None:
+        """The collector stops a container: its end is neither a failure nor a completion."""
+        with self._lock:
+            self._book.stopped.add(container)
+
+    def put_queue(self, containers: Iterable[str]) -> None:
+        """Set the containers that the collector stopped, and will start again."""
+        with self._lock:
+            self._queue = frozenset(containers)
+
+    def forget(self, before: float) -> None:
+        """Forget instances that ended before a time.
+
+        Without an orchestrator, this includes containers that stopped then and that nobody started again.
+        """
+        with self._lock:
+            book = self._book
+            for container, entry in list(book.containers.items()):
+                if not entry.ended_at < before or entry.is_listed or container in self._queue:
+                    continue
+                service = book.services[entry.service]
+                is_vacant = entry.slot in book.ledger.vacant_slots(entry.service)
+                if not service.is_orchestrated and entry.slot is not None and is_vacant:
+                    book.withdraw(entry.service, entry.slot, entry.ended_at)
+                book.drop(container)
+            forgotten = book.ledger.forget(before)
+            book.changed_instances.update(forgotten)
+            left = set(book.ledger.services())
+            for name in ({service for service, _ in forgotten} - left) & book.services.keys():
+                book.drop_service(name)
+            book.stopped &= book.containers.keys()
+            self._reported.forget_predecessors()
+
+    def drop_node(self, node: str) -> None:
+        """Forget a node that is removed."""
+        with self._lock:
+            self._reported.nodes.pop(node, None)
+
+    # --- Readers ------------------------------------------------------------------------------
+
+    def standings(self, now: float) -> Standings:
+        """How all promises stand."""
+        with self._lock:
+            return self._book.ledger.standings(now)
+
+    def columns(self, containers: Sequence[str], now: float) -> TaskPromises | None:
+        """How the promises of containers stand; None if there is no promise at all."""
+        with self._lock:
+            standings = self._book.ledger.standings(now)
+            if not standings.instances.slots:
+                self._rows = None
+                return None
+            self._rows = PromiseRows(standings, self._book)
+            return self._rows.running(containers)
+
+    def waiting_columns(self, tasks: Sequence[str]) -> TaskPromises | None:
+        """As `columns`, and at the same time, for tasks that wait: pending ones, and stopped containers."""
+        with self._lock:
+            return None if self._rows is None else self._rows.waiting(tasks)
+
+    # --- The history --------------------------------------------------------------------------
+
+    @property
+    def viewed_at(self) -> float | None:
+        """When an orchestrator last reported its state."""
+        return self._orchestrated.viewed_at
+
+    def pack_changes(self) -> dict[str, bytes | None]:
+        """The values that changed since the last call; None for what is gone."""
+        with self._lock:
+            return storage.pack_changes(self._book)
+
+    def requeue(self, keys: Iterable[str]) -> None:
+        """Values that could not be stored: `pack_changes` returns them again."""
+        with self._lock:
+            storage.requeue(self._book, keys)
+
+    def begin_restore(self, values: Mapping[str, bytes], viewed_at: float | None) -> None:
+        """Restore stored values. Until `end_restore`, reports are those that these values include."""
+        with self._lock:
+            storage.restore(self._book, values)
+            self._reported.restore_lost()
+            self._orchestrated.viewed_at = viewed_at
+            self._is_restoring = True
+
+    def replay(self, report: Report, received_at: float, since: float) -> None:
+        """Apply a stored report that the restored values do not include; `since` is the time of those."""
+        with self._lock:
+            self._reported.replay(report, received_at, since)
+
+    def end_restore(self, running: Mapping[str, Sequence[ContainerState]], now: float) -> None:
+        """Agree with the containers that nodes reported last: some may have a promise only now."""
+        with self._lock:
+            self._is_restoring = False
+            self._reported.reconcile(running, now)
