@@ -1,4 +1,4 @@
-"""Usage over the last hours, in slots of five minutes: one ring per node or container.
+"""Usage over the last hours, in slots of five minutes: one row per node or container.
 
 A report describes its own window, and its values hold until the window of the next report begins, or until
 the node falls silent: the rule of the history (`collector.history.sqlite.timeline`), so that a collector that
@@ -36,7 +36,7 @@ def _blank(rows: int) -> _Columns:
         "seconds": np.zeros(sums, np.float32),
         "last_weighed": np.zeros(sums, np.float32),
         "last_seconds": np.zeros(sums, np.float32),
-        "ring": np.full((rows, SLOTS, _WIDTH), np.nan, np.float32),
+        "slots": np.full((rows, SLOTS, _WIDTH), np.nan, np.float32),
     }
 
 
@@ -50,7 +50,7 @@ class KeptRow:
 
 
 class UsageWindows:
-    """One ring of slots per row. What a row stands for is the caller's business."""
+    """The last slots of each row, the oldest first. What a row stands for is the caller's business."""
 
     def __init__(self) -> None:
         self._columns = _blank(1)
@@ -58,9 +58,8 @@ class UsageWindows:
         self.closed = SLOTS
         """How many slots have closed, counting those before the first report."""
         self._version = 0
-        self._waiting: list[tuple[Sequence[int], Floats, Sequence[float]]] = []
+        self._waiting: list[tuple[Sequence[int], Floats, float, Sequence[float]]] = []
         self._waiting_rows: set[int] = set()
-        self._waiting_at = 0.0
 
     @property
     def version(self) -> int:
@@ -75,22 +74,21 @@ class UsageWindows:
 
         Close the slots that are over first: see `advance`.
         """
-        if at != self._waiting_at or not self._waiting_rows.isdisjoint(rows):
+        if not self._waiting_rows.isdisjoint(rows):
             self._flush()
-            self._waiting_at = at
         self._waiting_rows.update(rows)
-        self._waiting.append((rows, values, window_seconds))
+        self._waiting.append((rows, values, at, window_seconds))
 
     def _flush(self) -> None:
-        """Write what waits. Many reports of one moment cost little more than one."""
+        """Write what waits. Many reports cost little more than one."""
         if not self._waiting:
             return
-        rows, values, window_seconds = zip(*self._waiting, strict=True)
+        rows, values, at, window_seconds = zip(*self._waiting, strict=True)
         self._waiting, self._waiting_rows = [], set()
         self._write(
             np.array([row for each in rows for row in each], dtype=np.intp),
             np.concatenate(values),
-            self._waiting_at,
+            np.repeat(at, [len(each) for each in rows]),
             np.array([seconds for each in window_seconds for seconds in each]),
         )
 
@@ -98,7 +96,7 @@ class UsageWindows:
         if row in self._waiting_rows:
             self._flush()
 
-    def _write(self, rows: Rows, values: Floats, at: float, window_seconds: Floats) -> None:
+    def _write(self, rows: Rows, values: Floats, at: Floats, window_seconds: Floats) -> None:
         self._make_room(int(rows.max(initial=0)))
         columns = self._columns
         new = values.astype(np.float32)
@@ -126,7 +124,7 @@ class UsageWindows:
         """Close the slots that are over. What a row reported is not held beyond `known_until`, per row."""
         self._flush()
         slot = int(now // SLOT_SECONDS)
-        # After a long pause nothing but the last slots is left of the ring.
+        # After a long pause all earlier slots are unknown.
         first = slot if self._slot == _NOT_YET else max(self._slot, slot - SLOTS)
         for ending in range(first, slot):
             self._close(ending, known_until)
@@ -142,7 +140,9 @@ class UsageWindows:
         weighed, seconds = _sums(columns["value"], held)
         weighed += columns["weighed"]
         seconds += columns["seconds"]
-        columns["ring"][:, self.closed % SLOTS] = _means(weighed, seconds)
+        slots = columns["slots"]
+        slots[:, :-1] = slots[:, 1:]
+        slots[:, -1] = _means(weighed, seconds)
         # Without the held value: the next report may differ.
         columns["last_weighed"], columns["weighed"] = columns["weighed"], columns["last_weighed"]
         columns["last_seconds"], columns["seconds"] = columns["seconds"], columns["last_seconds"]
@@ -152,12 +152,12 @@ class UsageWindows:
 
     def _correct(self, rows: Rows, old: Amounts, new: Amounts, last: Floats, begins_at: Floats) -> None:
         """Apply windows that began in slots that have closed."""
-        columns, ring = self._columns, self._columns["ring"]
+        columns, slots = self._columns, self._columns["slots"]
         first = max(int(begins_at.min() // SLOT_SECONDS), self._slot - SLOTS)
         for slot in range(first, self._slot):
             begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
             some = np.flatnonzero(begins_at < end)
-            place = (self.closed - (self._slot - slot)) % SLOTS
+            place = slot - self._slot
             within = end - np.maximum(begins_at[some], begin)
             if slot == self._slot - 1:
                 since = np.maximum(last[some], begin)
@@ -168,10 +168,10 @@ class UsageWindows:
                 means = _means(weighed, seconds)
             else:
                 share = (within / SLOT_SECONDS).astype(np.float32)[:, None]
-                before = ring[rows[some], place]
+                before = slots[rows[some], place]
                 mixed = np.where(share < 1, before * (1 - share) + new[some] * share, new[some])
                 means = np.where(np.isnan(before), new[some], mixed)
-            ring[rows[some], place] = means
+            slots[rows[some], place] = means
         self._version += 1
 
     # --- Rows that come, go and move ----------------------------------------------------------------
@@ -211,11 +211,11 @@ class UsageWindows:
         self._flush_if_waiting(row)
         self._make_room(row)
         columns, earlier = self._columns, self._present(kept)
-        ring, ended_in = columns["ring"][row], np.arange(kept.closed, self.closed)[-SLOTS:] % SLOTS
-        is_own = np.zeros(ring.shape, dtype=np.bool_)
-        is_own[ended_in] = True
-        is_own = np.where(is_own, ~np.isnan(ring), np.isnan(earlier["ring"]))
-        columns["ring"][row] = np.where(is_own, ring, earlier["ring"])
+        own = columns["slots"][row]
+        is_own = np.isnan(earlier["slots"])
+        ended_since = slice(max(0, SLOTS - (self.closed - kept.closed)), SLOTS)
+        is_own[ended_since] = ~np.isnan(own[ended_since])
+        columns["slots"][row] = np.where(is_own, own, earlier["slots"])
         for name in ("weighed", "seconds", "last_weighed", "last_seconds"):
             columns[name][row] += earlier[name]
         self._version += 1
@@ -226,10 +226,10 @@ class UsageWindows:
         if not missed:
             return kept.values
         values = {name: column[0] for name, column in _blank(1).items()}
-        values["ring"] = kept.values["ring"].copy()
-        values["ring"][np.arange(kept.closed, kept.closed + min(missed, SLOTS)) % SLOTS] = np.nan
         if missed < SLOTS:
-            values["ring"][kept.closed % SLOTS] = _means(kept.values["weighed"], kept.values["seconds"])
+            values["slots"][: SLOTS - missed] = kept.values["slots"][missed:]
+        if missed <= SLOTS:
+            values["slots"][SLOTS - missed] = _means(kept.values["weighed"], kept.values["seconds"])
         if missed == 1:
             values["last_weighed"], values["last_seconds"] = kept.values["weighed"], kept.values["seconds"]
         return values
@@ -253,8 +253,8 @@ class UsageWindows:
             columns["value"][rows], np.where(at >= begin, np.maximum(0.0, end - at), 0.0)
         )
         means = _means(weighed + held_weighed, seconds + held_seconds)
-        place = (self.closed - (self._slot - slot)) % SLOTS
-        columns["ring"][rows, place] = np.where(known, means, columns["ring"][rows, place])
+        place = slot - self._slot
+        columns["slots"][rows, place] = np.where(known, means, columns["slots"][rows, place])
         self._version += 1
 
     # --- Reading ------------------------------------------------------------------------------------
@@ -263,10 +263,7 @@ class UsageWindows:
         """The closed slots of some rows: one plane per row, from the oldest slot to the newest."""
         self._flush()
         self._make_room(int(rows.max(initial=0)))
-        ring, turn = self._columns["ring"], self.closed % SLOTS
-        found = np.empty((rows.size, SLOTS, _WIDTH), np.float32)
-        found[:, : SLOTS - turn] = ring[rows, turn:]
-        found[:, SLOTS - turn :] = ring[rows, :turn]
+        found: Amounts = self._columns["slots"][rows]
         return found
 
     @property
