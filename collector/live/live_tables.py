@@ -1,7 +1,7 @@
 """The live tables: nodes and tasks now, behind one lock, and the snapshot of both."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
@@ -95,19 +95,13 @@ class LiveTables:
     def restore_windows(self, usage: Iterable[SlotUsage]) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
         with self._lock:
-            capacity = self._nodes.table.columns.capacity
             of_nodes, of_tasks = _SlotSums(), _SlotSums()
             for each in usage:
-                known = [0.0 if total is None else each.seconds for total in each.totals]
-                amounts = np.array([[total or 0.0 for total in each.totals], known])
-                if each.container is not None:
-                    of_tasks.add(self._tasks.last_row(each.node, each.container), each.slot, amounts)
-                elif (row := self._nodes.row(each.node)) is not None:
-                    has = capacity[row] > 0
-                    amounts[0] = np.divide(amounts[0], capacity[row], out=np.zeros(len(RESOURCES)), where=has)
-                    amounts[1] *= has
-                    of_nodes.add(row, each.slot, amounts)
-            of_nodes.write(self._nodes.windows)
+                if each.container is None:
+                    of_nodes.add(self._nodes.row(each.node), each)
+                else:
+                    of_tasks.add(self._tasks.last_row(each.node, each.container), each)
+            of_nodes.write(self._nodes.windows, self._nodes.table.columns.capacity)
             of_tasks.write(self._tasks.windows)
 
     def _advance(self, now: float) -> None:
@@ -284,16 +278,29 @@ class _SlotSums:
     """Usage times time, and time, of rows in slots."""
 
     def __init__(self) -> None:
-        self._by_slot: defaultdict[int, dict[int, Floats]] = defaultdict(dict)
+        self._rows: list[int] = []
+        self._parts: list[SlotUsage] = []
 
-    def add(self, row: int | None, slot: int, amounts: Floats) -> None:
+    def add(self, row: int | None, part: SlotUsage) -> None:
         """Add a part of a slot; None is a row that does not exist."""
         if row is not None:
-            rows = self._by_slot[slot]
-            rows[row] = rows[row] + amounts if row in rows else amounts
+            self._rows.append(row)
+            self._parts.append(part)
 
-    def write(self, windows: UsageWindows) -> None:
-        """Fill in the slots."""
-        for slot, rows in self._by_slot.items():
-            sums = np.stack(list(rows.values()))
-            windows.restore(np.array(list(rows)), slot, sums[:, 0], sums[:, 1])
+    def write(self, windows: UsageWindows, unit: Floats | None = None) -> None:
+        """Fill in the slots, as shares of a unit per row if there is one."""
+        if not self._rows:
+            return
+        rows, slots = np.array(self._rows), np.array([part.slot for part in self._parts])
+        totals = np.array([part.totals for part in self._parts], dtype=np.float64)
+        seconds = np.array([part.seconds for part in self._parts])[:, np.newaxis]
+        if unit is not None:
+            totals = np.where(unit[rows] > 0, totals / np.where(unit[rows] > 0, unit[rows], 1.0), np.nan)
+        known = ~np.isnan(totals)
+        for slot in np.unique(slots).tolist():
+            some = np.flatnonzero(slots == slot)
+            found, place = np.unique(rows[some], return_inverse=True)
+            sums = np.zeros((2, found.size, len(RESOURCES)))
+            np.add.at(sums[0], place, np.where(known, totals, 0.0)[some])
+            np.add.at(sums[1], place, np.where(known, seconds, 0.0)[some])
+            windows.restore(found, slot, sums[0], sums[1])

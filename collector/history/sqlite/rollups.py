@@ -209,18 +209,6 @@ def _bound(
     return bounded
 
 
-def usage_by_slot(
-    readings: Sequence[NodeReading],
-) -> tuple[dict[int, SlotSums], dict[int, dict[int, SlotSums]]]:
-    """Usage per slot of five minutes, of the node and of its containers by id, after the first reading."""
-    from_at = readings[0].at
-    node = [reading.sample for reading in readings if reading.sample is not None]
-    containers = {
-        container_id: _usage(of_one, from_at) for container_id, of_one in _container_samples(readings).items()
-    }
-    return _usage(node, from_at), containers
-
-
 def _container_samples(readings: Sequence[NodeReading]) -> dict[int, list[Sample]]:
     samples: defaultdict[int, list[Sample]] = defaultdict(list)
     for reading in readings:

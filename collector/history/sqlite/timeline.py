@@ -154,3 +154,65 @@ def counter_increase(counts: Iterable[float], start: float) -> float:
         total += count - before if count >= before else count
         before = count
     return total
+
+
+class SampleColumns(NamedTuple):
+    """Samples of many nodes or containers, one row each: sorted by subject, then in the order of reports."""
+
+    subject: NDArray[np.int64]
+    at: Floats
+    window_seconds: Floats
+    exists: Flags
+    values: Floats
+    """One column per value; NaN is unknown."""
+    from_at: Floats
+    """No interval of the subject begins earlier."""
+
+
+class SlotColumns(NamedTuple):
+    """Time-weighted sums, one row per subject and slot; NaN where nothing is known."""
+
+    subject: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    seconds: Floats
+    totals: Floats
+
+
+def sum_samples(samples: SampleColumns, step_seconds: float) -> SlotColumns:
+    """The sums of `sum_slots` over `intervals`, of many subjects at once."""
+    at, exists = samples.at, samples.exists
+    is_first = np.ones(at.size, dtype=np.bool_)
+    is_first[1:] = samples.subject[1:] != samples.subject[:-1]
+    before = np.arange(at.size) - ~is_first
+    previous_at = np.where(is_first, samples.from_at, at[before])
+    changed_at = np.where(exists, np.maximum(at - samples.window_seconds, previous_at), at)
+    is_later = is_first | (at > previous_at)
+    held = np.flatnonzero(is_later & ~is_first & exists[before] & (changed_at > previous_at))
+    own = np.flatnonzero(is_later & exists & (at > changed_at))
+    begins_at = np.concatenate((previous_at[held], changed_at[own]))
+    ends_at = np.concatenate((changed_at[held], at[own]))
+    rows = np.concatenate((before[held], own))
+    return _divide(samples.subject[rows], begins_at, ends_at, samples.values[rows], step_seconds)
+
+
+def _divide(
+    subject: NDArray[np.int64], begins_at: Floats, ends_at: Floats, values: Floats, step_seconds: float
+) -> SlotColumns:
+    """Divide intervals among the slots that they overlap, and add up."""
+    first = (begins_at // step_seconds).astype(np.int64)
+    parts = np.maximum(1, np.ceil(ends_at / step_seconds).astype(np.int64) - first)
+    rows = np.repeat(np.arange(first.size), parts)
+    slot = first[rows] + np.arange(rows.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    seconds = np.minimum(ends_at[rows], (slot + 1) * step_seconds) - np.maximum(
+        begins_at[rows], slot * step_seconds
+    )
+    pairs, place = np.unique(np.stack((subject[rows], slot)), axis=1, return_inverse=True)
+    place, known = place.ravel(), ~np.isnan(values[rows])
+    totals = np.full((pairs.shape[1], values.shape[1]), np.nan)
+    for column in range(values.shape[1]):
+        some = known[:, column]
+        weighed = np.bincount(place[some], values[rows[some], column] * seconds[some], len(totals))
+        has = np.bincount(place[some], minlength=len(totals)) > 0
+        totals[has, column] = weighed[has]
+    in_slot: Floats = np.bincount(place, seconds, len(totals)).astype(np.float64)
+    return SlotColumns(pairs[0], pairs[1], in_slot, totals)

@@ -1,6 +1,7 @@
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from collector.history.sqlite.timeline import (
     Interval,
     Sample,
+    SampleColumns,
     Values,
     counter_increase,
     intervals,
@@ -15,6 +17,7 @@ from collector.history.sqlite.timeline import (
     overlaps,
     report_time,
     slot_shares,
+    sum_samples,
     sum_slots,
 )
 
@@ -126,3 +129,48 @@ def test_spooled_times_are_accepted_and_implausible_clocks_are_not() -> None:
     assert report_time(now + 30, now) == now + 30
     assert report_time(now + 3600, now) == now
     assert report_time(0.0, now) == now
+
+
+@st.composite
+def unordered_samples(draw: st.DrawFn) -> list[Sample]:
+    """Samples of one subject, in the order of reports; clocks may have been set back."""
+    found = []
+    for _ in range(draw(st.integers(1, 6))):
+        exists = draw(st.integers(0, 3)) > 0
+        measured = tuple(draw(st.none() | st.floats(0, 64)) for _ in range(5))
+        found.append(Sample(draw(times), draw(st.floats(0, 3_000)), measured if exists else None))
+    return found
+
+
+@given(st.lists(st.tuples(unordered_samples(), times), min_size=1, max_size=4))
+def test_samples_of_many_in_columns_have_the_same_sums(subjects: list[tuple[list[Sample], float]]) -> None:
+    rows = [
+        (number, sample, from_at) for number, (samples, from_at) in enumerate(subjects) for sample in samples
+    ]
+    unknown = (None,) * 5
+    columns = SampleColumns(
+        subject=np.array([number for number, _, _ in rows]),
+        at=np.array([sample.at for _, sample, _ in rows]),
+        window_seconds=np.array([sample.window_seconds for _, sample, _ in rows]),
+        exists=np.array([sample.values is not None for _, sample, _ in rows]),
+        values=np.array([sample.values or unknown for _, sample, _ in rows], dtype=np.float64),
+        from_at=np.array([from_at for _, _, from_at in rows]),
+    )
+    found = sum_samples(columns, 300)
+    sums = {
+        (number, slot): sum_
+        for number, (samples, from_at) in enumerate(subjects)
+        for slot, sum_ in sum_slots(intervals(samples, from_at), 300).items()
+    }
+    in_columns = {
+        (subject, slot): (seconds, totals)
+        for subject, slot, seconds, totals in zip(
+            found.subject.tolist(), found.slot.tolist(), found.seconds, found.totals.tolist(), strict=True
+        )
+        if seconds > 1e-9
+    }
+    assert in_columns.keys() == {key for key, sum_ in sums.items() if sum_.seconds > 1e-9}
+    for key, (seconds, totals) in in_columns.items():
+        assert seconds == pytest.approx(sums[key].seconds, abs=1e-6)
+        expected = [math.nan if total is None else total for total in sums[key].totals]
+        assert totals == pytest.approx(expected, abs=1e-6, nan_ok=True)
