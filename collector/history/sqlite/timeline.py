@@ -206,13 +206,15 @@ def _divide(
     seconds = np.minimum(ends_at[rows], (slot + 1) * step_seconds) - np.maximum(
         begins_at[rows], slot * step_seconds
     )
-    pairs, place = np.unique(np.stack((subject[rows], slot)), axis=1, return_inverse=True)
-    place, known = place.ravel(), ~np.isnan(values[rows])
-    totals = np.full((pairs.shape[1], values.shape[1]), np.nan)
+    base = int(first.min(initial=0))
+    span = int(slot.max(initial=base)) - base + 1
+    pairs, place = np.unique(subject[rows] * span + slot - base, return_inverse=True)
+    known = ~np.isnan(values[rows])
+    totals = np.full((pairs.size, values.shape[1]), np.nan)
     for column in range(values.shape[1]):
         some = known[:, column]
         weighed = np.bincount(place[some], values[rows[some], column] * seconds[some], len(totals))
         has = np.bincount(place[some], minlength=len(totals)) > 0
         totals[has, column] = weighed[has]
     in_slot: Floats = np.bincount(place, seconds, len(totals)).astype(np.float64)
-    return SlotColumns(pairs[0], pairs[1], in_slot, totals)
+    return SlotColumns(pairs // span, pairs % span + base, in_slot, totals)
