@@ -42,6 +42,12 @@ def stop(task: Task) -> Kill:
     return Kill(task=task.container_id, node=task.node, target=None, reasons=WHY)
 
 
+def is_updating(cluster: Swarm, name: str) -> bool:
+    """Whether Swarm still watches the last update of a service."""
+    service = cluster.manager.get(f"/services/{name}")
+    return bool(service.get("UpdateStatus", {}).get("State") == "updating")
+
+
 def waiting(settings: Settings, name: str) -> str:
     """The id of the one task of a service that waits."""
     (found,) = [each.id for each in look(settings).pending if each.service == name]
@@ -81,7 +87,8 @@ def test_parked_service_runs_again_when_it_is_handed_back_or_the_stop_is_undone(
         # Another collector knows it by its labels.
         assert release(settings) == ("unparked returned: Swarm starts it as soon as it fits",)
         assert spec(cluster, "returned") == before
-        [again] = eventually(lambda: running(cluster, "returned"), 30)
+        eventually(lambda: not is_updating(cluster, "returned"), 30)
+        [again] = running(cluster, "returned")
         action = stop(again)
         undo(settings, action, carry_out(settings, action))
         assert spec(cluster, "returned") == before

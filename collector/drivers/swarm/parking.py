@@ -197,12 +197,15 @@ class Parker:
             raise DriverError(f"{service.name} cannot be stopped: Swarm did not react") from None
 
     async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> str:
-        """Wait until a task has ended, and describe it."""
+        """Wait until a task has ended and no other takes its place, and describe it."""
         seconds = stop_seconds(service.spec) + self._settings.request_seconds
 
         async def has_stopped() -> bool:
-            now = {each.id: each for each in await self._manager.tasks(service.id)}
-            return task.id not in now or now[task.id].status.state in ENDED
+            now, tasks = await asyncio.gather(
+                self._manager.service(service.id), self._manager.tasks(service.id)
+            )
+            ended = all(each.id != task.id or each.status.state in ENDED for each in tasks)
+            return ended and sum(each.wanted for each in tasks) <= (replicas_of(now.spec) or 0)
 
         try:
             await until(has_stopped, seconds)
