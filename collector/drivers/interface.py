@@ -102,6 +102,8 @@ class PendingView:
     """Those of its service."""
     reason: str = ""
     """Why it does not run, in the words of the orchestrator."""
+    stopped_on: str | None = None
+    """The node that it was stopped on for others; None if it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -263,6 +263,7 @@ def _pending_view(
         spread=_spreads(written),
         labels=service.labels,
         reason=task.status.err or task.status.message,
+        stopped_on=next((each.node or None for each in parked_tasks(written.spec)), None),
     )
 
 
@@ -278,6 +279,7 @@ def _parked_view(service: SwarmService, task: ParkedTask, view: ServiceView) -> 
         spread=_spreads(service),
         labels=view.labels,
         reason="it waits for its turn",
+        stopped_on=task.node or None,
     )
 
 

@@ -32,7 +32,11 @@ def task(  # noqa: PLR0913 - most are left at their defaults
         "NodeID": f"id-{on}" if on else "",
         "Slot": slot,
         "DesiredState": "running" if wanted else "shutdown",
-        "Status": {"State": state, "Err": err, "ContainerStatus": {"ContainerID": f"c{number}"}},
+        "Status": {
+            "State": state,
+            "Err": err,
+            "ContainerStatus": {"ContainerID": f"c{number}" if on else ""},
+        },
     }
 
 

@@ -40,8 +40,10 @@ async def test_one_replica_waits_for_a_node_that_is_none_and_starts_on_the_targe
         assert fake.spec["Labels"][PARKED_LABEL] == "a"
         assert fake.spec["UpdateConfig"]["Order"] == "stop-first"
         assert await driver.release(keep_parked=True) == ()
-        (view,) = (await driver.view()).services
+        state = await driver.view()
+        (view,) = state.services
         assert (view.constraints, view.labels) == (("node.role==worker",), {"wattpack.move": "allowed"})
+        assert [(each.id, each.stopped_on) for each in state.pending] == [("t1", "a")]
         started = await driver.carry_out(start())
     assert (started.what, started.containers) == ("started a task of web on b", ("c2",))
     _, steered, lifted = fake.updates
@@ -134,6 +136,7 @@ async def test_one_of_several_replicas_is_singled_out_by_closing_its_node(tmp_pa
         # Swarm has no task for it: its id is made of the service and its number.
         (waits,) = (await driver.view()).pending
         assert (waits.id, waits.service, waits.slot, waits.node) == ("s.1", "web", "1", None)
+        assert waits.stopped_on == "a"
         fake.scenes.append([ENDED, *three[1:], task(4, "a")])
         started = await driver.carry_out(start("s.1", "a"))
     assert started.containers == ("c4",)
