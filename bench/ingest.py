@@ -1,7 +1,7 @@
-"""A thousand nodes speaking to a collector on one core: how fast, how soon answered, how dear, how safe.
+"""A thousand nodes report to a collector on one core: throughput, latency, cost, and safety after a kill.
 
 The collector is the real command with its history on disk, bound to one core; on the other core a load
-generator sends, over real HTTP and at a fixed pace, what agents would. Then the collector is killed at
+generator sends, over real HTTP and at a fixed pace, what agents would send. Then the collector is killed at
 a random moment of a second stretch and started again: every report that was acknowledged must be there,
 once. A tenth of the nodes at the same pace show whether the cost of a report grows with the cluster.
 """

@@ -206,9 +206,8 @@ def _divide(
     seconds = np.minimum(ends_at[rows], (slot + 1) * step_seconds) - np.maximum(
         begins_at[rows], slot * step_seconds
     )
-    base = int(first.min(initial=0))
-    span = int(slot.max(initial=base)) - base + 1
-    pairs, place = np.unique(subject[rows] * span + slot - base, return_inverse=True)
+    span = int(slot.max(initial=0)) + 1
+    pairs, place = np.unique(subject[rows] * span + slot, return_inverse=True)
     known = ~np.isnan(values[rows])
     totals = np.full((pairs.size, values.shape[1]), np.nan)
     for column in range(values.shape[1]):
@@ -217,4 +216,4 @@ def _divide(
         has = np.bincount(place[some], minlength=len(totals)) > 0
         totals[has, column] = weighed[has]
     in_slot: Floats = np.bincount(place, seconds, len(totals)).astype(np.float64)
-    return SlotColumns(pairs // span, pairs % span + base, in_slot, totals)
+    return SlotColumns(pairs // span, pairs % span, in_slot, totals)
