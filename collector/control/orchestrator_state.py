@@ -7,11 +7,17 @@ from math import isnan
 from collector.common.labels import ACT_LABEL, ALLOWED, DAEMON, KIND_LABEL, NEVER, POWER_LABEL
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
+from collector.live.traits import task_traits
 from collector.live.updates import Allocation, NodeStatus, OrchestratedService, OrchestratedTask, Succession
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.columns import Four, four
+from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.waiting import WaitingTask
 from wire.resources import Quantities
+
+_NODE_LABEL, _HOSTNAME = "node.labels.", "node.hostname"
+_UNKNOWN_HERE = ("node.id", "node.ip", "node.role", "node.platform.", "engine.labels.")
+"""Attributes of Swarm that no label has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,41 @@ def waiting_tasks(completed: CompletedActions) -> list[WaitingTask]:
             service=step.service,
             requested=four(step.requested),
             task_class=step.task_class,
+            last_node=step.action.node if isinstance(step.action, Kill) else None,
         )
         for task, step in completed.waiting.items()
     ]
+
+
+def pending_tasks(view: OrchestratorState, default_class: int) -> list[WaitingTask]:
+    """Return the tasks that the orchestrator lists and has no node for."""
+    return [
+        WaitingTask(
+            id=each.id,
+            name=each.service if each.slot is None else f"{each.service}.{each.slot}",
+            service=each.service,
+            requested=four(each.requested),
+            task_class=task_traits(each.labels, default_class).task_class,
+            constraints=tuple(_constraints(each.constraints)),
+            spread=each.spread,
+        )
+        for each in view.pending
+        if each.node is None
+    ]
+
+
+def _constraints(written: Iterable[str]) -> Iterator[Constraint]:
+    """Return the constraints on names and labels of nodes; only the orchestrator can check the others."""
+    for text in written:
+        for operator in (Operator.IS_NOT, Operator.IS):
+            key, found, value = (part.strip() for part in text.partition(operator))
+            if not found:
+                continue
+            if key == _HOSTNAME:
+                yield Constraint("node", operator, value)
+            elif not key.startswith(_UNKNOWN_HERE):
+                yield Constraint(key.removeprefix(_NODE_LABEL), operator, value)
+            break
 
 
 def _succession(move: Move, containers: Sequence[str]) -> Iterator[Succession]:

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from collector.common.outages import Dependency
 from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext
@@ -15,12 +17,14 @@ from collector.control.orchestrator_state import (
     allocations,
     hosts,
     orchestrated_services,
+    pending_tasks,
     waiting_tasks,
 )
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
 from collector.policies.actions import Cut
+from collector.snapshot.promises import NO_PROMISE
 from collector.snapshot.tables import Snapshot
 from collector.snapshot.waiting import with_waiting
 from wire.resources import Quantities
@@ -169,7 +173,17 @@ class Situation:
         """Take a snapshot of the cluster, with pending placements."""
         taken = await asyncio.to_thread(self.core.registry.tables.snapshot, self.core.clock())
         folded = self.core.reservations.fold(taken, self.core.clock())
-        return with_waiting(folded, waiting_tasks(self.completed))
+        stopped = waiting_tasks(self.completed)
+        pending = pending_tasks(self.view, self.core.config.placement.default_class)
+        promises = self.core.registry.promises.waiting_columns([each.id for each in (*stopped, *pending)])
+        if promises is None:
+            return with_waiting(folded, stopped)
+        # Without a promise, a pending task is the orchestrator's own affair.
+        is_shown = promises.promise != NO_PROMISE
+        is_shown[: len(stopped)] = True
+        shown = np.flatnonzero(is_shown)
+        waiting = [*stopped, *pending]
+        return with_waiting(folded, [waiting[place] for place in shown], promises.rows(shown))
 
     @property
     def completed(self) -> CompletedActions:

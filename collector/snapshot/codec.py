@@ -10,8 +10,10 @@ import cramjam
 import msgspec
 import numpy as np
 
+from collector.slo.promises import Promise
 from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.power_curves import PowerCurves
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
 
 Table = TypeVar("Table")
@@ -31,6 +33,7 @@ def pack(snapshot: Snapshot) -> bytes:
         "tasks": _table(snapshot.tasks),
         "services": _table(snapshot.services),
         "rules": list(snapshot.rules.items()),
+        "slo": None if snapshot.slo is None else _table(snapshot.slo),
     }
     return bytes(cramjam.zstd.compress(msgspec.msgpack.encode(columns), level=_LEVEL))
 
@@ -47,6 +50,7 @@ def unpack(packed: bytes) -> Snapshot:
         seed=columns["seed"],
         domain_names=tuple(columns["domain_names"]),
         pending=Pending(*map(_array, columns["pending"])),
+        slo=None if columns["slo"] is None else _promises(columns["slo"]),
         rules=dict(msgspec.convert(columns["rules"], list[tuple[int, PlacementRules]])),
     )
 
@@ -75,6 +79,11 @@ def _column(column: "np.ndarray[Any, Any]") -> dict[str, Any]:
 
 def _array(packed: dict[str, Any]) -> "np.ndarray[Any, Any]":
     return np.frombuffer(packed["data"], dtype=packed["dtype"]).reshape(packed["shape"])
+
+
+def _promises(packed: dict[str, Any]) -> TaskPromises:
+    columns = {name: _array(value) for name, value in packed.items() if isinstance(value, dict)}
+    return TaskPromises(promises=msgspec.convert(packed["promises"], tuple[Promise, ...]), **columns)
 
 
 def _restored(table: type[Table], packed: dict[str, Any]) -> Table:

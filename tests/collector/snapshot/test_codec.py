@@ -3,10 +3,13 @@ from pathlib import Path
 
 import numpy as np
 
+from collector.live.registry import Registry
 from collector.policies.draps import rebalance
 from collector.policies.interface import FillLimits
 from collector.snapshot.codec import pack, unpack
+from tests.collector.builders import START, container
 from tests.collector.control.builders import FakeDriver, actor_of, staged, view
+from tests.collector.live.promises.builders import config, node, promised
 
 
 async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Path) -> None:
@@ -26,3 +29,18 @@ async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Pat
             elif column.name != "power":
                 assert one == other
     np.testing.assert_array_equal(kept.nodes.watts, snapshot.nodes.watts)
+    assert kept.slo is None
+
+
+def test_promises_are_kept_with_the_snapshot() -> None:
+    registry = Registry(config())
+    node(registry).start(START + 10, promised("a"), container("b"))
+    snapshot = registry.tables.snapshot(START + 20)
+    kept = unpack(pack(snapshot)).slo
+    assert snapshot.slo is not None
+    assert kept is not None
+    assert kept.promises == snapshot.slo.promises
+    for column in fields(kept):
+        if column.name != "promises":
+            one, other = getattr(snapshot.slo, column.name), getattr(kept, column.name)
+            np.testing.assert_array_equal(one, other, strict=True)

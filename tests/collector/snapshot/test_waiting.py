@@ -1,9 +1,14 @@
 """Waiting tasks in a snapshot."""
 
+from dataclasses import replace
 from math import nan
 
+import numpy as np
+
+from collector.slo.promises import Promise
 from collector.snapshot.codec import pack, unpack
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
+from collector.snapshot.promises import unpromised
 from collector.snapshot.tables import NOWHERE
 from collector.snapshot.waiting import WaitingTask, with_waiting
 from tests.collector.policies.clusters import amount
@@ -50,3 +55,20 @@ def test_the_rules_and_the_last_node_of_a_waiting_task_are_kept_also_as_bytes() 
     for snapshot in (with_waiting(SNAPSHOT, WAITING), unpack(pack(with_waiting(SNAPSHOT, WAITING)))):
         assert snapshot.rules == {1: PlacementRules(constraints=FAST), 2: PlacementRules(spread=True)}
         assert snapshot.tasks.came_from.tolist()[1:] == [NOWHERE, 1, NOWHERE]
+
+
+def test_the_promises_of_waiting_tasks_come_after_those_of_running_ones() -> None:
+    silver = (Promise(name="silver", availability=0.9, importance=2),)
+    promises = replace(
+        unpromised(silver, 4), promise=np.array([0, 0, -1, 0], dtype=np.int8), waited_seconds=np.arange(4.0)
+    )
+    # No running task has a promise, and the first of those that wait runs again.
+    slo = with_waiting(SNAPSHOT, WAITING, promises).slo
+    assert slo is not None
+    assert slo.promises == silver
+    assert slo.promise.tolist() == [-1, 0, -1, 0]
+    assert slo.waited_seconds.tolist() == [0, 1, 2, 3]
+    more = with_waiting(replace(SNAPSHOT, slo=promises.rows(np.array([0]))), WAITING).slo
+    assert more is not None
+    assert more.promise.tolist() == [0, -1, -1, -1]
+    assert with_waiting(SNAPSHOT, WAITING).slo is None
