@@ -17,6 +17,7 @@ from collector.policies.peers import (
     NOMAD,
     TARGET_LOAD,
 )
+from collector.policies.qos.policy import PRIORITY, QOS_DRIVEN
 
 _TABLE: tuple[Policy, ...] = (
     RANDOM,
@@ -35,6 +36,8 @@ _TABLE: tuple[Policy, ...] = (
     ENERGY4CLOUD,
     CONSOLIDATE,
     LEAST_WATTS,
+    PRIORITY,
+    QOS_DRIVEN,
 )
 
 POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in _TABLE}

@@ -9,9 +9,11 @@ import numpy as np
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.interface import Request
+from collector.slo.promises import Promise
 from collector.snapshot.columns import ServiceFacts
+from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import Generation, Snapshot
-from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, SloFacts, TaskFacts, assemble
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities
 
@@ -27,6 +29,11 @@ CURVE = PowerCurve(
     network_watts=2.0,
 )
 SERVICES = ("api", "batch", "cache", "db")
+PROMISES = (
+    Promise(name="gold", availability=1.0, importance=1),
+    Promise(name="silver", availability=0.9, importance=2),
+    Promise(name="bronze", availability=0.5, importance=3),
+)
 _LONG, _SHORT = 90_000.0, 60.0
 
 
@@ -82,11 +89,11 @@ class Cluster:
 
 
 @cache
-def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster:
+def random_cluster(seed: int, *, classes: int = 1, calm: bool = True, queue: bool = False) -> Cluster:
     """What every task is promised is what it needs and uses, and it all fits: so no policy starts in the red.
 
     In a cluster that is not calm, nodes are off, silent, closed or short of something, and tasks have come
-    lately or may not be moved.
+    lately or may not be moved. With a queue, most tasks have a promise of availability, and some wait.
     """
     generator = np.random.default_rng(seed)
     names = [f"node-{number:02}" for number in range(generator.integers(1, 9))]
@@ -140,7 +147,45 @@ def random_cluster(seed: int, *, classes: int = 1, calm: bool = True) -> Cluster
     known = [
         ServiceFacts(name=name, profiled=bool(generator.random() < 0.5), dominant=0) for name in SERVICES
     ]
+    if queue:
+        tasks = _with_queue(tasks, classes, seed)
     return Cluster(nodes, tasks, known, turn=seed)
+
+
+def _with_queue(tasks: Sequence[TaskFacts], classes: int, seed: int) -> list[TaskFacts]:
+    generator = np.random.default_rng([seed, 2])
+    waiting = [
+        TaskFacts(
+            id=f"waiting-{number:02}",
+            node=None,
+            service=str(generator.choice(SERVICES)),
+            requested=amount(*np.round(generator.uniform(0.1, 4.0, size=2), 2)),
+            task_class=int(generator.integers(1, classes + 1)),
+            movable=False,
+            rules=PlacementRules(
+                constraints=(Constraint("disk", Operator.IS, "ssd"),) if generator.random() < 0.2 else (),
+                spread=bool(generator.random() < 0.2),
+            ),
+        )
+        for number in range(generator.integers(0, 12))
+    ]
+    return [
+        replace(each, slo=_random_standing(generator)) if generator.random() < 0.9 else each
+        for each in (*tasks, *waiting)
+    ]
+
+
+def _random_standing(generator: np.random.Generator) -> SloFacts:
+    promise = PROMISES[generator.integers(len(PROMISES))]
+    slack = -generator.exponential(30.0) if promise.availability == 1.0 else generator.normal(0.0, 100.0)
+    return SloFacts(
+        promise=promise,
+        slack_seconds=float(slack),
+        preemption_ratio=float(generator.choice([0.0, 0.05, 0.2, 0.6])),
+        startup_seconds=float(generator.choice([0.0, 5.0, 20.0])),
+        admitted_seconds=float(generator.uniform(0.0, 3600.0)),
+        is_spare=bool(generator.random() < 0.1),
+    )
 
 
 @cache
@@ -154,6 +199,7 @@ def random_request(seed: int, *, task_class: int = 1) -> Request:
         known=bool(generator.random() < 0.5),
         service=str(generator.choice([*SERVICES, "new"])),
         task_class=task_class,
+        slo=str(generator.choice(["gold", "silver", "bronze"])) if seed % 2 else None,
         avoid=("cache",) if generator.random() < 0.2 else (),
         exclude=frozenset({"node-00"}) if generator.random() < 0.2 else frozenset(),
         spread=bool(generator.random() < 0.3),

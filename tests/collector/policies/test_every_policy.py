@@ -69,7 +69,10 @@ def test_what_is_closed_silent_or_excluded_is_never_ranked(policy: Policy, seed:
 @fifty
 def test_the_order_of_the_input_does_not_matter_to_a_placement(policy: Policy, seed: int, other: int) -> None:
     assert policy.place is not None
-    cluster, request = random_cluster(seed, classes=4, calm=False), random_request(seed, task_class=2)
+    cluster, request = (
+        random_cluster(seed, classes=4, calm=False, queue=True),
+        random_request(seed, task_class=2),
+    )
     one, two = cluster.snapshot(), cluster.shuffled(other).snapshot()
     before = policy.place(one, request, policy.settings())
     after = policy.place(two, request, policy.settings())
@@ -88,7 +91,10 @@ def test_no_placement_takes_more_than_the_strictest_class_allows(
 ) -> None:
     """Reservations on a node never exceed its capacity times the tolerance of its strictest container."""
     assert policy.place is not None
-    cluster, request = random_cluster(seed, classes=4), random_request(seed, task_class=task_class)
+    cluster, request = (
+        random_cluster(seed, classes=4, queue=True),
+        random_request(seed, task_class=task_class),
+    )
     ranking = policy.place(cluster.snapshot(), request, policy.settings())
     for row in ranking.rows[:1]:
         gets = ranking.gets(int(row)) or request.reserve
@@ -104,7 +110,7 @@ def test_no_placement_takes_more_than_the_strictest_class_allows(
 @given(seed=SEEDS, other=SEEDS)
 @fifty
 def test_the_order_of_the_input_does_not_matter_to_a_plan(policy: Policy, seed: int, other: int) -> None:
-    cluster = random_cluster(seed, classes=4, calm=False)
+    cluster = random_cluster(seed, classes=4, calm=False, queue=True)
     assert plan_of(policy, cluster.snapshot()) == plan_of(policy, cluster.shuffled(other).snapshot())
 
 
@@ -112,7 +118,7 @@ def test_the_order_of_the_input_does_not_matter_to_a_plan(policy: Policy, seed: 
 @given(seed=SEEDS)
 @fifty
 def test_plan_loses_no_container_and_has_reasons(policy: Policy, seed: int) -> None:
-    cluster = random_cluster(seed, classes=4, calm=False)
+    cluster = random_cluster(seed, classes=4, calm=False, queue=True)
     snapshot = cluster.snapshot()
     plan = plan_of(policy, snapshot)
     touched = Counter(action.task for action in plan.actions if isinstance(action, Move | Kill | Start))
@@ -141,7 +147,7 @@ def test_plan_loses_no_container_and_has_reasons(policy: Policy, seed: int) -> N
 @given(seed=SEEDS)
 @fifty
 def test_a_plan_fills_no_node_beyond_what_its_class_allows(policy: Policy, seed: int) -> None:
-    cluster = random_cluster(seed, classes=4)
+    cluster = random_cluster(seed, classes=4, queue=True)
     before = cluster.snapshot()
     after = cluster.after(plan_of(policy, before).actions).snapshot()
     classes = np.where(after.nodes.strictest_class == 0, 1, after.nodes.strictest_class)

@@ -45,7 +45,7 @@ moving = pytest.mark.parametrize(
 def guarded_cluster(seed: int) -> tuple[Cluster, Snapshot]:
     """A cluster with labels, daemons, work outside containers, cuts, and placements that have not started."""
     draw = np.random.default_rng([seed, 1])
-    cluster = random_cluster(seed, classes=4, calm=bool(draw.random() < 0.3))
+    cluster = random_cluster(seed, classes=4, calm=bool(draw.random() < 0.3), queue=True)
     tasks = [_guarded_task(each, draw) for each in cluster.tasks]
     explained: dict[str | None, float] = {}
     for task in tasks:

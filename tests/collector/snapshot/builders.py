@@ -7,6 +7,7 @@ from math import inf, nan
 import numpy as np
 
 from collector.common.liveness import Liveness
+from collector.slo.promises import Promise
 from collector.snapshot.columns import (
     Four,
     ServiceFacts,
@@ -17,7 +18,9 @@ from collector.snapshot.columns import (
     strictest_by_node,
     sum_by_node,
 )
+from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.power_curves import Floats, PowerCurves
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
@@ -50,6 +53,19 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SloFacts:
+    """How the promise of a container stands."""
+
+    promise: Promise
+    slack_seconds: float = 0.0
+    preemption_ratio: float = 0.0
+    startup_seconds: float = 0.0
+    waited_seconds: float = 0.0
+    admitted_seconds: float = 0.0
+    is_spare: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
     """One container."""
 
@@ -74,6 +90,8 @@ class TaskFacts:
     movable: bool = True
     windows: Sequence[Four] = ()
     """Amounts, the newest last."""
+    slo: SloFacts | None = None
+    rules: PlacementRules | None = None
 
 
 def assemble(  # noqa: PLR0913 - three tables and the moment
@@ -105,6 +123,31 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
         turn=turn,
         seed=seed,
         domain_names=domain_names,
+        slo=_promises([each.slo for each in tasks]),
+        rules={row: each.rules for row, each in enumerate(tasks) if each.rules is not None},
+    )
+
+
+def _promises(slo: Sequence[SloFacts | None]) -> TaskPromises | None:
+    known = [each for each in slo if each is not None]
+    if not known:
+        return None
+    promises = sorted({each.promise for each in known}, key=lambda each: each.name)
+
+    def column(name: str) -> Floats:
+        return np.array([nan if each is None else getattr(each, name) for each in slo], dtype=np.float64)
+
+    return TaskPromises(
+        promises=tuple(promises),
+        promise=np.array(
+            [NOWHERE if each is None else promises.index(each.promise) for each in slo], dtype=np.int8
+        ),
+        slack_seconds=column("slack_seconds"),
+        preemption_ratio=column("preemption_ratio"),
+        startup_seconds=column("startup_seconds"),
+        waited_seconds=column("waited_seconds"),
+        admitted_seconds=column("admitted_seconds"),
+        is_spare=np.array([each is not None and each.is_spare for each in slo], dtype=np.bool_),
     )
 
 

@@ -1,0 +1,1 @@
+"""Scheduling by promises of availability: who starts, where, and who is stopped for it."""

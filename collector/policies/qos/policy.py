@@ -1,0 +1,196 @@
+"""`qos-driven`, which schedules by promises of availability, and `priority`, its baseline.
+
+With `qos-driven`, containers start, and are stopped for others, by how long each can wait before its promise
+breaks; with `priority`, by the importance of their class alone, as in Kubernetes. Decisions are about
+reservations, never about use. The thesis' rules are in `rules`, the pass over the queue is in `queue_pass`.
+
+Beyond the thesis: daemons, containers that may not be moved and those without a promise are never stopped; a
+node that does not report, is closed or has an open alert gets and loses nothing; and a hold keeps containers
+from being exchanged every period (`exact` switches it off).
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from collector.common.text import counted
+from collector.policies.actions import Action, Kill, Start
+from collector.policies.filters import eligible, free_of_allocated, without_room
+from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
+from collector.policies.overbooking import quantities, reservation_of
+from collector.policies.qos.queue import Allocation, Terms
+from collector.policies.qos.queue_pass import QueuePass
+from collector.policies.qos.rules import priority_terms, qos_terms
+from collector.policies.qos.settings import PrioritySettings, QosSettings
+from collector.policies.qos.snapshots import QueueInput, queue_input
+from collector.policies.qos.wording import describe_slack, start_reasons, stop_reason
+from collector.policies.scoring import instances_near, same_domain
+from collector.policies.stability import estimate_watts
+from collector.slo.promises import Promise
+from collector.snapshot.power_curves import Rows
+from collector.snapshot.promises import TaskPromises
+from collector.snapshot.tables import NOWHERE, Snapshot
+
+_POINTS = 10.0
+_NO_PROMISE = Promise(name="", availability=1.0, importance=np.iinfo(np.int32).max)
+
+MakeTerms = Callable[[QueueInput, Any, int], Terms]
+"""From the input, the settings and a seed."""
+
+
+def _qos(given: QueueInput, settings: QosSettings, seed: int) -> Terms:
+    return qos_terms(
+        given.instances,
+        given.standing,
+        margin_seconds=settings.margin_seconds,
+        limits_overhead=settings.limits_overhead,
+        is_exact=settings.exact,
+        seed=seed,
+    )
+
+
+def _priority(given: QueueInput, _settings: PrioritySettings, _seed: int) -> Terms:
+    return priority_terms(given.instances, given.standing)
+
+
+def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySettings) -> Plan:
+    """Run one pass over the queue."""
+    if snapshot.slo is None or not snapshot.waiting.size:
+        return Plan()
+    given = queue_input(snapshot, snapshot.slo, settings.stale_seconds)
+    terms = make_terms(given, settings, snapshot.seed)
+    outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed).run()
+    build = _Actions(snapshot, snapshot.slo, settings)
+    actions = tuple(action for each in outcome.allocations for action in build.of(each, given.rows))
+    before, after = estimate_watts(snapshot, actions)
+    left = len(outcome.left)
+    return Plan(
+        actions=actions,
+        left=(f"no node has room for {counted(left, 'waiting container')}",) if left else (),
+        watts_before=before,
+        watts_after=after,
+    )
+
+
+class _Actions:
+    """The stops and the start of an allocation, with their reasons."""
+
+    def __init__(self, snapshot: Snapshot, slo: TaskPromises, settings: PrioritySettings) -> None:
+        self._snapshot, self._slo = snapshot, slo
+        self._margin_seconds = settings.margin_seconds if isinstance(settings, QosSettings) else None
+
+    def of(self, allocation: Allocation, rows: Rows) -> Iterator[Action]:
+        task, node = int(rows[allocation.instance]), self._snapshot.nodes.names[allocation.host]
+        tasks, promise = self._snapshot.tasks, self._slo.promises[self._slo.promise[task]]
+        slack = float(self._slo.slack_seconds[task])
+        for victim in allocation.victims:
+            yield self.stop(int(rows[victim]), tasks.names[task], promise, slack)
+        yield Start(
+            task=tasks.ids[task],
+            name=tasks.names[task],
+            target=node,
+            reasons=start_reasons(promise, slack, node, len(allocation.victims)),
+        )
+
+    def stop(self, victim: int, name: str, promise: Promise, slack: float) -> Kill:
+        """Stop a container for one that has this name, promise and slack."""
+        tasks = self._snapshot.tasks
+        own = self._slo.promises[self._slo.promise[victim]]
+        own_slack = float(self._slo.slack_seconds[victim])
+        if self._margin_seconds is None:
+            reason = f"{name} has a more important promise: {promise.name} instead of {own.name}"
+        else:
+            rule = 1 if own_slack >= self._margin_seconds else 2 if promise.importance < own.importance else 3
+            reason = stop_reason(rule, describe_slack(own_slack), name, slack)
+        return Kill(
+            task=tasks.ids[victim],
+            name=tasks.names[victim],
+            node=self._snapshot.nodes.names[tasks.node[victim]],
+            target=None,
+            reasons=(reason,),
+        )
+
+
+def _place(
+    make_terms: MakeTerms, snapshot: Snapshot, request: Request, settings: PrioritySettings
+) -> Ranking:
+    """Rank the nodes with room by their points, then those where containers must be stopped first."""
+    refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
+    strained = snapshot.nodes.has_bottleneck & (refused == Rejection.NOT)
+    refused = np.where(strained, np.int8(Rejection.BOTTLENECK), refused)
+    slo = snapshot.slo or _no_promises(len(snapshot.tasks.ids))
+    promise = next((each for each in slo.promises if each.name == request.slo), _NO_PROMISE)
+    demand = reservation_of(request)
+    given = queue_input(snapshot, slo, settings.stale_seconds)
+    # One that was just admitted has waited for nothing; one without a promise has no claim on others.
+    slack = np.inf if promise is _NO_PROMISE else 0.0
+    given = given.with_new(promise, slack, demand, refused == Rejection.NOT)
+    terms = make_terms(given, settings, snapshot.seed)
+    found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)
+    near = instances_near(snapshot, request.service) if request.spread else np.zeros(refused.size)
+    points = found.points - _POINTS * near[found.fits]
+    order = np.lexsort((found.fits, -points))
+    rows, points = np.concatenate((found.fits[order], found.with_room)), points[order]
+    needing = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
+    refused = without_room(refused, free_of_allocated(snapshot), quantities(demand))
+    refused[refused == Rejection.NOT] = Rejection.NEEDS_ROOM
+    refused[rows] = Rejection.NOT
+    build = _Actions(snapshot, slo, settings)
+
+    def needs(row: int) -> tuple[Action, ...]:
+        name = request.service or "the request"
+        victims = found.victims(row) if row in found.with_room else []
+        return tuple(build.stop(int(given.rows[each]), name, promise, 0.0) for each in victims)
+
+    def explain(row: int) -> tuple[str, ...]:
+        reasons = []
+        if row in found.with_room:
+            reasons.append(f"{counted(len(found.victims(row)), 'container')} must be stopped first")
+        else:
+            score = points[np.flatnonzero(rows == row)[0]] + _POINTS * near[row]
+            reasons.append(f"{score:.2f} of {_POINTS:g} points for free and evenly reserved CPU and memory")
+        return (*reasons, same_domain(near[row])) if near[row] else tuple(reasons)
+
+    return Ranking(
+        rows=rows,
+        scores=np.concatenate((points, -needing)),
+        score_is=(
+            f"0 to {_POINTS:g} points for free and evenly reserved CPU and memory, less {_POINTS:g} per task"
+            " of the service to spread; below 0, and in order, where containers must be stopped first"
+        ),
+        refused=refused,
+        explain=explain,
+        needs=needs,
+    )
+
+
+def _no_promises(tasks: int) -> TaskPromises:
+    nothing = np.zeros(tasks)
+    return TaskPromises(
+        promises=(),
+        promise=np.full(tasks, NOWHERE, dtype=np.int8),
+        slack_seconds=np.full(tasks, np.nan),
+        preemption_ratio=nothing,
+        startup_seconds=nothing,
+        waited_seconds=nothing,
+        admitted_seconds=nothing,
+        is_spare=np.zeros(tasks, dtype=np.bool_),
+    )
+
+
+QOS_DRIVEN = Policy(
+    name="qos-driven",
+    summary="start and stop containers by how long each can wait before its promise of availability breaks",
+    settings=QosSettings,
+    place=partial(_place, _qos),
+    rebalance=partial(_rebalance, _qos),
+)
+PRIORITY = Policy(
+    name="priority",
+    summary="start and stop containers by the importance of their promise alone, first come first served",
+    settings=PrioritySettings,
+    place=partial(_place, _priority),
+    rebalance=partial(_rebalance, _priority),
+)

@@ -1,0 +1,130 @@
+"""Who is stopped for whom, by the thesis' three rules, and with the hold.
+
+An instance that runs may be stopped for one that waits
+
+1. if it can wait longer than that one, and longer than the margin;
+2. if both are below the margin, and the one that waits is more important;
+3. if both are below the margin and equally important, and it can wait longer.
+
+An instance that has spent its spare share of time on starts is not stopped for one that is equally or less
+important. An instance that was promised all of its time has no such share.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.policies.qos.queue import Instances, Terms
+from collector.snapshot.power_curves import Floats
+from collector.snapshot.tables import NOWHERE, Flags
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Standing:
+    """How the promises of instances stand: one row per instance."""
+
+    importance: NDArray[np.int64]
+    """1 is the most important."""
+    availability: Floats
+    """What it is promised."""
+    slack_seconds: Floats
+    preemption_ratio: Floats
+    startup_seconds: Floats
+    admitted_seconds: Floats
+    is_spare: Flags
+    """Whether it runs without effect: it is stopped first, at no cost."""
+    may_stop: Flags
+    """Whether it may be stopped at all; if it waits, whether it may lose a host that it got in this pass."""
+    may_start: Flags
+    """Whether it may start, if it waits."""
+
+
+def levels_of(importance: NDArray[np.int64]) -> tuple[NDArray[np.int8], int]:
+    """Return the importance of each instance counted from 0, and the number of levels."""
+    values, level = np.unique(importance, return_inverse=True)
+    return level.astype(np.int8), max(values.size, 1)
+
+
+def hold_seconds(standing: Standing) -> Floats:
+    """Return how long a stopped instance waits at least, so that the wait is worth a start.
+
+    A wait takes `hold / age` of an instance's availability for as long as it lasts, and the start after it
+    takes `startup / hold` of the time for good. The geometric mean of both times makes the two equal: a
+    shorter hold wastes more on starts, and a longer one drives instances of the same class further apart.
+    """
+    hold: Floats = np.sqrt(standing.startup_seconds * standing.admitted_seconds)
+    return hold
+
+
+def qos_terms(  # noqa: PLR0913 - two tables and the settings
+    instances: Instances,
+    standing: Standing,
+    *,
+    margin_seconds: float,
+    limits_overhead: bool = True,
+    is_exact: bool = False,
+    seed: int = 0,
+) -> Terms:
+    """Return the terms of `qos-driven`. `is_exact`: by the thesis' rules, without the hold."""
+    slack = standing.slack_seconds
+    level, count = levels_of(standing.importance)
+    hold = np.zeros_like(slack) if is_exact else np.where(standing.is_spare, 0.0, hold_seconds(standing))
+    is_safe = slack >= margin_seconds + hold
+    limited = standing.availability >= 1.0
+    if limits_overhead:
+        limited |= standing.preemption_ratio >= 1.0 - standing.availability
+    limits = np.empty((count, slack.size))
+    for waiting in range(count):
+        below = np.where(level == waiting, slack - hold, np.where(level > waiting, margin_seconds, -np.inf))
+        limits[waiting] = np.where(is_safe, slack - hold, below)
+        limits[waiting, limited & (level <= waiting)] = -np.inf
+    limits[:, ~standing.may_stop] = -np.inf
+    excess = slack - margin_seconds
+    spare = standing.is_spare
+    below, above_margin = ~spare & (excess < 0), ~spare & (excess >= 0)
+    by_level = level == np.arange(count)[:, np.newaxis]
+    sums = [np.where(by_level & below, -excess, 0.0), np.where(above_margin, -excess, 0.0)[np.newaxis]]
+    counts = [] if is_exact else [by_level & below, above_margin[np.newaxis]]
+    waits = np.flatnonzero((instances.host == NOWHERE) & standing.may_start)
+    return Terms(
+        queue=waits[np.lexsort((level[waits], slack[waits]))],
+        level=level,
+        slack=slack,
+        limits=limits,
+        order=_ranks(np.where(spare, np.inf, slack), seed),
+        costs=np.concatenate([*counts, *sums], dtype=np.float64),
+        is_safe=above_margin,
+        keeps_order=not is_exact,
+        home_after=None if is_exact else count + 1,
+    )
+
+
+def _ranks(values: Floats, seed: int) -> Floats:
+    """Return the places of values in rising order, of equals in a random order."""
+    ranks = np.empty(values.size)
+    ties = np.random.default_rng(seed).permutation(values.size)
+    ranks[np.lexsort((ties, values))] = np.arange(values.size)
+    return ranks
+
+
+def priority_terms(instances: Instances, standing: Standing) -> Terms:
+    """Return the terms of `priority`: the importance of a class alone decides, first come first served."""
+    level, count = levels_of(standing.importance)
+    limits = np.where(level > np.arange(count)[:, np.newaxis], np.inf, -np.inf)
+    limits[:, ~standing.may_stop] = -np.inf
+    waits = np.flatnonzero((instances.host == NOWHERE) & standing.may_start)
+    admitted = standing.admitted_seconds
+    order = np.empty(level.size)
+    # The least important ones are stopped first, and of those the ones admitted last.
+    order[np.lexsort((-admitted, level))] = np.arange(level.size)
+    return Terms(
+        queue=waits[np.lexsort((-admitted[waits], level[waits]))],
+        level=level,
+        slack=np.zeros(level.size),
+        limits=limits,
+        order=order,
+        # Fewest victims of the most important class first. The last row is for those above a margin.
+        costs=(level == np.arange(count + 1)[:, np.newaxis]).astype(np.float64),
+        is_safe=np.zeros(level.size, dtype=np.bool_),
+    )

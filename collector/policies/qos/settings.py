@@ -1,0 +1,50 @@
+"""Settings of the policies that schedule by promises."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from collector.policies.interface import STALE_SECONDS, PolicySettings
+
+_YEAR_SECONDS = 366 * 86_400.0
+
+
+class PrioritySettings(PolicySettings, frozen=True):
+    """Settings of `priority`."""
+
+    stale_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=_YEAR_SECONDS,
+            description="Maximum age of a node's last report for starts and stops on it.",
+        ),
+    ] = STALE_SECONDS
+
+
+class QosSettings(PrioritySettings, frozen=True):
+    """Settings of `qos-driven`."""
+
+    margin_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=_YEAR_SECONDS,
+            description="Safety margin: a container that can wait less than this before its promise breaks is"
+            " stopped only for one that is more important, or that is equally important and more urgent.",
+        ),
+    ] = 10.0
+    limits_overhead: Annotated[
+        bool,
+        Meta(
+            description="Whether a container that has spent its spare share of time on starts (a tenth for a"
+            " promise of 0.9) is no longer stopped for others of the same or lower importance."
+        ),
+    ] = True
+    exact: Annotated[
+        bool,
+        Meta(
+            description="Whether to use the rules of the study as published: without a minimum wait and run,"
+            " containers are exchanged about every period."
+        ),
+    ] = False

@@ -1,0 +1,141 @@
+"""The arrays of a pass, from a snapshot."""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from collector.policies.filters import matching
+from collector.policies.interface import Stability
+from collector.policies.overbooking import RESERVED, allocations, originals
+from collector.policies.qos.queue import Hosts, Instances
+from collector.policies.qos.rules import Standing
+from collector.policies.stability import may_receive
+from collector.slo.promises import Promise
+from collector.snapshot.constraints import Constraint
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.promises import TaskPromises
+from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
+
+Column = TypeVar("Column", Floats, Rows, Flags)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QueueInput:
+    """A snapshot as the input of a pass. Only tasks with a promise are instances."""
+
+    rows: Rows
+    """The row of the task of each instance."""
+    hosts: Hosts
+    instances: Instances
+    standing: Standing
+
+    def with_new(
+        self, promise: Promise, slack_seconds: float, demand: Floats, allowed: Flags
+    ) -> "QueueInput":
+        """The same, with one more instance at the end: just admitted, and allowed on these nodes."""
+        masks = np.concatenate((self.hosts.masks, allowed[np.newaxis]))
+        old, standing = self.instances, self.standing
+
+        def plus(column: Column, value: float) -> Column:
+            return np.append(column, column.dtype.type(value))
+
+        return replace(
+            self,
+            rows=plus(self.rows, NOWHERE),
+            hosts=replace(self.hosts, masks=masks),
+            instances=Instances(
+                host=plus(old.host, NOWHERE),
+                demand=np.vstack((old.demand, demand)),
+                mask=plus(old.mask, len(masks) - 1),
+                group=plus(old.group, NOWHERE),
+                last_host=plus(old.last_host, NOWHERE),
+            ),
+            standing=Standing(
+                importance=np.append(standing.importance, promise.importance),
+                availability=plus(standing.availability, promise.availability),
+                slack_seconds=plus(standing.slack_seconds, slack_seconds),
+                preemption_ratio=plus(standing.preemption_ratio, 0.0),
+                startup_seconds=plus(standing.startup_seconds, 0.0),
+                admitted_seconds=plus(standing.admitted_seconds, 0.0),
+                is_spare=plus(standing.is_spare, 0),
+                may_stop=plus(standing.may_stop, 0),
+                may_start=plus(standing.may_start, 1),
+            ),
+        )
+
+
+def open_nodes(snapshot: Snapshot, stale_seconds: float) -> Flags:
+    """Return the nodes where a pass may start and stop containers: they report, and have no open alert."""
+    nodes = snapshot.nodes
+    known: Flags = np.all(nodes.capacity[:, :RESERVED] > 0, axis=1)
+    return known & may_receive(snapshot, Stability(stale_seconds=stale_seconds)) & ~nodes.has_bottleneck
+
+
+def queue_input(snapshot: Snapshot, slo: TaskPromises, stale_seconds: float) -> QueueInput:
+    """Return the arrays of a pass."""
+    nodes, tasks = snapshot.nodes, snapshot.tasks
+    is_open = open_nodes(snapshot, stale_seconds)
+    rows = np.flatnonzero((slo.promise != NOWHERE) & ~np.isnan(slo.slack_seconds))
+    host = tasks.node[rows]
+    waits = host == NOWHERE
+    masks, mask = _masks(snapshot, rows, is_open)
+    demand = np.where(waits[:, np.newaxis], originals(tasks, rows), allocations(tasks, rows))
+    importance = np.array([each.importance for each in slo.promises], dtype=np.int64)
+    availability = np.array([each.availability for each in slo.promises])
+    promise = slo.promise[rows]
+    return QueueInput(
+        rows=rows,
+        hosts=Hosts(
+            capacity=nodes.capacity[:, :RESERVED],
+            free=nodes.capacity[:, :RESERVED] - nodes.allocated[:, :RESERVED],
+            masks=masks,
+        ),
+        instances=Instances(
+            host=host,
+            demand=demand,
+            mask=mask,
+            group=_groups(snapshot, rows),
+            last_host=np.where(waits, tasks.came_from[rows], NOWHERE),
+        ),
+        standing=Standing(
+            importance=importance[promise],
+            availability=availability[promise],
+            slack_seconds=slo.slack_seconds[rows],
+            preemption_ratio=slo.preemption_ratio[rows],
+            startup_seconds=slo.startup_seconds[rows],
+            admitted_seconds=slo.admitted_seconds[rows],
+            is_spare=slo.is_spare[rows],
+            may_stop=waits | (tasks.movable[rows] & (tasks.kind[rows] != TaskKind.DAEMON) & is_open[host]),
+            may_start=waits,
+        ),
+    )
+
+
+def _masks(snapshot: Snapshot, rows: Rows, is_open: Flags) -> tuple[Flags, Rows]:
+    """Return the nodes that each distinct set of constraints allows, and the set of each instance."""
+    masks, places = [is_open], dict[tuple[Constraint, ...], int]()
+    mask = np.zeros(rows.size, dtype=np.intp)
+    for row, rules in snapshot.rules.items():
+        at = int(np.searchsorted(rows, row))
+        if not rules.constraints or at == rows.size or rows[at] != row:
+            continue
+        if rules.constraints not in places:
+            places[rules.constraints] = len(masks)
+            masks.append(is_open & _allowed(snapshot, rules.constraints))
+        mask[at] = places[rules.constraints]
+    return np.array(masks), mask
+
+
+def _allowed(snapshot: Snapshot, constraints: tuple[Constraint, ...]) -> Flags:
+    allowed = np.ones(len(snapshot.nodes.names), dtype=np.bool_)
+    for constraint in constraints:
+        allowed &= matching(snapshot.nodes, constraint)
+    return allowed
+
+
+def _groups(snapshot: Snapshot, rows: Rows) -> Rows:
+    """Return the service of each instance if a node runs at most one of its instances, else `NOWHERE`."""
+    service = snapshot.tasks.service
+    spread = {int(service[row]) for row, rules in snapshot.rules.items() if rules.spread} - {NOWHERE}
+    return np.where(np.isin(service[rows], list(spread)), service[rows], NOWHERE)
