@@ -78,7 +78,7 @@ def _table_heading(config: type[msgspec.Struct], table: tuple[str, ...]) -> Iter
 
 
 def _toml(value: object) -> str:
-    return json.dumps(value)
+    return json.dumps(msgspec.to_builtins(value))
 
 
 def settings_file(role: str) -> str:
