@@ -11,7 +11,7 @@ from bench.requirements import Need, dataset, is_left_out
 from replay.reporting.references import Beside, beside
 from replay.setup.scenario import Scenario, read_scenario
 from replay.simulation.compare import compare
-from replay.sources import workloads
+from replay.sources import with_data, workloads
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in
@@ -51,10 +51,12 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
             absent[name] = options.left_out[name]
             continue
         began = process_time()
-        workload, earlier = workloads(scenario, _FOLDER, locate_in(search_path(options.data)))
+        locate = locate_in(search_path(options.data))
+        complete = with_data(scenario, locate)
+        workload, earlier = workloads(complete, _FOLDER, locate)
         comparison = compare(
-            list(scenario.run),
-            scenario,
+            list(complete.run),
+            complete,
             workload,
             earlier,
             lambda policy, total: progress.track(policy, total, " s"),

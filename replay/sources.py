@@ -7,9 +7,12 @@ from typing import Any
 
 import msgspec
 
-from replay.generators import borg, cloud_hour, fleet, images, listed
+from replay.generators import borg, cloud_hour, deployments, fleet, images, listed
 from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.readers.period import Period
+from replay.readers.queues import requests, submissions
+from replay.readers.queues.hosts import read_hosts
+from replay.readers.queues.startup import read_startup_seconds
 from replay.setup.scenario import Machines, Scenario
 from replay.setup.workload import Workload
 from wire.errors import UserError
@@ -19,11 +22,16 @@ FORMATS: Mapping[str, Callable[[Path, Sequence[Machines], Period | None], Worklo
     "bitbrains": bitbrains.read,
     "google": google2011.read,
     "alibaba": alibaba.read,
+    "requests": requests.read,
+    "submissions": submissions.read,
 }
+HOSTS_FORMAT, STARTUP_FORMAT = "hosts", "startup"
+"""Formats of data sets that complete a scenario: its hosts, and measured start-up times."""
 
 GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Workload]]] = {
     "borg": (borg.BorgSettings, borg.generate),
     "cloud-hour": (cloud_hour.CloudHourSettings, cloud_hour.generate),
+    "deployments": (deployments.DeploymentsSettings, deployments.generate),
     "fleet": (fleet.FleetSettings, fleet.generate),
     "images": (images.ImagesSettings, images.generate),
     "listed": (listed.ListedSettings, listed.generate),
@@ -62,6 +70,28 @@ def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
         return make(msgspec.convert(settings, kind), seed)
     except msgspec.ValidationError as error:
         raise UserError(f"invalid settings of generator {name}: {error}") from None
+
+
+def with_data(scenario: Scenario, locate: Locate) -> Scenario:
+    """The scenario with the hosts and start-up times of the data sets that it names."""
+
+    def find(name: str, format_name: str) -> Path:
+        found = locate(name)
+        if found.format != format_name:
+            raise UserError(f"the data set {name} has no {format_name}: 'wattpack data' lists all sets")
+        return found.path
+
+    startup = scenario.startup
+    if startup.same_host_dataset is not None:
+        seconds = read_startup_seconds(find(startup.same_host_dataset, STARTUP_FORMAT))
+        startup = msgspec.structs.replace(startup, same_host_seconds=seconds)
+    if startup.other_host_dataset is not None:
+        seconds = read_startup_seconds(find(startup.other_host_dataset, STARTUP_FORMAT))
+        startup = msgspec.structs.replace(startup, other_host_seconds=seconds)
+    hosts = scenario.hosts
+    if scenario.hosts_dataset is not None:
+        hosts = read_hosts(find(scenario.hosts_dataset, HOSTS_FORMAT))
+    return msgspec.structs.replace(scenario, hosts=hosts, startup=startup)
 
 
 def workloads(scenario: Scenario, base: Path, locate: Locate) -> tuple[Workload, Workload | None]:

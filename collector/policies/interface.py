@@ -116,6 +116,8 @@ class Plan:
     """Why other actions are not part of the plan."""
     watts_before: float | None = None
     watts_after: float | None = None
+    operations: int = 0
+    """Number of times that a node was examined for a container; 0 if the policy does not count."""
 
 
 class PolicySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -11,9 +11,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.slo.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Codes
+from collector.snapshot.tables import Codes, Flags
 from wire.resources import RESOURCES
 
 
@@ -116,6 +117,37 @@ class Steady:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class Reserved:
+    """Usage that is not known: containers use the CPU and memory that they reserve."""
+
+    requested: Floats
+
+    @property
+    def resources(self) -> int:
+        return 2
+
+    def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
+        del seconds, since
+        return np.nan_to_num(self.requested[rows], nan=0.0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PromisedContainers:
+    """Promises of availability to the containers of a workload, one row each."""
+
+    promises: tuple[Promise, ...]
+    """The classes, the most important first."""
+    promise: Codes
+    """The class of each container, as a place in `promises`."""
+    spread: Flags
+    """Whether a host runs at most one container of its service."""
+    mode: ServiceMode = ServiceMode.INDEPENDENT
+    """Of all services."""
+    by_service: bool = False
+    """Whether results are of whole services, or of each container."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Workload:
     """Containers in columns, in the order of their ids."""
@@ -141,6 +173,8 @@ class Workload:
     """Per container; empty if no container has any."""
     labels: tuple[Mapping[str, str], ...] = ()
     """Per container, besides class and kind; empty if no container has any."""
+    promised: PromisedContainers | None = None
+    """Promises of availability. With them, containers wait in a queue until a policy starts them."""
 
     def __post_init__(self) -> None:
         if any(first >= second for first, second in zip(self.ids, self.ids[1:], strict=False)):

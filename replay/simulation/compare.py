@@ -10,6 +10,7 @@ from replay.setup.hosts import Hosts, build_hosts
 from replay.setup.scenario import Scenario
 from replay.setup.workload import Workload
 from replay.simulation.contenders import contenders
+from replay.simulation.queue.run import run_queue
 from replay.simulation.results import Point, Results, points_of, result_of
 from replay.simulation.run import run
 
@@ -45,7 +46,10 @@ def compare(
     results, points = {}, {}
     for contender in chosen:
         with progress(contender.name, workload.duration_seconds) as update:
-            outcome = run(contender, hosts, workload, earlier, update)
+            if workload.promised is None:
+                outcome = run(contender, hosts, workload, earlier, update)
+            else:
+                outcome = run_queue(contender, hosts, workload, scenario.startup, update)
         results[contender.name] = result_of(outcome)
         points[contender.name] = points_of(outcome)
     notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}

@@ -1,14 +1,18 @@
 """The results of a run: as JSON, as rows of a CSV, as a table."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from io import StringIO
+from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from collector.snapshot.power_curves import Floats
 from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Moment
+from replay.simulation.queue.figures import PromisesKept
 from replay.simulation.run import NodeAtEnd, Outcome
 from wire.resources import RESOURCES, Resource
 
@@ -44,6 +48,18 @@ class NodeResult(msgspec.Struct, frozen=True, kw_only=True):
     on: bool
     containers: int
     used_ratio: dict[Resource, float]
+
+
+class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one class of promises, each by its availability at its end or at the end of the run."""
+
+    requests: int
+    met_ratio: float
+    """Share of the requests whose promise was kept."""
+    mean_availability: float
+    min_availability: float
+    gini: float
+    """Inequality of their availabilities: 0 if all are equal."""
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +101,14 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     nodes: dict[str, NodeResult]
     """At the end; empty for a large cluster."""
+    slo: dict[str, ClassResult] | UnsetType = UNSET
+    """Per class of promises; like the next three, only for a workload with promises of availability."""
+    penalty: float | UnsetType = UNSET
+    """Core seconds that were missing, weighted by how badly each promise was broken."""
+    preemptions: int | UnsetType = UNSET
+    """How often a container was stopped for another one."""
+    operations: int | UnsetType = UNSET
+    """How often the policy examined a host for a waiting container."""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -129,7 +153,20 @@ def result_of(outcome: Outcome) -> PolicyResult:
             rebalance_p99_ms=_percentile_ms(outcome.rebalance_seconds, 99),
         ),
         nodes=_nodes(outcome.nodes),
+        **_promises(outcome.promises),
     )
+
+
+def _promises(kept: PromisesKept | None) -> dict[str, Any]:
+    if kept is None:
+        return {}
+    classes = {name: ClassResult(**asdict(each)) for name, each in kept.classes.items()}
+    return {
+        "slo": classes,
+        "penalty": kept.penalty,
+        "preemptions": kept.preemptions,
+        "operations": kept.operations,
+    }
 
 
 def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
@@ -183,12 +220,16 @@ def _percentile_ms(seconds: Sequence[float], percentile: float) -> float | None:
 
 def flat(name: str, result: PolicyResult) -> dict[str, object]:
     """One row of a CSV, with a column for every nested value."""
-    row: dict[str, object] = {"policy": name}
-    for key, value in msgspec.to_builtins(result).items():
-        if key == "nodes":
-            continue
+    figures = msgspec.to_builtins(result)
+    del figures["nodes"]
+    return {"policy": name, **_flattened(figures)}
+
+
+def _flattened(figures: Mapping[str, Any]) -> dict[str, object]:
+    row: dict[str, object] = {}
+    for key, value in figures.items():
         if isinstance(value, dict):
-            row |= {f"{key}_{inner}": each for inner, each in value.items()}
+            row |= {f"{key}_{inner}": each for inner, each in _flattened(value).items()}
         else:
             row[key] = value
     return row
@@ -224,3 +265,25 @@ def rows_of(results: Results) -> Iterator[tuple[str, ...]]:
             str(result.refused + result.waiting_at_end),
             "-" if slowest is None else f"{slowest:.1f}",
         )
+
+
+SLO_HEADER = ("POLICY", "CLASS", "REQUESTS", "KEPT %", "MEAN %", "LOWEST %", "GINI", "PENALTY", "STOPPED")
+
+
+def slo_rows_of(results: Results) -> Iterator[tuple[str, ...]]:
+    """A row per policy and class of promises, for a table in a terminal."""
+    for name, result in results.policies.items():
+        if isinstance(result.slo, UnsetType):
+            continue
+        for place, (promise, kept) in enumerate(result.slo.items()):
+            whole_run = ("", "") if place else (f"{result.penalty:.0f}", str(result.preemptions))
+            yield (
+                name,
+                promise,
+                str(kept.requests),
+                f"{100 * kept.met_ratio:.2f}",
+                f"{100 * kept.mean_availability:.2f}",
+                f"{100 * kept.min_availability:.2f}",
+                f"{kept.gini:.3f}",
+                *whole_run,
+            )

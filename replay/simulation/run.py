@@ -37,6 +37,7 @@ from replay.simulation.collector import SimulatedCollector
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
 from replay.simulation.earlier import report_earlier
+from replay.simulation.queue.figures import PromisesKept
 from replay.simulation.samples import quantities
 from wire.errors import UserError
 
@@ -79,6 +80,8 @@ class Outcome:
     lateness_ratio: list[float]
     """For each ended job: its additional runtime because it got less than it demanded."""
     nodes: list[NodeAtEnd]
+    promises: PromisesKept | None = None
+    """Only of a workload with promises of availability."""
 
 
 def run(
@@ -93,12 +96,12 @@ def run(
         raise UserError(
             f"{contender.chosen.policy.name} places nothing, so there is nothing to replay with it"
         )
-    with _few_collections():
+    with few_collections():
         return _Run(contender, hosts, workload, earlier).go(progress)
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def few_collections() -> Iterator[None]:
     """Let the garbage collector run seldom: it takes a third of the time, and finds next to nothing."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_PER_COLLECTION, *before[1:])
@@ -106,6 +109,19 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def nodes_at_end(cluster: Cluster, load: Load) -> Iterator[NodeAtEnd]:
+    """Every host, with the demand on it."""
+    containers = np.bincount(cluster.node[load.running], minlength=cluster.hosts.size)
+    ratios = np.nan_to_num(load.by_node / cluster.hosts.capacity, nan=0.0)
+    for row, name in enumerate(cluster.hosts.names):
+        yield NodeAtEnd(
+            name=name,
+            on=bool(cluster.on[row]),
+            containers=int(containers[row]),
+            used_ratio=tuple(ratios[row].tolist()),
+        )
 
 
 class _Run:
@@ -205,7 +221,7 @@ class _Run:
             self._report_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
-        self._outcome.nodes.extend(self._nodes_at_end(load))
+        self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
         return self._outcome
 
     # --- Agents and collector -----------------------------------------------------------------------
@@ -308,18 +324,6 @@ class _Run:
             self._collector.apply_beacons([names[host] for host in self._agents.running], at)
 
     # --- The course of the simulation ---------------------------------------------------------------
-
-    def _nodes_at_end(self, load: Load) -> Iterator[NodeAtEnd]:
-        cluster = self._cluster
-        containers = np.bincount(cluster.node[load.running], minlength=cluster.hosts.size)
-        ratios = np.nan_to_num(load.by_node / cluster.hosts.capacity, nan=0.0)
-        for row, name in enumerate(cluster.hosts.names):
-            yield NodeAtEnd(
-                name=name,
-                on=bool(cluster.on[row]),
-                containers=int(containers[row]),
-                used_ratio=tuple(ratios[row].tolist()),
-            )
 
     def _mark(self, now: float) -> None:
         phases = np.bincount(self._cluster.phase, minlength=len(Phase))

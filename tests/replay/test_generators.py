@@ -14,6 +14,14 @@ from wire.errors import UserError
 SMALL: dict[str, dict[str, Any]] = {
     "borg": {"hours": 0.5},
     "cloud-hour": {},
+    "deployments": {
+        "classes": [
+            {"name": "one", "availability": 1.0, "deployments": 1},
+            {"name": "two", "availability": 0.9, "deployments": 2},
+        ],
+        "cpu_cores": 1,
+        "memory_mb": 64,
+    },
     "fleet": {"containers": 50, "days": 1},
     "images": {},
     "listed": {"kinds": {"x": {"cpu_cores": 1, "memory_mb": 64}}, "order": ["x", "x"]},
@@ -84,3 +92,21 @@ def test_images_come_one_by_one_ten_of_each() -> None:
 def test_listed_order_names_only_kinds_that_are_there() -> None:
     with pytest.raises(UserError, match="unknown kinds: y"):
         generate("listed", SMALL["listed"] | {"order": ["y"]}, 0)
+
+
+def test_late_pods_of_deployments_come_last() -> None:
+    workloads = {
+        late: generate("deployments", SMALL["deployments"] | {"late": late}, 0) for late in ((), (1, 1), (2,))
+    }
+    orders = {late: [each.partition("-")[2] for each in found.ids] for late, found in workloads.items()}
+    assert orders[()] == ["one-01", "one-01", "two-02", "two-02", "two-03", "two-03"]
+    assert orders[1, 1] == ["one-01", "one-01", "two-02", "two-03", "two-02", "two-03"]
+    assert orders[2,] == ["one-01", "one-01", "two-02", "two-02", "two-03", "two-03"]
+
+
+def test_deployments_have_the_promise_of_their_class() -> None:
+    workload = generate("deployments", SMALL["deployments"] | {"mode": "concurrent"}, 0)
+    assert workload.promised is not None
+    assert workload.promised.promise.tolist() == [0, 0, 1, 1, 1, 1]
+    assert workload.promised.mode == "concurrent"
+    assert workload.promised.by_service

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from replay.readers.history import read_history
+from replay.readers.queues.hosts import read_hosts
 from replay.reporting.page import page
 from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, plan_sweep, summary
@@ -16,11 +17,11 @@ from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.references import HEADER as BESIDE_HEADER
 from replay.reporting.references import beside, notes, rows
 from replay.reporting.scatter import scatter_text
-from replay.setup.scenario import Scenario, Trace, read_scenario
+from replay.setup.scenario import QUEUE_SIMULATION, Scenario, Trace, read_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import Comparison, compare
-from replay.simulation.results import HEADER, csv_of, rows_of
-from replay.sources import FORMATS, workloads
+from replay.simulation.results import HEADER, SLO_HEADER, csv_of, rows_of, slo_rows_of
+from replay.sources import FORMATS, with_data, workloads
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in
@@ -57,7 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
     parser.add_argument("--learn", type=Path, metavar="FILE", help="earlier trace that policies learn from")
     add_data_option(parser)
-    parser.add_argument("--hosts", type=Path, metavar="FILE.toml", help="hosts to replay a trace on")
+    parser.add_argument(
+        "--hosts",
+        type=Path,
+        metavar="FILE",
+        help="hosts to replay a trace on: a scenario, or a CSV for traces of requests",
+    )
     parser.add_argument(
         "--policies", metavar="A,B", help="policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
     )
@@ -120,11 +126,19 @@ def _load(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
     else:
         if arguments.hosts is None:
             raise UserError("--trace needs --hosts; an example is --hosts scenarios/planetlab-hosts.toml")
-        scenario, base = read_scenario(arguments.hosts), Path()
+        scenario, base = _hosts(arguments.hosts), Path()
         trace = _trace(arguments.trace, arguments.format, arguments.learn)
         scenario = msgspec.structs.replace(scenario, trace=trace)
-    scenario = _seeded(scenario, arguments.seed)
-    return scenario, *workloads(scenario, base, locate_in(search_path(arguments.data), _note))
+    locate = locate_in(search_path(arguments.data), _note)
+    scenario = with_data(_seeded(scenario, arguments.seed), locate)
+    return scenario, *workloads(scenario, base, locate)
+
+
+def _hosts(path: Path) -> Scenario:
+    """The hosts of a scenario file, or of a CSV with a host per line."""
+    if path.name.removesuffix(".gz").endswith(".csv"):
+        return Scenario(hosts=read_hosts(path), simulation=QUEUE_SIMULATION)
+    return read_scenario(path)
 
 
 def _note(text: str) -> None:
@@ -149,7 +163,11 @@ def _seeded(scenario: Scenario, seed: int | None) -> Scenario:
 
 
 def _format(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
-    yield from table(HEADER, list(rows_of(comparison.results)))
+    promised = list(slo_rows_of(comparison.results))
+    if promised:
+        yield from table(SLO_HEADER, promised)
+    else:
+        yield from table(HEADER, list(rows_of(comparison.results)))
     yield from (f"{name}: {note}" for name, note in comparison.notes.items())
     if held := beside(comparison.results, scenario.expected):
         yield ""

@@ -26,7 +26,8 @@ class Dataset:
     name: str
     source: Source
     format: str
-    """A format of traces, or `recording` (watts of a metered machine), or `table`."""
+    """A format of traces, `recording` (watts of a metered machine), `hosts`, `startup` (start-up times),
+    `lifecycle` (events of containers), or `table`."""
     size: str
     """Of the published form."""
     published: tuple[str, ...]
@@ -71,6 +72,13 @@ ALIBABA = Source(
     "https://github.com/alibaba/clusterdata (cluster-trace-v2018)",
     "terms in the repository",
 )
+QOS = Source(
+    "QoS-driven scheduling: what was submitted to a Kubernetes cluster, what happened to it, start-up times, "
+    "and the first hour of a sample of Google's trace of 2011 (G. Farias et al.)",
+    "https://github.com/giovannifs/qos-driven-scheduling-experiments and "
+    "https://github.com/cloudish-ufcg/qos-driven-scheduling-experiments (as CSV, see docs/replay.md)",
+    "not stated; cite the authors",
+)
 
 _DAYS_IN_BENCHMARKS = ("20110303", "20110309", "20110325", "20110411", "20110420")
 _OTHER_DAYS = ("20110306", "20110322", "20110403", "20110409", "20110412")
@@ -83,6 +91,7 @@ _SERVERS = {
     "xeon-e5-2650": ("INTEL Xeon E5-2650", "over 7 MB"),
     "xeon-x5650": ("INTEL Xeon X5650", "over 13 MB"),
 }
+_LEVELS = ("lower", "medium", "higher")
 _SERVERS_IN_BENCHMARKS = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
 
 
@@ -127,6 +136,25 @@ def _server(name: str, folder: str, size: str) -> Dataset:
         f"power/{name}.csv",
         ("wattpack evaluate", *(("./dev bench power",) if name in _SERVERS_IN_BENCHMARKS else ())),
     )
+
+
+def _qos(name: str, format_name: str, size: str, *scenarios: str) -> Dataset:
+    replays = tuple(f"wattpack replay scenarios/{each}.toml" for each in scenarios)
+    return Dataset(name, QOS, format_name, size, (f"qos/{name}.csv",), used_by=(*replays, "./dev bench slo"))
+
+
+def _all_qos() -> Iterator[Dataset]:
+    hours = [f"qos-google-{level}" for level in _LEVELS]
+    tests = ["qos-validation-1", "qos-validation-2"]
+    for scenario, level in zip(hours, _LEVELS, strict=True):
+        yield _qos(f"google-1h-{level}", "requests", "130 kB packed", scenario)
+    yield _qos("google-620-hosts", "hosts", "8 kB packed", *hours)
+    for number, scenario in enumerate(tests, start=1):
+        yield _qos(f"validation{number}-workload", "submissions", "7 kB", scenario)
+    for place in ("same", "other"):
+        yield _qos(f"startup-seconds-{place}-host", "startup", "10 kB", *tests, *hours)
+    for policy in ("qos", "priority"):
+        yield _qos(f"k8s-validation1-workload1-{policy}", "lifecycle", "180 kB packed")
 
 
 def _all() -> Iterator[Dataset]:
@@ -178,6 +206,7 @@ def _all() -> Iterator[Dataset]:
         ("alibaba/container_usage.csv",),
         used_by=(_TRACE,),
     )
+    yield from _all_qos()
 
 
 DATASETS: Mapping[str, Dataset] = MappingProxyType({each.name: each for each in _all()})

@@ -16,6 +16,7 @@ _PLANETLAB_MACHINES = 60
 _BITBRAINS_MACHINES, _BITBRAINS_DAYS = 16, 7
 _RECORDED_SAMPLES, _RECORDED_SECONDS = 150, 2
 _TASKS, _CONTAINERS, _HOURS = 40, 20, 6
+_REQUESTS, _REQUEST_HOSTS, _SUBMISSIONS = 150, 8, 240
 _KIBIBYTES_PER_GIBIBYTE = 1 << 20
 _START_SECONDS = 1_375_660_800
 """5 August 2013: the start of the Bitbrains week that scenarios read."""
@@ -133,12 +134,51 @@ def _alibaba(_: Dataset, random: Random) -> Files:
     yield "", "\n".join(lines) + "\n"
 
 
+def _requests(_: Dataset, random: Random) -> Files:
+    lines = ["second,task,job,duration_seconds,cpu,memory,priority,anti_affinity,constraints"]
+    for task, second in enumerate(sorted(600 + random.randrange(3000) for _ in range(_REQUESTS)), start=1):
+        job, priority = random.randrange(_REQUESTS // 5), random.choice((0, 0, 1, 2, 2, 2, 2, 9, 11))
+        cpu, memory = random.uniform(0.02, 0.2), random.uniform(0.02, 0.2)
+        constraints = random.choice(("", "", "Ql > 2", "wN == 2;Ql < 9", "rs /= a"))
+        duration = random.randrange(60, 3000)
+        lines.append(
+            f"{second},{task},{job},{duration},{cpu:.4f},{memory:.4f},{priority},{task % 2},{constraints}"
+        )
+    yield "", "\n".join(lines) + "\n"
+
+
+def _hosts(_: Dataset, random: Random) -> Files:
+    lines = ["host,cpu,memory,attributes"]
+    for number in range(_REQUEST_HOSTS):
+        size = random.choice((0.5, 0.5, 1))
+        lines.append(
+            f"{1000 + number},{size},{size / 2},Ql={random.randrange(3, 9)};wN=2;rs={random.choice('ab')}"
+        )
+    yield "", "\n".join(lines) + "\n"
+
+
+def _submissions(_: Dataset, random: Random) -> Files:
+    lines = ["second,task,class,availability,cpu,memory_gb"]
+    for second in range(_SUBMISSIONS):
+        name, availability = random.choice((("prod", "1"), ("batch", "0.9"), ("free", "0.5")))
+        lines.append(f"{second},{second},{name},{availability},0.375,0.375")
+    yield "", "\n".join(lines) + "\n"
+
+
+def _startup(_: Dataset, random: Random) -> Files:
+    yield "", "".join(("seconds\n", *(f"{random.randrange(2, 6)}\n" for _ in range(_SUBMISSIONS))))
+
+
 _MAKERS: Mapping[str, Callable[[Dataset, Random], Files]] = {
     "planetlab": _planetlab,
     "bitbrains": _bitbrains,
     "recording": _recording,
     "google": _google,
     "alibaba": _alibaba,
+    "requests": _requests,
+    "hosts": _hosts,
+    "submissions": _submissions,
+    "startup": _startup,
 }
 
 

@@ -54,7 +54,7 @@ def require(name: str, folders: Sequence[Path]) -> Found:
     found = find(name, folders)
     if found is None:
         dataset = by_name(name)
-        sample = "" if dataset.format == "table" else f", or try a sample: {_TRY}"
+        sample = "" if dataset.format in {"table", "lifecycle"} else f", or try a sample: {_TRY}"
         raise UserError(f"{absent(dataset, folders)}{sample}")
     return found
 

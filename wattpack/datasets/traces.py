@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from replay.readers.period import Period
-from replay.sources import FORMATS, Locate, TraceFile
+from replay.sources import FORMATS, HOSTS_FORMAT, STARTUP_FORMAT, Locate, TraceFile
 from wattpack.datasets.search import Found, require, sample_note
 from wire.errors import UserError
 
 
 def trace_file(found: Found) -> TraceFile:
     """How a set that is there is read."""
-    if found.dataset.format not in FORMATS:
+    if found.dataset.format not in {*FORMATS, HOSTS_FORMAT, STARTUP_FORMAT}:
         raise UserError(
             f"{found.dataset.name} is not a trace: 'wattpack data' lists the commands that read it"
         )

@@ -1,0 +1,144 @@
+"""The lives of simulated containers, as events that the collector's own ledger takes."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
+from collector.slo.ledger import Ledger
+from collector.slo.standing import Standings
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.promises import TaskPromises
+from replay.setup.workload import PromisedContainers, Workload
+from replay.simulation.clock import unix
+from replay.simulation.queue.figures import Requests
+
+_COMPLETED_TO_FORGET = 1000
+
+
+class Lifecycles:
+    """Feeds the ledger, and names incarnations: one that was stopped comes back as `ID~1`, `ID~2`, ..."""
+
+    def __init__(self, workload: Workload, promised: PromisedContainers, hosts: Sequence[str]) -> None:
+        self._workload, self._promised, self._hosts = workload, promised, hosts
+        self.ledger = Ledger({each.name: each for each in promised.promises})
+        self._ids = list(workload.ids)
+        self._incarnations = [0] * workload.size
+        self.row_of: dict[str, int] = {}
+        """The row of each incarnation that runs or waits."""
+        self._availability: Floats = np.ones(workload.size)
+        """Of those that have ended."""
+        self._seconds: Floats = np.zeros(workload.size)
+        self._completed = 0
+
+    def ids_of(self, rows: Rows) -> tuple[str, ...]:
+        """The incarnations of these containers."""
+        return tuple(map(self._ids.__getitem__, rows.tolist()))
+
+    def admit(self, row: int, now: float) -> None:
+        """Let a container wait for the first time."""
+        promise = self._promised.promises[int(self._promised.promise[row])]
+        self.ledger.set_service(self._workload.services[row], promise.name, self._promised.mode)
+        self._wait(row, now)
+
+    def start(self, row: int, host: int, now: float, startup_seconds: float | None) -> None:
+        """Let it run."""
+        self._apply(row, now, LifecycleKind.STARTED, node=self._hosts[host], startup_seconds=startup_seconds)
+
+    def preempt(self, row: int, now: float) -> None:
+        """Stop it; its next incarnation waits."""
+        self._apply(row, now, LifecycleKind.ENDED, ending=Ending.PREEMPTED)
+        del self.row_of[self._ids[row]]
+        self._incarnations[row] += 1
+        self._ids[row] = f"{self._workload.ids[row]}~{self._incarnations[row]}"
+        self._wait(row, now)
+
+    def complete(self, rows: Rows, now: float) -> None:
+        """End some for good."""
+        self._observe(now, set(rows.tolist()))
+        for row in rows.tolist():
+            self._apply(row, now, LifecycleKind.ENDED, ending=Ending.COMPLETED)
+            self._apply(row, now, LifecycleKind.WITHDRAWN)
+            del self.row_of[self._ids[row]]
+        self._completed += rows.size
+        if self._completed > len(self.row_of) + _COMPLETED_TO_FORGET:
+            self.ledger.forget(unix(now) + 1.0)
+            self._completed = 0
+
+    def results(self, now: float) -> Requests:
+        """What was promised and delivered, at the end of the run."""
+        promised, cores = self._promised, np.nan_to_num(self._workload.requested[:, 0], nan=0.0)
+        if not promised.by_service:
+            self._observe(now, set(self.row_of.values()))
+            return Requests(
+                promises=promised.promises,
+                promise=promised.promise,
+                availability=self._availability,
+                seconds=self._seconds,
+                cpu_cores=cores,
+            )
+        services = self.ledger.standings(unix(now)).services
+        cores_of = dict(zip(self._workload.services, cores.tolist(), strict=True))
+        return Requests(
+            promises=promised.promises,
+            promise=services.promise,
+            availability=services.availability,
+            seconds=services.total_seconds,
+            cpu_cores=np.array([cores_of[name] for name in services.names]),
+        )
+
+    def _wait(self, row: int, now: float) -> None:
+        self.row_of[self._ids[row]] = row
+        self._apply(row, now, LifecycleKind.WAITING)
+
+    def _observe(self, now: float, rows: Collection[int]) -> None:
+        """Store how these containers stand."""
+        instances = self.ledger.standings(unix(now)).instances
+        total = instances.running_seconds + instances.discarded_seconds + instances.waiting_seconds
+        for place, incarnation in enumerate(instances.incarnations):
+            if (row := self.row_of.get(incarnation)) in rows:
+                self._availability[row] = instances.availability[place]
+                self._seconds[row] = total[place]
+
+    def task_promises(self, rows: Rows, now: float) -> TaskPromises:
+        """The columns of these containers in a snapshot."""
+        return _task_promises(self.ledger.standings(unix(now)), self.ids_of(rows))
+
+    def _apply(  # noqa: PLR0913 - the fields of an event
+        self,
+        row: int,
+        now: float,
+        kind: LifecycleKind,
+        *,
+        node: str | None = None,
+        startup_seconds: float | None = None,
+        ending: Ending | None = None,
+    ) -> None:
+        self.ledger.apply(
+            LifecycleEvent(
+                at=unix(now),
+                kind=kind,
+                service=self._workload.services[row],
+                incarnation=self._ids[row],
+                slot=self._workload.ids[row],
+                node=node,
+                startup_seconds=startup_seconds,
+                ending=ending,
+            )
+        )
+
+
+def _task_promises(standings: Standings, ids: Sequence[str]) -> TaskPromises:
+    instances = standings.instances
+    place = {incarnation: place for place, incarnation in enumerate(instances.incarnations)}
+    rows = np.array([place[each] for each in ids], dtype=np.intp)
+    return TaskPromises(
+        promises=standings.promises,
+        promise=standings.services.promise[instances.service[rows]],
+        slack_seconds=instances.slack_seconds[rows],
+        preemption_ratio=instances.preemption_ratio[rows],
+        startup_seconds=instances.startup_seconds[rows],
+        waited_seconds=instances.waited_seconds[rows],
+        admitted_seconds=standings.at - instances.admitted[rows],
+        is_spare=instances.is_spare[rows],
+    )

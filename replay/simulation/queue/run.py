@@ -1,0 +1,228 @@
+"""One policy through a workload with promises of availability: from event to event.
+
+A policy runs when a container arrives or ends, and after `decide_seconds` without a run. Its plan stops and
+starts containers at once. A container that starts waits until its start-up time is over; one that is stopped
+keeps the time that it ran, and waits again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import thread_time
+
+import numpy as np
+
+from collector.policies.actions import Kill, Start
+from collector.slo.promises import ServiceMode
+from collector.snapshot.power_curves import Floats
+from collector.snapshot.tables import NOWHERE
+from replay.setup.hosts import Hosts
+from replay.setup.scenario import Startup
+from replay.setup.workload import PromisedContainers, Workload
+from replay.simulation.accounting import Account
+from replay.simulation.cluster import Cluster, Phase
+from replay.simulation.queue.figures import figures_of
+from replay.simulation.queue.lifecycle import Lifecycles
+from replay.simulation.queue.snapshots import QueueSnapshots
+from replay.simulation.queue.startup import StartupTimes
+from replay.simulation.run import Contender, Outcome, few_collections, nodes_at_end
+from wire.errors import UserError
+
+_SOON = 1e-6
+"""Events that lie less than this apart are one."""
+_ROUNDING = 1 + 1e-9
+
+
+def run_queue(
+    contender: Contender,
+    hosts: Hosts,
+    workload: Workload,
+    startup: Startup,
+    progress: Callable[[float], None],
+) -> Outcome:
+    """Simulate the whole workload; `progress` is called with the simulated seconds."""
+    assert workload.promised is not None
+    if contender.chosen.policy.rebalance is None:
+        raise UserError(
+            f"{contender.chosen.policy.name} does not start waiting containers: "
+            "compare priority and qos-driven on this workload"
+        )
+    with few_collections():
+        return _QueueRun(contender, hosts, workload, workload.promised, startup).go(progress)
+
+
+class _QueueRun:
+    """A simulation that is under way. Times are seconds of the trace."""
+
+    def __init__(
+        self,
+        contender: Contender,
+        hosts: Hosts,
+        workload: Workload,
+        promised: PromisedContainers,
+        startup: Startup,
+    ) -> None:
+        simulation = contender.simulation
+        self._contender, self._workload, self._simulation = contender, workload, simulation
+        self._loses_work = promised.mode is ServiceMode.BATCH
+        self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
+        self._account = Account(
+            self._cluster, idle_is_off=simulation.idle_is_off, warm_up_seconds=simulation.warm_up_seconds
+        )
+        self._lifecycles = Lifecycles(workload, promised, hosts.names)
+        self._snapshots = QueueSnapshots(self._cluster, promised, self._lifecycles, seed=simulation.seed)
+        self._startup = StartupTimes(startup, seed=simulation.seed)
+        self._arrivals = np.argsort(workload.arrival_seconds, kind="stable")
+        self._arrived = 0
+        self._operations = 0
+        self._starts_at: Floats = np.full(workload.size, np.inf)
+        self._ends_at: Floats = np.full(workload.size, np.inf)
+        self._startup_seconds: Floats = np.full(workload.size, np.nan)
+        self._free: Floats = np.nan_to_num(hosts.capacity - hosts.system, nan=np.inf)
+        self._outcome = Outcome(
+            name=contender.name,
+            account=self._account,
+            place_seconds=[],
+            rebalance_seconds=[],
+            lateness_ratio=[],
+            nodes=[],
+        )
+
+    def go(self, progress: Callable[[float], None]) -> Outcome:
+        now = self._simulation.start_seconds
+        end = now + self._workload.duration_seconds
+        step, period = self._workload.step_seconds, self._simulation.decide_seconds
+        marks, decides = now + step, now + period
+        is_due = self._arrive(now)
+        load = self._cluster.load(now)
+        while now < end:
+            if is_due:
+                self._decide(now)
+                decides = now + period
+                load = self._cluster.load(now)
+            then = min(end, marks, decides, self._next_arrival(), self._starts_at.min(), self._ends_at.min())
+            self._account.spend(now, load, then, load)
+            now = then
+            if now >= marks - _SOON:
+                self._mark(now)
+                marks += step
+                progress(now)
+            self._run_started(now)
+            is_due = self._complete(now)
+            is_due |= self._arrive(now)
+            is_due |= now >= decides - _SOON
+            load = self._cluster.load(now)
+        self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
+        self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
+        kept = figures_of(
+            self._lifecycles.results(now),
+            preemptions=self._account.counts["kills"],
+            operations=self._operations,
+        )
+        return replace(self._outcome, promises=kept)
+
+    # --- Events -------------------------------------------------------------------------------------
+
+    def _next_arrival(self) -> float:
+        if self._arrived == self._arrivals.size:
+            return np.inf
+        return float(self._workload.arrival_seconds[self._arrivals[self._arrived]])
+
+    def _arrive(self, now: float) -> bool:
+        begin = self._arrived
+        while self._next_arrival() <= now + _SOON:
+            self._arrived += 1
+        rows = self._arrivals[begin : self._arrived]
+        self._cluster.phase[rows] = Phase.WAITING
+        self._account.count("arrived", int(rows.size))
+        for row in rows.tolist():
+            self._lifecycles.admit(row, now)
+        return bool(rows.size)
+
+    def _run_started(self, now: float) -> None:
+        """Let the containers run whose start-up time is over."""
+        for row in np.flatnonzero(self._starts_at <= now + _SOON).tolist():
+            self._starts_at[row] = np.inf
+            self._run(row, now)
+
+    def _run(self, row: int, now: float) -> None:
+        cluster = self._cluster
+        cluster.phase[row], cluster.since[row] = Phase.RUNNING, now
+        self._ends_at[row] = now + cluster.left[row]
+        seconds = float(self._startup_seconds[row])
+        self._lifecycles.start(row, int(cluster.node[row]), now, None if np.isnan(seconds) else seconds)
+
+    def _complete(self, now: float) -> bool:
+        rows = np.flatnonzero(self._ends_at <= now + _SOON)
+        if not rows.size:
+            return False
+        self._lifecycles.complete(rows, now)
+        for row in rows.tolist():
+            self._vacate(row)
+        self._cluster.phase[rows] = Phase.GONE
+        self._ends_at[rows] = np.inf
+        self._account.count("finished", int(rows.size))
+        return True
+
+    def _mark(self, now: float) -> None:
+        phases = np.bincount(self._cluster.phase, minlength=len(Phase))
+        waiting = int(phases[Phase.WAITING] + phases[Phase.STARTING])
+        self._account.mark(now, int(phases[Phase.RUNNING]), waiting)
+
+    # --- Decisions ----------------------------------------------------------------------------------
+
+    def _decide(self, now: float) -> None:
+        if not (self._cluster.phase == Phase.WAITING).any():
+            return
+        snapshot = self._snapshots.take(now)
+        began = thread_time()
+        plan = self._contender.chosen.rebalance(snapshot)
+        self._outcome.rebalance_seconds.append(thread_time() - began)
+        self._operations += plan.operations
+        for action in plan.actions:
+            match action:
+                case Kill(target=None):
+                    self._preempt(self._lifecycles.row_of[action.task], now)
+                case Start():
+                    node = snapshot.nodes.index[action.target]
+                    self._begin(self._lifecycles.row_of[action.task], node, now)
+                case _:
+                    raise UserError(f"{self._contender.name} plans to {action.kind}, which a queue has not")
+
+    def _begin(self, row: int, node: int, now: float) -> None:
+        cluster = self._cluster
+        needed = np.nan_to_num(self._workload.requested[row], nan=0.0)
+        if cluster.phase[row] != Phase.WAITING or np.any(needed > self._free[node] * _ROUNDING + _SOON):
+            raise ValueError(f"{self._contender.name} starts {self._workload.ids[row]} where it does not fit")
+        if cluster.came_from[row] == NOWHERE:
+            waited = now - float(self._workload.arrival_seconds[row])
+            self._account.placed_after(waited)
+        else:
+            self._account.count("killed_placed_again")
+        seconds = self._startup.draw(int(cluster.came_from[row]), node)
+        cluster.node[row], cluster.phase[row], cluster.since[row] = node, Phase.STARTING, now
+        cluster.allocated[row] = self._workload.requested[row]
+        self._free[node] -= needed
+        self._startup_seconds[row] = np.nan if seconds is None else seconds
+        if seconds:
+            self._starts_at[row] = now + seconds
+        else:
+            self._run(row, now)
+
+    def _preempt(self, row: int, now: float) -> None:
+        cluster = self._cluster
+        if cluster.phase[row] == Phase.RUNNING:
+            ran = now - cluster.since[row]
+            cluster.left[row] = (
+                self._workload.lifetime_seconds[row] if self._loses_work else cluster.left[row] - ran
+            )
+        self._starts_at[row] = self._ends_at[row] = np.inf
+        self._lifecycles.preempt(row, now)
+        self._vacate(row)
+        cluster.phase[row] = Phase.WAITING
+        self._account.count("kills")
+
+    def _vacate(self, row: int) -> None:
+        cluster = self._cluster
+        node = int(cluster.node[row])
+        self._free[node] += np.nan_to_num(self._workload.requested[row], nan=0.0)
+        cluster.came_from[row], cluster.node[row] = node, NOWHERE
