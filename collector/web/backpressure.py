@@ -27,9 +27,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 _REQUESTS_PER_CALLER = 4
 """An agent has one request in flight, or two just after a restart."""
-_TURNS = 8
-"""Requests of one token that are answered at the same time; the others wait. Queries of the history wait for
-one another, and those of other tokens wait for no more than these."""
+_TURNS = 2
+"""Requests of one token that are answered at the same time; the others wait. So those of other tokens wait
+for no more than these."""
+_LONGEST_PAUSE_SECONDS = 1.0
 _SHARES = 4
 """One token may use a quarter of the bytes of all bodies."""
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 10.0
@@ -49,6 +50,33 @@ class _Level:
     at: float = 0.0
 
 
+class _Turns:
+    """The requests of one token, which is given up to half of the collector's time."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._free = asyncio.Semaphore(_TURNS)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until few enough are being answered. If others wait, each is followed by as long a pause."""
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        began = self._monotonic()
+        try:
+            yield
+        finally:
+            if self._waiting:
+                pause_seconds = min(_LONGEST_PAUSE_SECONDS, self._monotonic() - began)
+                asyncio.get_running_loop().call_later(pause_seconds, self._free.release)
+            else:
+                self._free.release()
+
+
 class Backpressure:
     """Counts waiting requests and reports, and rejects those above the limits."""
 
@@ -65,7 +93,7 @@ class Backpressure:
         self._monotonic = monotonic
         self._on_surplus = on_surplus
         self._levels: dict[frozenset[str], _Level] = {}
-        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._turns: dict[str, _Turns] = {}
         self._requests: Counter[frozenset[str]] = Counter()
         self._reports_of_node: Counter[str] = Counter()
         self._bytes_of: Counter[Caller] = Counter()
@@ -117,7 +145,9 @@ class Backpressure:
         if not caller.token or caller.nodes is not None:
             yield
             return
-        async with self._turns.setdefault(caller.token, asyncio.Semaphore(_TURNS)):
+        if (turns := self._turns.get(caller.token)) is None:
+            turns = self._turns[caller.token] = _Turns(self._monotonic)
+        async with turns.turn():
             yield
 
     def _level(self, nodes: frozenset[str]) -> _Level:

@@ -57,7 +57,12 @@ async def read_body(request: web.Request) -> bytes:
         raise ApiError(HTTPStatus.REQUEST_TIMEOUT, detail, headers={hdrs.CONNECTION: "close"}) from None
     except (web.RequestPayloadError, ConnectionError) as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is incomplete: {error}") from error
-    decompressed = decompress(body, encoding, limit_bytes)
+    try:
+        decompressed = decompress(body, encoding, limit_bytes)
+    except ApiError:
+        # It counts although it is rejected: it took as much time and memory as the largest valid body.
+        on_bytes(limit_bytes)
+        raise
     on_bytes(len(decompressed) - len(body))
     return decompressed
 

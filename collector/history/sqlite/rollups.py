@@ -26,8 +26,9 @@ from collector.history.sqlite.timeline import (
 FINE_SECONDS = 300
 COARSE_SECONDS = 3600
 STEPS = (FINE_SECONDS, COARSE_SECONDS)
-_MOST_ROWS = 100_000
-"""Rows of containers for one stretch of readings. More follow only from a gap of hours on a crowded node."""
+_MOST_ROWS, _ROWS_PER_SAMPLE = 20_000, 4
+"""Rows of containers for one stretch of readings, if that is more than some for each sample. More follow only
+from a gap of hours on a crowded node, and reports wait while they are written."""
 
 Row = tuple[float | None, ...]
 
@@ -173,7 +174,8 @@ def _within_rows(readings: Sequence[NodeReading]) -> Sequence[NodeReading]:
     """
     containers = {each.container_id for reading in readings for each in reading.containers}
     latest_at = max(reading.at for reading in readings)
-    begins_at = latest_at - FINE_SECONDS * max(1, _MOST_ROWS // max(1, len(containers)))
+    most = max(_MOST_ROWS, _ROWS_PER_SAMPLE * sum(len(reading.containers) for reading in readings))
+    begins_at = latest_at - FINE_SECONDS * max(1, most // max(1, len(containers)))
     if readings[0].at >= begins_at:
         return readings
     return [_not_before(reading, begins_at) for reading in readings]

@@ -1,7 +1,7 @@
 """What a read token can take from others: a share of the streams, one plan at a time, its own turns."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
-from tests.collector.builders import JSON, report, settings
+from tests.collector.builders import JSON, Clock, report, settings
 
 
 class Readers:
@@ -99,3 +99,29 @@ async def test_requests_of_one_token_wait_for_one_another_and_others_do_not() ->
     done.set()
     await asyncio.gather(*asking)
     assert started.count("eve") == 50
+
+
+async def test_a_token_that_asks_all_the_time_leaves_half_of_the_time_to_others() -> None:
+    clock = Clock(0.0)
+    pauses: list[float] = []
+    backpressure = Backpressure(IngestConfig(), monotonic=clock)
+    eve = Caller(Scope.READ, None, "eve")
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def at_once(delay: float, work: Callable[[], object]) -> asyncio.TimerHandle:
+        pauses.append(delay)
+        return call_later(0.0, work)
+
+    async def ask() -> None:
+        async with backpressure.turn(eve):
+            await asyncio.sleep(0)
+            clock.now += 0.25
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "call_later", at_once)
+        await asyncio.gather(*(ask() for _ in range(20)))
+    assert sum(pauses) >= 0.25 * 17
+    pauses.clear()
+    await ask()
+    assert not pauses, "a request that comes alone is not followed by a pause"

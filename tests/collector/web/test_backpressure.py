@@ -1,6 +1,7 @@
 """What is too much at once is put off, and one node's too much is not another's."""
 
 import asyncio
+import gzip
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -146,6 +147,19 @@ async def test_a_flood_of_one_node_is_answered_with_429_and_shown(tmp_path: Path
         core = collector.core
         assert core.registry.admission.refused() == {"mallory": {"rate": 2}}
         assert core.counters.reports[ReportOutcome.DELAYED] == 2
+
+
+async def test_bombs_count_for_what_they_take(tmp_path: Path) -> None:
+    with edit_tokens(tmp_path / "tokens.jsonl") as tokens:
+        token, secret = make_token(Scope.NODE, "mallory", 0.0)
+        tokens.append(token)
+    limits = IngestConfig(max_bytes_per_second_per_node=1 << 17)
+    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), ingest=limits)
+    headers = {"Authorization": f"Bearer {secret}", "Content-Encoding": "gzip"}
+    bomb = gzip.compress(b"[" + bytes(16 << 20), 1)
+    async with collecting(config) as collector:
+        statuses = [(await collector.post(bomb, headers=headers))[0] for _ in range(3)]
+    assert statuses == [413, 429, 429]
 
 
 @given(chance=st.floats(0, 1))
