@@ -40,7 +40,8 @@ from wire.resources import Quantities, Resource
 from wire.sketch import Sketch
 
 HOSTILE = "hostile"
-_NEW_NAMES = 200
+_NEW_NAMES, _CROWD, _TEXTS = 40, 100, 64
+"""Per report: so few that many reports of each kind stay below the limit of bytes per node."""
 _IDLE_CONNECTIONS = 200
 _BOMB_BYTES = 64 << 20
 _PAUSE_SECONDS = 0.05
@@ -203,12 +204,12 @@ class Adversary:
         )
 
     async def time_travel(self) -> int:
-        """Jump back and forth by a week, in one run, with as many containers as are allowed."""
+        """Jump back and forth by a week, in one run, with many containers."""
         (template, *_) = self.report().containers
         number = next(self._numbers)
         crowd = tuple(
             msgspec.structs.replace(template, id=f"crowd-{place}", name=f"crowd-{place}")
-            for place in range(1000)
+            for place in range(_CROWD)
         )
         at = time.time() - 6.9 * _DAY_SECONDS * (number % 2)
         return await self.post(encode([self.report(at=at, boot="crowd", containers=crowd)]))
@@ -216,17 +217,17 @@ class Adversary:
     async def long_texts(self) -> int:
         report, number = self.report(), next(self._numbers)
         assert report.state is not None
-        gaps = tuple(Gap(f"{number}-{place}", f"{number}" * 100) for place in range(256))
+        gaps = tuple(Gap(f"{number}-{place}", f"{number}" * 100) for place in range(_TEXTS))
         state = msgspec.structs.replace(report.state, gaps=gaps)
         return await self.post(encode([msgspec.structs.replace(report, state=state)]))
 
     async def unknown_ends(self) -> int:
         number = next(self._numbers)
-        gone = tuple(f"never-{number}-{place}" for place in range(2000))
+        gone = tuple(f"never-{number}-{place}" for place in range(20 * _CROWD))
         return await self.post(encode([self.report(heartbeat=None, gone=gone)]))
 
     async def tiny_heartbeats(self) -> int:
-        reports = [self.report(containers=()) for _ in range(20)]
+        reports = [self.report(containers=(), state=None) for _ in range(5)]
         return await self.post(encode(reports))
 
     async def noise(self) -> int:
