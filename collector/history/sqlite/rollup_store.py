@@ -211,14 +211,13 @@ class RollupReader:
     ) -> list[tuple[_Position, NodeReading]]:
         """The readings of boots up to their end, from a first heartbeat on."""
         found: list[tuple[_Position, NodeReading]] = []
-        reached = -inf if done is None else self._reached(node_id, done)
+        clock = _NodeClock(-inf if done is None else self._reached(node_id, done))
         for boot_id, end in stretch.ends.items():
             begin = done.sequence if done is not None and boot_id == done.boot_id else 0
             given = {"boot": boot_id, "begin": begin, "end": end, "sparse": stretch.sparse}
-            for sequence, reading in self._readings(given, reached):
+            for sequence, reading in self._readings(given, clock):
                 if found or reading.is_heartbeat:
                     found.append((_Position(boot_id, sequence), reading))
-                    reached = reading.at
         return found
 
     def _reached(self, node_id: int, done: _Position) -> float:
@@ -227,12 +226,12 @@ class RollupReader:
         row = self._connection.execute(_REACHED, given).fetchone()
         return -inf if row is None else float(row[0])
 
-    def _readings(self, given: Mapping[str, int | bool], reached: float) -> Iterator[tuple[int, NodeReading]]:
-        """The readings of a boot. The time of a node does not go back in the rollups: see `_time_after`."""
+    def _readings(
+        self, given: Mapping[str, int | bool], clock: "_NodeClock"
+    ) -> Iterator[tuple[int, NodeReading]]:
+        """The readings of a boot."""
         reports = self._connection.execute(_REPORTS, given).fetchall()
-        times: dict[int, float] = {}
-        for row in reports:
-            times[row[0]] = reached = _time_after(reached, row[2], row[3])
+        times = {row[0]: clock.time_of(row[2], row[3]) for row in reports}
         containers: defaultdict[int, list[ContainerReading]] = defaultdict(list)
         for report_id, container_id, joules in self._connection.execute(_ENDS, given):
             containers[report_id].append(ContainerReading(container_id, None, joules))
@@ -262,14 +261,26 @@ def _up_to(last: _Position, size_bytes: int, ends: Mapping[int, int], *, has_mor
     return _Stretch(until, sparse=size_bytes > _READ_BYTES, has_more=has_more)
 
 
-def _time_after(reached: float, at: float, received_at: float) -> float:
-    """The time of a report that follows one of the time `reached`.
+class _NodeClock:
+    """The time of a node in the rollups, which never goes back.
 
-    If a node's clock was set back, the time of receipt counts. Else a node could claim the same days again
-    and again, each time with a row for every five minutes.
+    If the clock of a node is set back, its time goes on from where it was. Else a node could claim the same
+    days again and again, each time with a row for every five minutes.
     """
-    own = report_time(at, received_at)
-    return own if own >= reached else max(received_at, reached)
+
+    def __init__(self, reached: float) -> None:
+        self._reached = reached
+        self._ahead = 0.0
+        """How far this time is ahead of the node's own clock."""
+
+    def time_of(self, at: float, received_at: float) -> float:
+        """The time of the next report."""
+        own = report_time(at, received_at)
+        if report_time(own + self._ahead, received_at) != own + self._ahead:
+            self._ahead = 0.0  # the clock was set again
+        self._ahead = max(self._ahead, self._reached - own)
+        self._reached = own + self._ahead
+        return self._reached
 
 
 class RollupWriter:

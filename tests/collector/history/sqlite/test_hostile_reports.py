@@ -150,14 +150,38 @@ def test_the_same_days_are_not_claimed_again_and_again(history: History) -> None
 
 
 def test_a_clock_that_is_set_back_loses_no_energy(history: History) -> None:
-    """For as long as the clock is behind, the time of receipt counts."""
+    """Its time goes on from where it was; only the interval in which that happened has no length."""
     for number in range(40):
         now = START + 300 * number
         own = now if number < 5 else now - DAY
         history.add(claim(number + 1, own, 30_000.0 * number), received_at=now)
         history.roll_up()
     assert history.joules() == pytest.approx({"mallory": 30_000.0 * 39})
-    assert history.joules(end=START + 300 * 20)["mallory"] == pytest.approx(30_000.0 * 20)
+    assert history.joules(end=START + 300 * 20)["mallory"] == pytest.approx(30_000.0 * 21)
+
+
+@pytest.mark.parametrize("step_seconds", [-0.01, -30.0, -3600.0])
+def test_reports_of_an_outage_keep_their_times_after_a_clock_was_set_back(
+    history: History, step_seconds: float
+) -> None:
+    for number in range(10):
+        now = START + 300 * number
+        own = now if number < 5 else now + step_seconds
+        history.add(claim(number + 1, own, 60_000.0 * number), received_at=now)
+        history.roll_up()
+    # Then nothing arrives for half a day, and all of it at once after that.
+    later = START + 300 * 150
+    history.add(
+        *(
+            claim(number + 1, START + 300 * number + step_seconds, 60_000.0 * number)
+            for number in range(10, 150)
+        ),
+        received_at=later,
+    )
+    while any(each.has_more for each in history.roll_up()):
+        pass
+    assert history.joules() == pytest.approx({"mallory": 60_000.0 * 149})
+    assert history.joules(end=START + 300 * 75)["mallory"] == pytest.approx(60_000.0 * 75, abs=60_001.0)
 
 
 def test_a_gap_of_days_on_a_crowded_node_does_not_fill_the_history(history: History) -> None:
