@@ -92,6 +92,7 @@ def pending_tasks(view: OrchestratorState, default_class: int) -> list[WaitingTa
             task_class=task_traits(each.labels, default_class).task_class,
             constraints=tuple(_constraints(each.constraints)),
             spread=each.spread,
+            last_node=each.stopped_on,
         )
         for each in view.pending
         if each.node is None

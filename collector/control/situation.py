@@ -162,7 +162,7 @@ class Situation:
 
     def publish_view(self) -> None:
         """Write the orchestrator's last state and the actions since to the registry and its tables."""
-        tables, completed = self.core.registry.tables, CompletedActions.of(self.journal.carried_out())
+        tables, completed = self.core.registry.tables, self.completed
         self.core.registry.add_successions(completed.successions)
         self.core.registry.promises.put_queue(completed.waiting)
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))

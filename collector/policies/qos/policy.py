@@ -34,6 +34,8 @@ from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _POINTS = 10.0
+_PERIOD_SECONDS = 30.0
+"""As in the authors' own logs: a shorter period exchanges containers more often than it helps."""
 _NO_PROMISE = Promise(name="", availability=1.0, importance=np.iinfo(np.int32).max)
 
 MakeTerms = Callable[[QueueInput, Any, int], Terms]
@@ -184,6 +186,8 @@ QOS_DRIVEN = Policy(
     name="qos-driven",
     summary="start and stop containers by how long each can wait before its promise of availability breaks",
     settings=QosSettings,
+    keeps_promises=True,
+    timer_seconds=_PERIOD_SECONDS,
     place=partial(_place, _qos),
     rebalance=partial(_rebalance, _qos),
 )
@@ -191,6 +195,8 @@ PRIORITY = Policy(
     name="priority",
     summary="start and stop containers by the importance of their promise alone, first come first served",
     settings=PrioritySettings,
+    keeps_promises=True,
+    timer_seconds=_PERIOD_SECONDS,
     place=partial(_place, _priority),
     rebalance=partial(_rebalance, _priority),
 )
