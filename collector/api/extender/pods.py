@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from collector.api.extender.models import PodContainer, ResourceRequirements, SchedulerPod
+from collector.common.labels import SLO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.live.traits import task_traits
 from collector.placement.question import make_out
@@ -64,6 +65,7 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         dominant=need.dominant,
         task_class=traits.task_class,
         kind=TaskKind.JOB if is_job else traits.kind,
+        slo=labels.get(SLO_LABEL),
     )
     return PodRequest(request, name, workload)
 

@@ -1,7 +1,8 @@
 """Routes for Kubernetes. The verb ends the path, as kube-scheduler expects."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -11,6 +12,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
+from collector.api.control import Api
 from collector.api.extender.models import (
     ExtenderArgs,
     ExtenderFilterResult,
@@ -24,14 +26,18 @@ from collector.api.extender.models import (
     SchedulerPod,
 )
 from collector.api.extender.pods import PodRequest, is_bound_to_its_node, must_run, pod_request
+from collector.api.extender.preemption import nodes_to_preempt_on
 from collector.api.extender.scheduling import SplitNodes, only_on, score_nodes, split_nodes
 from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.api.nodes import no_such_node
 from collector.common.errors import ApiError
 from collector.core.parts import Core
+from collector.live.traits import promise_traits
 from collector.placement.question import resolve_policy
 from collector.placement.ranking import rank
-from collector.policies.interface import Ranking
+from collector.policies.interface import Ranking, Request
+from collector.policies.qos.policy import QOS_DRIVEN
+from collector.policies.qos.settings import QosSettings
 from collector.snapshot.tables import Snapshot
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.routes import (
@@ -143,7 +149,7 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
 async def check_preemption(
     core: Core, args: ExtenderPreemptionArgs, query: ExtenderQuery
 ) -> ExtenderPreemptionResult:
-    """Keep the nodes where preempting the victims helps the pod."""
+    """Keep the nodes where preempting the victims helps the pod, and they can wait longer than it can."""
     by_id = dict(args.node_name_to_meta_victims or {})
     for name, victims in (args.node_name_to_victims or {}).items():
         pods = [MetaPod(uid=each.metadata.uid) for each in victims.pods or ()]
@@ -154,18 +160,41 @@ async def check_preemption(
         return ExtenderPreemptionResult(
             node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name == kept}
         )
-    snapshot, _, ranking = await _rank(core, args.pod, query.policy)
+    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
     hopeless = split_nodes(snapshot, ranking, by_id).unresolvable
+    helps = {name: victims for name, victims in by_id.items() if name not in hopeless}
+    if not must_run(args.pod):
+        chosen = await _least_urgent(core, args.pod, wanted.request, helps)
+        helps = {name: victims for name, victims in helps.items() if name in chosen}
     core.reservations.plan_preemption(
         _name(args.pod),
         {
             name: frozenset(_named_by(each.uid) for each in victims.pods or ())
-            for name, victims in by_id.items()
+            for name, victims in helps.items()
         },
     )
-    return ExtenderPreemptionResult(
-        node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name not in hopeless}
-    )
+    return ExtenderPreemptionResult(node_name_to_meta_victims=helps)
+
+
+async def _least_urgent(
+    core: Core, pod: SchedulerPod, request: Request, victims: Mapping[str, MetaVictims]
+) -> frozenset[str]:
+    """Return the nodes where the victims can wait longest; those where one of them cannot are left out."""
+    assert isinstance(core, Api), "this route needs the orchestrator's state"
+    situation = core.control.actor.situation
+    containers: defaultdict[str, list[str]] = defaultdict(list)
+    for task in situation.view.tasks:
+        containers[task.task].append(task.container)
+    by_node = {
+        name: [each for victim in there.pods or () for each in containers.get(victim.uid, ())]
+        for name, there in victims.items()
+    }
+    settings = resolve_policy(core.config, QOS_DRIVEN.name, {}, "rebalance").settings
+    assert isinstance(settings, QosSettings)
+    labels, default = pod.metadata.labels or {}, core.config.placement.default_slo
+    request = replace(request, slo=promise_traits(labels, core.config.slo, default).promise)
+    snapshot = await situation.snapshot()
+    return nodes_to_preempt_on(snapshot, pod.metadata.uid, request, by_node, settings)
 
 
 def _items(args: ExtenderArgs) -> dict[str, msgspec.Raw]:
@@ -230,7 +259,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     _verb(
         "preempt",
-        "Keep the nodes where preemption helps a pod (kube-scheduler extender).",
+        "Choose the nodes where preemption helps a pod and breaks no promise (kube-scheduler extender).",
         ExtenderPreemptionResult,
         check_preemption,
         ExtenderPreemptionArgs,
