@@ -1,8 +1,11 @@
 """The containers and services with a promise, and the ledger that they are entered in."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isnan, nan
+
+import msgspec
 
 from collector.config import CollectorConfig
 from collector.live.traits import PromiseTraits, promise_traits
@@ -11,8 +14,7 @@ from collector.slo.ledger import Ledger
 from collector.slo.promises import Promise
 
 
-@dataclass(slots=True)
-class TrackedContainer:
+class TrackedContainer(msgspec.Struct, gc=False):
     """A container of a service with a promise. Times are by the collector's clock; NaN is none."""
 
     node: str
@@ -66,8 +68,8 @@ class PromiseBook:
         self.services: dict[str, TrackedService] = {}
         self.changed_services: set[str] = set()
         """Those that changed since they were stored, as with instances."""
-        self.changed_instances: set[tuple[str, str]] = set()
-        """Services and slots."""
+        self.changed_slots: defaultdict[str, set[str]] = defaultdict(set)
+        """Instances, by service."""
         self.stopped: set[str] = set()
         """Containers that the collector stops, or stopped."""
 
@@ -99,7 +101,7 @@ class PromiseBook:
         if (service := self.services.get(entry.service)) is not None:
             service.containers.discard(container)
         if entry.slot is not None:
-            self.changed_instances.add((entry.service, entry.slot))
+            self.changed_slots[entry.service].add(entry.slot)
 
     def drop_service(self, name: str) -> None:
         """Forget a service and its containers."""
@@ -155,4 +157,4 @@ class PromiseBook:
         if entry.slot is None:
             entry.slot = self.ledger.slot_of(entry.service, entry.incarnation)
         if entry.slot is not None:
-            self.changed_instances.add((entry.service, entry.slot))
+            self.changed_slots[entry.service].add(entry.slot)

@@ -5,49 +5,55 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.live.promises.book import PromiseBook
-from collector.slo.standing import Standings
+from collector.slo.standing import Rows, Standings
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE
 
 
-class PromiseRows:
-    """The rows of containers and tasks in standings."""
-
-    def __init__(self, standings: Standings, book: PromiseBook) -> None:
-        self._standings, self._book = standings, book
-        self._by_incarnation = dict(
-            zip(standings.instances.incarnations, range(len(standings.instances.slots)), strict=True)
-        )
-        self._by_incarnation.pop("", None)
-
-    def running(self, containers: Sequence[str]) -> TaskPromises:
-        """Columns of containers, by id."""
-        tracked, rows = self._book.containers, self._by_incarnation
-        found = [
-            NOWHERE if (entry := tracked.get(each)) is None else rows.get(entry.incarnation, NOWHERE)
-            for each in containers
-        ]
-        return _columns(self._standings, found)
-
-    def waiting(self, tasks: Sequence[str]) -> TaskPromises:
-        """Columns of tasks that wait: pending ones, and stopped containers."""
-        instances = self._standings.instances
-        vacant = {
-            (self._standings.services.names[instances.service[row]], instances.slots[row]): row
-            for row in np.flatnonzero(~instances.is_running).tolist()
-            if not instances.incarnations[row]
-        }
-        found = []
-        for each in tasks:
-            entry = self._book.containers.get(each)
-            row = self._by_incarnation.get(each if entry is None else entry.incarnation, NOWHERE)
-            if row == NOWHERE and entry is not None and entry.slot is not None:
-                row = vacant.get((entry.service, entry.slot), NOWHERE)
-            found.append(row)
-        return _columns(self._standings, found)
+def running_promises(standings: Standings, book: PromiseBook, containers: Sequence[str]) -> TaskPromises:
+    """Columns of containers, by id."""
+    instances = standings.instances
+    rows = dict(zip(instances.incarnations, range(len(instances.slots)), strict=True))
+    rows.pop("", None)
+    tracked = book.containers
+    found = [
+        NOWHERE if (entry := tracked.get(each)) is None else rows.get(entry.incarnation, NOWHERE)
+        for each in containers
+    ]
+    return columns_of(standings, found)
 
 
-def _columns(standings: Standings, found: Sequence[int]) -> TaskPromises:
+class WaitingPromises:
+    """The promises of instances that wait. The others are not kept, as there may be very many."""
+
+    def __init__(self, standings: Standings) -> None:
+        instances = standings.instances
+        waiting = np.flatnonzero(~instances.is_running)
+        self._columns = columns_of(standings, waiting)
+        self._blank = columns_of(standings, [NOWHERE])
+        self._by_incarnation: dict[str, int] = {}
+        self._by_slot: dict[tuple[str, str], int] = {}
+        for place, row in enumerate(waiting.tolist()):
+            if instances.incarnations[row]:
+                self._by_incarnation[instances.incarnations[row]] = place
+            service = standings.services.names[instances.service[row]]
+            self._by_slot[service, instances.slots[row]] = place
+
+    def columns(self, book: PromiseBook, tasks: Sequence[str]) -> TaskPromises:
+        """Columns of tasks by id: pending ones, and stopped containers."""
+        rows = np.array([self._find(book, each) for each in tasks], dtype=np.intp)
+        # The last row is that of tasks without a promise.
+        return self._columns.followed_by(self._blank).rows(rows)
+
+    def _find(self, book: PromiseBook, task: str) -> int:
+        entry = book.containers.get(task)
+        if entry is None or entry.slot is None:
+            return self._by_incarnation.get(task, NOWHERE)
+        return self._by_slot.get((entry.service, entry.slot), NOWHERE)
+
+
+def columns_of(standings: Standings, found: Sequence[int] | Rows) -> TaskPromises:
+    """Columns of these rows of the instances; `NOWHERE` is a task without a promise."""
     instances = standings.instances
     rows = np.array(found, dtype=np.intp)
     is_promised = rows != NOWHERE

@@ -48,16 +48,17 @@ def pack_changes(book: PromiseBook) -> dict[str, bytes | None]:
     for name in book.changed_services:
         service = book.services.get(name)
         values[service_key(name)] = None if service is None else _packed_service(book, name)
-    containers = _by_slot(book, {name for name, _ in book.changed_instances})
-    for name, slot in book.changed_instances:
-        stored = book.ledger.stored(name, slot)
-        values[instance_key(name, slot)] = (
-            None
-            if stored is None
-            else msgspec.msgpack.encode(StoredSlot(stored, containers.get((name, slot), {})))
-        )
+    for name, slots in book.changed_slots.items():
+        containers = _by_slot(book, name)
+        for slot in slots:
+            stored = book.ledger.stored(name, slot)
+            values[instance_key(name, slot)] = (
+                None
+                if stored is None
+                else msgspec.msgpack.encode(StoredSlot(stored, containers.get(slot, {})))
+            )
     book.changed_services.clear()
-    book.changed_instances.clear()
+    book.changed_slots.clear()
     return values
 
 
@@ -67,15 +68,12 @@ def _packed_service(book: PromiseBook, name: str) -> bytes:
     return msgspec.msgpack.encode(stored)
 
 
-def _by_slot(
-    book: PromiseBook, services: Iterable[str]
-) -> dict[tuple[str, str], dict[str, TrackedContainer]]:
-    found: defaultdict[tuple[str, str], dict[str, TrackedContainer]] = defaultdict(dict)
-    for name in services:
-        for container in book.services[name].containers if name in book.services else ():
-            entry = book.containers[container]
-            if entry.slot is not None:
-                found[name, entry.slot][container] = entry
+def _by_slot(book: PromiseBook, service: str) -> Mapping[str, dict[str, TrackedContainer]]:
+    found: defaultdict[str, dict[str, TrackedContainer]] = defaultdict(dict)
+    for container in book.services[service].containers if service in book.services else ():
+        entry = book.containers[container]
+        if entry.slot is not None:
+            found[entry.slot][container] = entry
     return found
 
 
@@ -86,7 +84,7 @@ def requeue(book: PromiseBook, values: Iterable[str]) -> None:
             case [service]:
                 book.changed_services.add(service)
             case [service, slot]:
-                book.changed_instances.add((service, slot))
+                book.changed_slots[service].add(slot)
 
 
 def restore(book: PromiseBook, values: Mapping[str, bytes]) -> None:
@@ -108,4 +106,4 @@ def restore(book: PromiseBook, values: Mapping[str, bytes]) -> None:
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             log.warning("left out a stored promise of %s that is not valid: %s", key, error)
     book.changed_services.clear()
-    book.changed_instances.clear()
+    book.changed_slots.clear()

@@ -6,7 +6,7 @@ from threading import RLock
 from collector.config import CollectorConfig
 from collector.live.promises import storage
 from collector.live.promises.book import PromiseBook
-from collector.live.promises.columns import PromiseRows
+from collector.live.promises.columns import WaitingPromises, running_promises
 from collector.live.promises.node_times import ReportTimes
 from collector.live.promises.orchestrated import OrchestratedServices
 from collector.live.promises.reported import ReportedContainers
@@ -27,7 +27,8 @@ class PromiseTracker:
         self._orchestrated = OrchestratedServices(self._book, self._reported)
         self._queue: frozenset[str] = frozenset()
         self._lock = RLock()
-        self._rows: PromiseRows | None = None
+        self._waiting: WaitingPromises | None = None
+        """As of the last call of `columns`."""
         self._is_restoring = False
 
     # --- Sources ------------------------------------------------------------------------------
@@ -91,13 +92,14 @@ class PromiseTracker:
             for container, entry in list(book.containers.items()):
                 if not entry.ended_at < before or entry.is_listed or container in self._queue:
                     continue
-                service = book.services[entry.service]
+                is_orchestrated = book.services[entry.service].is_orchestrated
                 is_vacant = entry.slot in book.ledger.vacant_slots(entry.service)
-                if not service.is_orchestrated and entry.slot is not None and is_vacant:
+                if not is_orchestrated and entry.slot is not None and is_vacant:
                     book.withdraw(entry.service, entry.slot, entry.ended_at)
                 book.drop(container)
             forgotten = book.ledger.forget(before)
-            book.changed_instances.update(forgotten)
+            for service, slot in forgotten:
+                book.changed_slots[service].add(slot)
             left = set(book.ledger.services())
             for name in ({service for service, _ in forgotten} - left) & book.services.keys():
                 book.drop_service(name)
@@ -120,16 +122,16 @@ class PromiseTracker:
         """How the promises of containers stand; None if there is no promise at all."""
         with self._lock:
             standings = self._book.ledger.standings(now)
+            self._waiting = None
             if not standings.instances.slots:
-                self._rows = None
                 return None
-            self._rows = PromiseRows(standings, self._book)
-            return self._rows.running(containers)
+            self._waiting = WaitingPromises(standings)
+            return running_promises(standings, self._book, containers)
 
     def waiting_columns(self, tasks: Sequence[str]) -> TaskPromises | None:
         """As `columns`, and at the same time, for tasks that wait: pending ones, and stopped containers."""
         with self._lock:
-            return None if self._rows is None else self._rows.waiting(tasks)
+            return None if self._waiting is None else self._waiting.columns(self._book, tasks)
 
     # --- The history --------------------------------------------------------------------------
 
