@@ -1,7 +1,8 @@
 """When all instances of a service ran at the same time."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import inf, isnan, nan
 from operator import itemgetter
 from typing import NamedTuple
@@ -16,22 +17,31 @@ class Presence(NamedTuple):
     spans: Sequence[Span]
 
 
-class Concurrency(NamedTuple):
+class Concurrency:
     """The times in which all instances ran."""
 
-    closed: Sequence[Span]
-    since: float
-    """The beginning of the one that lasts; NaN if there is none."""
+    def __init__(self, closed: Sequence[Span], since: float) -> None:
+        self.since = since
+        """The beginning of the time that lasts; NaN if there is none."""
+        self._starts = [each.start for each in closed]
+        self._ends = [each.end for each in closed]
+        self._sums = [0.0, *accumulate(each.end - each.start for each in closed)]
 
     def closed_seconds(self, wanted: Span) -> float:
         """The closed time in which an instance was wanted."""
-        return sum(_overlap(each, wanted) for each in self.closed)
+        return self._closed_until(wanted.end) - self._closed_until(wanted.start)
 
     def seconds(self, wanted: Span, until: float) -> float:
         """The time up to a moment in which an instance was wanted."""
-        wanted = Span(wanted.start, min(wanted.end, until))
-        lasting = 0.0 if isnan(self.since) else _overlap(Span(self.since, until), wanted)
+        wanted = Span(wanted.start, max(min(wanted.end, until), wanted.start))
+        lasting = 0.0 if isnan(self.since) else max(wanted.end - max(self.since, wanted.start), 0.0)
         return self.closed_seconds(wanted) + lasting
+
+    def _closed_until(self, at: float) -> float:
+        begun = bisect_right(self._starts, at)
+        if not begun:
+            return 0.0
+        return self._sums[begun] - max(self._ends[begun - 1] - at, 0.0)
 
 
 def find_concurrency(instances: Sequence[Presence]) -> Concurrency:
@@ -59,7 +69,3 @@ def find_concurrency(instances: Sequence[Presence]) -> Concurrency:
             closed.append(Span(start, at))
             start = nan
     return Concurrency(closed, start)
-
-
-def _overlap(one: Span, other: Span) -> float:
-    return max(min(one.end, other.end) - max(one.start, other.start), 0.0)

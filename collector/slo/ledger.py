@@ -44,7 +44,7 @@ class Ledger:
         self._codes = {name: code for code, name in enumerate(promises)}
         self._services: dict[str, ServiceRecord] = {}
         self._numbers = _Numbers()
-        self._instances: dict[int, InstanceRecord] = {}
+        self._instances: list[InstanceRecord | None] = []
         """By row."""
         self._table = LifeTable()
         self._nodes = NodeNames()
@@ -156,7 +156,6 @@ class Ledger:
         instance = self._instance(service, stored.slot)
         instance.restore(stored)
         service.incarnations |= dict.fromkeys(instance.known_incarnations(), stored.slot)
-        service.horizon = max(service.horizon, stored.horizon)
         self._learn(service, (), self._update(service, instance).startups)
 
     def standings(self, now: float) -> Standings:
@@ -200,7 +199,7 @@ class Ledger:
         startup, restart = self._expected_startups(services)
         shown = np.flatnonzero(lives.is_live)
         of = service[shown]
-        records = [self._instances[row] for row in lives.rows[shown].tolist()]
+        records = [each for row in lives.rows[shown].tolist() if (each := self._instances[row]) is not None]
         slack = figures.slack_seconds[shown] - np.maximum(startup, restart)[of]
         overhead = preemption_ratio(lives.preempted_startup_seconds, lives.ran_seconds)[shown]
 
@@ -274,7 +273,7 @@ class Ledger:
         """The instance of an event, which may be new; None if the event changes nothing."""
         slot = service.incarnations.get(event.incarnation, event.slot)
         if slot is None:
-            if event.kind in _ENDS or event.at < service.horizon:
+            if event.kind in _ENDS or hash(event.incarnation) in service.past:
                 return None
             slot = service.choose_slot()
         instance = self._instance(service, slot)
@@ -286,14 +285,17 @@ class Ledger:
         instance = service.instances.get(slot)
         if instance is None:
             instance = service.instances[slot] = InstanceRecord(slot, self._table.take(), self._nodes)
-            self._instances[instance.row] = instance
+            if instance.row == len(self._instances):
+                self._instances.append(instance)
+            else:
+                self._instances[instance.row] = instance
         return instance
 
     def _drop(self, service: ServiceRecord, past: Sequence[InstanceRecord]) -> None:
         for instance in past:
             del service.instances[instance.slot]
             service.vacant.pop(instance.slot, None)
-            del self._instances[instance.row]
+            self._instances[instance.row] = None
             self._table.release(instance.row)
         service.incarnations = {
             incarnation: slot

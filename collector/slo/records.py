@@ -9,6 +9,8 @@ from collector.slo.promises import ServiceMode
 from collector.slo.startups import StartupTimes
 from collector.slo.transitions import NodeNames, Transitions
 
+_PAST_AT_LEAST = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInstance:
@@ -81,13 +83,13 @@ class ServiceRecord:
 
     __slots__ = (
         "concurrent_since",
-        "horizon",
         "incarnations",
         "instances",
         "is_changed",
         "mode",
         "name",
         "number",
+        "past",
         "promise",
         "startups",
         "vacant",
@@ -104,8 +106,8 @@ class ServiceRecord:
         self.vacant: dict[str, float] = {}
         """Slots without an incarnation, and since when they wait."""
         self.startups = StartupTimes()
-        self.horizon = -inf
-        """The latest of its instances."""
+        self.past: dict[int, None] = {}
+        """Hashes of the last incarnations that are past, at least one per instance."""
         self.concurrent_since = nan
         """Since when all its instances run; NaN if they do not, or if its mode is not concurrent."""
         self.is_changed = True
@@ -140,7 +142,9 @@ class ServiceRecord:
         for each in folded:
             for incarnation in each.fold(before):
                 self.incarnations.pop(incarnation, None)
-        self.horizon = max(self.horizon, before)
+                self.past[hash(incarnation)] = None
+        while len(self.past) > max(len(self.instances), _PAST_AT_LEAST):
+            del self.past[next(iter(self.past))]
 
     def _concurrency(self) -> tuple[Concurrency, dict[str, Span]]:
         presences, wanted = [], {}

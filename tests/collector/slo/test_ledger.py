@@ -296,4 +296,4 @@ def test_what_is_folded_into_sums_still_counts(mode: ServiceMode) -> None:
     assert sibling["running_seconds"] == (turns * 6 if mode is ServiceMode.CONCURRENT else turns * 10)
     # The first incarnations are past: reports of them change nothing.
     assert not ledger.apply(started(2, "a0"))
-    assert not ledger.apply(started(2, "old", None))
+    assert not ledger.apply(started(9_000, f"a{turns - 40}", None))
