@@ -45,6 +45,8 @@ class BottleneckKind(StrEnum):
     """A node reports more than its limits allow: the surplus is refused."""
     DUPLICATE = "duplicate"
     """Two machines report under the same name."""
+    PROMISE = "promise"
+    """The promise of availability of a service is broken, or will break soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from collector.reports.alerts import AlertState
 from collector.web.routes import Route, get
 from wire.resources import Resource
 
+_ABOUT_SERVICES = (BottleneckKind.SERVICE, BottleneckKind.PROMISE)
+
 
 class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     """An alert, open or closed."""
@@ -24,7 +26,8 @@ class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     """`node`: a node reports a bottleneck; `quiet`: a node stopped reporting while containers ran there;
     `service`: a service is overloaded on all its nodes; `overbooked`: a node's containers reserve more than
     their SLA class allows; `limit`: a node reports more than its limits allow, and the surplus is refused;
-    `duplicate`: two machines report under the same name."""
+    `duplicate`: two machines report under the same name; `promise`: the promise of availability of a
+    service is broken, or will break soon."""
     subject: str
     """Name of the node or service."""
     node: str | None
@@ -33,7 +36,7 @@ class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     """Null for an alert about a service, or if the node is no longer listed."""
     state: AlertState
     resource: Resource | None
-    """Null for a node that stopped reporting."""
+    """Null for a node that stopped reporting, or a promise."""
     opened_at: float
     closed_at: float | None
     """Null while the alert is open, or if the report that closed it was lost."""
@@ -121,7 +124,7 @@ def node_alert_answer(entry: AlertEntry) -> ClusterAlert:
 
 
 def _collector_alert(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAlert:
-    node = None if bottleneck.kind is BottleneckKind.SERVICE else bottleneck.subject
+    node = None if bottleneck.kind in _ABOUT_SERVICES else bottleneck.subject
     return ClusterAlert(
         id=bottleneck.id,
         kind=bottleneck.kind,

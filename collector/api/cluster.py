@@ -55,6 +55,7 @@ class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
     overbooked: int
     limit: int
     duplicate: int
+    promise: int
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +126,7 @@ def summarize(core: Core) -> ClusterSummary:
             overbooked=alerts[BottleneckKind.OVERBOOKED],
             limit=alerts[BottleneckKind.LIMIT],
             duplicate=alerts[BottleneckKind.DUPLICATE],
+            promise=alerts[BottleneckKind.PROMISE],
         ),
         analyzed_at=latest.at,
         problems=tuple(core.outages.listed),

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from collector.analysis.analysis import Analysis
 from collector.api.cluster import ClusterSummary, summarize
 from collector.api.control import Api
+from collector.api.slo.metrics import SLO_METRICS, service_standings
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
 from collector.control.actor import Actor
@@ -271,6 +272,7 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_STATE_METRICS,
     *_CLUSTER_METRICS,
     *_OPEN_ALERT_METRICS,
+    *SLO_METRICS,
     *_OUTBOX_METRICS,
     *_DEPENDENCY_METRICS,
     *_NODE_METRICS,
@@ -306,6 +308,8 @@ class _ApiCollector(Collector):
         cluster = summarize(core)
         yield from metric_families(_CLUSTER_METRICS, [cluster])
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
+        standings = core.registry.promises.standings(core.clock())
+        yield from metric_families(SLO_METRICS, service_standings(standings))
         yield from metric_families(_OUTBOX_METRICS, [now.history.outbox] if now.history.outbox else [])
         yield from metric_families(_DEPENDENCY_METRICS, core.outages.parts.items())
         yield from metric_families(_NODE_METRICS, core.registry.node_count(core.clock()).items())

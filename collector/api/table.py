@@ -18,6 +18,7 @@ from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
+from collector.api.slo.routes import ROUTES as SLO
 from collector.api.what_if import ROUTES as WHAT_IF
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
@@ -68,6 +69,7 @@ ROUTES: tuple[Route, ...] = (
     *NODES,
     *CONTAINERS,
     *SERVICES,
+    *SLO,
     *ANALYSIS,
     *ALERTS,
     *EVENTS,

@@ -7,6 +7,7 @@ the rest of the collector is given them and knows no files.
 from typing import Annotated, Any
 
 from msgspec import Meta, field
+from msgspec.structs import force_setattr
 
 from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
@@ -70,7 +71,7 @@ class CollectorConfig(Section, frozen=True):
             " label `wattpack.slo` names the class of a service. The default classes are `gold` (1.0, 1),"
             " `silver` (0.9, 2) and `bronze` (0.5, 3); a table replaces the class of its name."
         ),
-    ] = field(default_factory=default_classes)
+    ] = field(default_factory=dict)
     policies: Annotated[
         dict[str, dict[str, Any]],
         Meta(
@@ -79,3 +80,7 @@ class CollectorConfig(Section, frozen=True):
             " requests."
         ),
     ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Add the default classes of promises that the file does not replace."""
+        force_setattr(self, "slo", default_classes() | self.slo)

@@ -105,6 +105,15 @@ class AnalysisConfig(Section, frozen=True):
             description="Time between two checks for bottlenecks that no single node can detect.",
         ),
     ] = 10.0
+    promise_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Time before a promise of availability breaks at which an alert opens. Only a service"
+            " with an instance that waits can break its promise.",
+        ),
+    ] = 60.0
     groups: Annotated[
         int,
         Meta(

@@ -16,6 +16,7 @@ from collector.core.snapshots import SnapshotCache
 from collector.history.interface import History
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
+from collector.slo.standing import Standings
 from collector.snapshot.tables import Snapshot
 from collector.web.event_stream import EventStream
 
@@ -73,6 +74,10 @@ class Core:
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
     planning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a plan that was asked for is made: many at once would take all threads and the processor."""
+
+    async def standings(self) -> Standings:
+        """How promises of availability stand now."""
+        return await asyncio.to_thread(self.registry.promises.standings, self.clock())
 
     async def snapshot(self) -> Snapshot:
         """The newest snapshot that is available without a long wait, with pending placements."""

@@ -25,6 +25,7 @@ from collector.analysis.bottlenecks import (
     Finding,
     findings,
 )
+from collector.analysis.promises import promise_findings
 from collector.analysis.usage import ObservedContainer
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
@@ -95,7 +96,8 @@ class AnalysisJob:
         """Detect bottlenecks; returns those that opened or closed."""
         now = self._core.clock()
         refused = tuple(self._refused(now))
-        found = (*await self._in_thread(self._find, now), *refused)
+        promises = promise_findings(await self._core.standings(), self._core.config.analysis.promise_seconds)
+        found = (*await self._in_thread(self._find, now), *refused, *promises)
         kept = {each.id for each in self._tracker.listed()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.listed()

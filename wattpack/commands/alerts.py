@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="include closed alerts")
     parser.add_argument(
         "--kind",
-        choices=("node", "quiet", "service", "overbooked", "limit", "duplicate"),
+        choices=("node", "quiet", "service", "overbooked", "limit", "duplicate", "promise"),
         help="only alerts of this kind",
     )
     parser.add_argument("--node", metavar="NAME", help="only alerts of this node")

@@ -9,10 +9,28 @@ from dataclasses import asdict
 from pathlib import Path
 
 from collector.slo.recorded import RecordedLog, RecordedStandings, apply_log, parse_log
-from wattpack.client.collector import add_collector_options, json_text, seconds_text
+from wattpack.client.collector import (
+    Json,
+    add_collector_options,
+    json_text,
+    query_collector,
+    seconds_text,
+)
 from wattpack.output.report import count_text, table
 from wire.errors import UserError
 
+_HEADER = (
+    "SERVICE",
+    "CLASS",
+    "MODE",
+    "PROMISED",
+    "DELIVERED",
+    "RUNNING",
+    "STATE",
+    "CAN WAIT",
+    "TREND",
+    "PENALTY",
+)
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -25,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read a recorded log (unix_second,event,pod,controller,node,seconds; CSV, plain or gzip)"
         " instead of asking the collector",
     )
+    parser.add_argument("--class", dest="slo_class", metavar="NAME", help="only services of this class")
     parser.add_argument(
         "--seconds",
         type=_positive,
@@ -36,11 +55,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.log is None:
-        raise UserError("name a recorded log with --from FILE")
+        return _show_live(arguments)
     log = _read_log(arguments.log)
     standings = apply_log(log, arguments.seconds)
     print(json_text(asdict(standings)) if arguments.json else _text(log, standings, arguments.seconds))
     return 0
+
+
+def _show_live(arguments: argparse.Namespace) -> int:
+    if arguments.seconds is not None:
+        raise UserError("--seconds limits a recorded log: name it with --from FILE, or omit --seconds")
+    found = query_collector(
+        arguments, lambda collector: collector.get_all("/v1/slo", slo_class=arguments.slo_class)
+    )
+    if arguments.json:
+        print(json_text(found))
+    elif found:
+        print("\n".join(table(_HEADER, [_row(each) for each in found])))
+        print(
+            "CAN WAIT is how long an instance can wait from now on before the promise breaks, less the time"
+            " of its start. PENALTY is the shortfall in seconds of one instance; deep shortfalls weigh twice."
+        )
+    else:
+        print(
+            "No service has a promise. The label wattpack.slo names the class of a service: gold, silver or"
+            " bronze, or a class of your own under [slo]."
+        )
+    return 0
+
+
+def _row(promise: Json) -> tuple[str, ...]:
+    left, breaks_in = promise["time_to_violation_seconds"], promise["breaks_in_seconds"]
+    state = promise["state"]
+    if state == "broken":
+        state = f"broken, {seconds_text(promise['deficit_seconds'])} behind"
+    elif state == "at risk" and breaks_in is not None:
+        state = f"breaks in {seconds_text(breaks_in)}"
+    wait = "always" if left is None else seconds_text(max(left, 0.0))
+    penalty = promise["penalty_seconds"]
+    return (
+        promise["service"],
+        promise["slo_class"],
+        promise["mode"],
+        f"{promise['target_ratio']:.2%}",
+        f"{promise['availability_ratio']:.2%}",
+        f"{promise['running_instances']} of {promise['instances']}",
+        state,
+        "-" if promise["state"] == "broken" else wait,
+        promise["trend"],
+        seconds_text(penalty) if penalty else "-",
+    )
 
 
 def _positive(text: str) -> float:

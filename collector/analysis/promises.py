@@ -1,0 +1,50 @@
+"""Promises of availability that are broken, or will break soon."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from collector.analysis.bottlenecks import BottleneckKind, Finding
+from collector.slo.penalties import is_broken
+from collector.slo.standing import Standings
+
+_UNRECOVERABLE = 1.0
+"""A promise of all the time cannot be kept again after it broke."""
+
+
+def promise_findings(standings: Standings, warning_seconds: float) -> Iterator[Finding]:
+    """The promises that are broken, and those that break within some seconds unless instances start.
+
+    A broken promise of all the time is found only while an instance waits: nothing else can be done about it.
+    """
+    services = standings.services
+    waiting = services.live_instances - services.running_instances
+    broken = is_broken(services.target, services.availability) & (services.live_instances > 0)
+    is_found = broken & ((waiting > 0) | (services.target < _UNRECOVERABLE))
+    is_near = ~broken & (services.breaks_in_seconds <= warning_seconds) & (waiting > 0)
+    for row in np.flatnonzero(is_found | is_near).tolist():
+        name, target, ratio = services.names[row], services.target[row], float(services.availability[row])
+        if broken[row]:
+            what = f"{name} breaks its promise: it is behind by {services.deficit_seconds[row]:.0f} s"
+        else:
+            what = f"{name} will break its promise in {services.breaks_in_seconds[row]:.0f} s"
+        yield Finding(
+            kind=BottleneckKind.PROMISE,
+            subject=name,
+            ratio=ratio,
+            evidence=(
+                f"{what} ({_percent(target)} promised, {_percent(ratio)} delivered;"
+                f" {_waiting(int(waiting[row]), int(services.live_instances[row]))})"
+            ),
+        )
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.4g} %"
+
+
+def _waiting(waiting: int, live: int) -> str:
+    if waiting == 0:
+        return "all instances run"
+    instances = "instance" if live == 1 else "instances"
+    return f"{waiting} of {live} {instances} {'waits' if waiting == 1 else 'wait'}"

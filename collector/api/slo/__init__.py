@@ -1,0 +1,1 @@
+"""Promises of availability: the list, and the metrics."""
