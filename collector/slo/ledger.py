@@ -183,7 +183,8 @@ class Ledger:
         lives = self._table.at(now, row_of != NOWHERE, is_batch)
         service = row_of[lives.service]
         since = np.array([each.concurrent_since for each in services], dtype=np.float64)[service]
-        lasting = np.where(np.isnan(since), 0.0, np.maximum(now - since, 0.0))
+        # Of an instance that joined its running siblings, only its own time counts.
+        lasting = np.where(np.isnan(since), 0.0, np.maximum(now - np.maximum(since, lives.admitted), 0.0))
         accounts = Accounts(
             service=service,
             is_live=lives.is_live,

@@ -88,6 +88,12 @@ def test_concurrent_time_counts_while_all_instances_run() -> None:
     assert not first["is_spare"]
 
 
+def test_an_instance_that_joins_running_siblings_counts_its_own_time_only() -> None:
+    ledger = ledger_of([started(0, "a", "1"), started(60, "b", "2")], ServiceMode.CONCURRENT)
+    instances = by_slot(ledger.standings(100))
+    assert [columns["running_seconds"] for columns in instances.values()] == [100, 40]
+
+
 def test_aggregated_time_is_the_sum_over_all_instances() -> None:
     ledger = ledger_of(
         [started(0, "a", "1"), waiting(0, "b", "2"), started(50, "b", "2")], ServiceMode.AGGREGATED
