@@ -54,6 +54,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.scenarios",
         "the scenarios of the papers, PlanetLab and Bitbrains: their figures and ours",
     ),
+    "slo": (
+        "bench.slo",
+        "promises of availability: recorded runs, the workloads of QoS-driven scheduling, cost of the ledger",
+    ),
     "ceiling": (
         "bench.ceiling",
         "upper bound of the requests of Energy4Cloud's hour that can be placed at once",

@@ -162,3 +162,42 @@ def test_pareto_prints_a_table_and_a_plot_without_colour(
     assert "short_ratio=0.01 (default)" in out
     assert "\nA least-watts " in out
     assert out.rstrip().endswith("time short, %")
+
+
+def test_requests_wait_in_a_queue_on_hosts_of_a_csv(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, hosts = tmp_path / "requests.csv", tmp_path / "hosts.csv"
+    header = "second,task,job,duration_seconds,cpu,memory,priority,anti_affinity,constraints"
+    rows = ["0,1,j,600,0.5,0.1,0,0,", "60,2,k,600,0.5,0.1,9,0,Ql == 3", "60,3,l,600,0.1,0.1,2,0,"]
+    trace.write_text("\n".join((header, *rows)))
+    hosts.write_text("host,cpu,memory,attributes\n7,0.6,1,Ql=3\n")
+    arguments = ["--trace", str(trace), "--format", "requests", "--hosts", str(hosts)]
+    assert main(["replay", *arguments, "--policies", "priority,qos-driven", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["policies"]
+    assert list(found) == ["priority", "qos-driven"]
+    for figures in found.values():
+        assert set(figures["slo"]) == {"A", "B", "C"}
+        assert set(figures["slo"]["C"]) >= {"met_ratio", "mean_availability", "min_availability", "gini"}
+        assert figures["arrived"] == 3
+    # The second request takes the place of the first, which comes back when it is over.
+    first = found["priority"]
+    assert first["preemptions"] == 1
+    assert first["slo"]["A"] == {**first["slo"]["A"], "met_ratio": 1.0, "mean_availability": 1.0}
+    assert first["slo"]["C"]["mean_availability"] == pytest.approx(600 / 1202.5, abs=0.002)
+    assert main(["replay", *arguments, "--policies", "priority"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:2] == ["POLICY", "CLASS"]
+    assert [line.split()[:2] for line in lines[1:4]] == [["priority", each] for each in "ABC"]
+
+
+def test_a_policy_that_does_not_start_waiting_containers_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, hosts = tmp_path / "requests.csv", tmp_path / "hosts.csv"
+    header = "second,task,job,duration_seconds,cpu,memory,priority,anti_affinity,constraints"
+    trace.write_text(f"{header}\n0,1,j,600,0.5,0.1,0,0,\n")
+    hosts.write_text("host,cpu,memory,attributes\n7,0.6,1,Ql=3\n")
+    arguments = ["--trace", str(trace), "--format", "requests", "--hosts", str(hosts)]
+    assert main(["replay", *arguments, "--policies", "spread"]) == 2
+    assert "spread does not start waiting containers" in capsys.readouterr().err

@@ -65,14 +65,17 @@ def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySett
     terms = make_terms(given, settings, snapshot.seed)
     outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed).run()
     build = _Actions(snapshot, snapshot.slo, settings)
-    actions = tuple(action for each in outcome.allocations for action in build.of(each, given.rows))
+    actions = [action for each in outcome.allocations for action in build.of(each, given.rows)]
+    # An allocation may use room that the victims of a later one leave.
+    actions.sort(key=lambda action: isinstance(action, Start))
     before, after = estimate_watts(snapshot, actions)
     left = len(outcome.left)
     return Plan(
-        actions=actions,
+        actions=tuple(actions),
         left=(f"no node has room for {counted(left, 'waiting container')}",) if left else (),
         watts_before=before,
         watts_after=after,
+        operations=outcome.operations,
     )
 
 

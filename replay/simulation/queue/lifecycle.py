@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from collector.live.promises.columns import columns_of
 from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
 from collector.slo.ledger import Ledger
-from collector.slo.standing import Standings
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.promises import TaskPromises
 from replay.setup.workload import PromisedContainers, Workload
@@ -102,7 +102,9 @@ class Lifecycles:
 
     def task_promises(self, rows: Rows, now: float) -> TaskPromises:
         """The columns of these containers in a snapshot."""
-        return _task_promises(self.ledger.standings(unix(now)), self.ids_of(rows))
+        standings = self.ledger.standings(unix(now))
+        place = {each: place for place, each in enumerate(standings.instances.incarnations)}
+        return columns_of(standings, [place[each] for each in self.ids_of(rows)])
 
     def _apply(  # noqa: PLR0913 - the fields of an event
         self,
@@ -126,19 +128,3 @@ class Lifecycles:
                 ending=ending,
             )
         )
-
-
-def _task_promises(standings: Standings, ids: Sequence[str]) -> TaskPromises:
-    instances = standings.instances
-    place = {incarnation: place for place, incarnation in enumerate(instances.incarnations)}
-    rows = np.array([place[each] for each in ids], dtype=np.intp)
-    return TaskPromises(
-        promises=standings.promises,
-        promise=standings.services.promise[instances.service[rows]],
-        slack_seconds=instances.slack_seconds[rows],
-        preemption_ratio=instances.preemption_ratio[rows],
-        startup_seconds=instances.startup_seconds[rows],
-        waited_seconds=instances.waited_seconds[rows],
-        admitted_seconds=standings.at - instances.admitted[rows],
-        is_spare=instances.is_spare[rows],
-    )

@@ -99,7 +99,8 @@ class _QueueRun:
                 self._decide(now)
                 decides = now + period
                 load = self._cluster.load(now)
-            then = min(end, marks, decides, self._next_arrival(), self._starts_at.min(), self._ends_at.min())
+            starts, ends = float(self._starts_at.min()), float(self._ends_at.min())
+            then = min(end, marks, decides, self._next_arrival(), starts, ends)
             self._account.spend(now, load, then, load)
             now = then
             if now >= marks - _SOON:

@@ -207,7 +207,7 @@ def test_priority_stops_the_least_important_and_of_those_the_newest() -> None:
         admitted(task("third", None, SILVER, -600.0, size=1), 30.0),
     ]
     found = plan(PRIORITY, assemble([node("a")], tasks))
-    assert brief(found) == ["kill new a", "start first a", "kill old a", "start second a"]
+    assert brief(found) == ["kill new a", "kill old a", "start first a", "start second a"]
     assert found.actions[0].reasons == ("first has a more important promise: silver instead of bronze",)
 
 

@@ -1,0 +1,72 @@
+"""Promises of availability: the ledger on recorded runs and its cost, and policies on published workloads."""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from bench import slo_ledger, slo_recorded, slo_replays, slo_swarm
+from bench.frame import Figure, Progress, Result
+from bench.requirements import Need, dataset, is_left_out, lab_part
+from wattpack.datasets.options import add_data_option
+from wire.errors import UserError
+
+Part = Callable[[Path | None, Progress], Iterator[Figure]]
+_SAME_HOST, _OTHER_HOST = "startup-seconds-same-host", "startup-seconds-other-host"
+_LAB = "swarm"
+_PARTS: Mapping[str, tuple[tuple[str, ...], Part]] = {
+    "recorded": (tuple(slo_recorded.LOGS.values()), slo_recorded.recorded),
+    **{
+        f"validation-{number}": (
+            (f"validation{number}-workload", _SAME_HOST),
+            partial(slo_replays.validation, number),
+        )
+        for number in (1, 2)
+    },
+    "controllers": ((_SAME_HOST,), slo_replays.controllers),
+    **{
+        f"google-{level}": (
+            (f"google-1h-{level}", "google-620-hosts", _SAME_HOST, _OTHER_HOST),
+            partial(slo_replays.google_hour, level),
+        )
+        for level in ("lower", "medium", "higher")
+    },
+    "ledger": ((), lambda _, progress: slo_ledger.figures(progress)),
+    _LAB: ((), slo_swarm.measure),
+}
+"""Per name: the data sets that it needs, and what it measures."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_data_option(parser)
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help=f"parts, instead of all: {', '.join(_PARTS)}"
+    )
+    parser.add_argument("--lab", action="store_true", help=f"also the part {_LAB}, on a real Swarm")
+
+
+def needs(options: argparse.Namespace) -> list[Need]:
+    """The data sets of each part, and a Swarm; a part without its needs is left out."""
+    chosen = _chosen(options)
+    data = [dataset(name, options.data, part) for part in chosen for name in _PARTS[part][0]]
+    return [*data, *([lab_part("swarm", _LAB)] if _LAB in chosen else [])]
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Run each part, and print its figures as they come."""
+    figures: list[Figure] = []
+    for part in _chosen(options):
+        if is_left_out(options, part):
+            continue
+        for figure in _PARTS[part][1](options.data, progress):
+            progress.say(f"{figure}: {'ok' if figure.ok else 'missed'}")
+            figures.append(figure)
+    return Result(tuple(figures))
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    only = options.only or [part for part in _PARTS if options.lab or part != _LAB]
+    if unknown := [name for name in only if name not in _PARTS]:
+        raise UserError(f"--only: there is no {unknown[0]!r}: choose of {', '.join(_PARTS)}")
+    return [part for part in _PARTS if part in only]
