@@ -15,6 +15,8 @@ from collector.config import HttpConfig
 JSON_TYPE = "application/json"
 
 _GZIP = 16 + zlib.MAX_WBITS
+_MOST_DEFLATED = 1032
+"""No byte of gzip stands for more."""
 
 Body = TypeVar("Body")
 HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
@@ -60,8 +62,8 @@ async def read_body(request: web.Request) -> bytes:
     try:
         decompressed = decompress(body, encoding, limit_bytes)
     except ApiError:
-        # It counts although it is rejected: it took as much time and memory as the largest valid body.
-        on_bytes(limit_bytes)
+        # It counts although it is rejected, for the time and memory that it can have taken.
+        on_bytes(min(limit_bytes, _MOST_DEFLATED * len(body)))
         raise
     on_bytes(len(decompressed) - len(body))
     return decompressed
