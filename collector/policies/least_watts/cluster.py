@@ -10,7 +10,7 @@ from collector.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
-from collector.policies.outlook import MEMORY
+from collector.policies.outlook import MEMORY, needed
 from collector.policies.stability import SYSTEM_LOAD_RATIO, Moves, keeps_awake, may_wake
 from collector.snapshot.columns import best_guess, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
@@ -35,13 +35,16 @@ class Choice:
     added_watts: float
     of: int
     """Number of nodes that had room."""
+    is_safest: bool
+    """Whether it has the lowest risk of them; otherwise the task adds the fewest watts there."""
 
     def why(self) -> str:
-        """What it costs there."""
+        """What it costs there, and why not elsewhere."""
         room = f"{counted(self.of, 'node')} with room"
-        if np.isnan(self.added_watts):
-            return f"first of {room}; none has a power curve"
-        return f"adds {self.added_watts:.1f} W there, the fewest of {room}"
+        added = "" if np.isnan(self.added_watts) else f"adds {self.added_watts:.1f} W there, "
+        if self.is_safest:
+            return f"{added}the lowest risk of {room}"
+        return f"{added}the fewest of {room}" if added else f"first of {room}; none has a power curve"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,11 +193,24 @@ class PlannedCluster:
         fits: Flags = np.all((expected <= 1.0) & (now <= FULL_RATIO), axis=1)
         return fits
 
-    def cheapest(self, task: int, source: int) -> "Choice | None":
-        """Where a task costs the fewest watts among the nodes in use that have room for it."""
-        rows = self.open_to(task, source, self.awake)
+    def surplus(self) -> int:
+        """How many nodes in use could be empty, if the room of all of them were in one piece."""
+        rows = np.flatnonzero(self.awake)
+        variance = self.variance[rows] * self.margins.together
+        need = share(needed(self.expected[rows], variance, self.margins.deviations), self.limit[rows])
+        return max(int(np.floor((1.0 - need.max(axis=1)).sum())), 0)
+
+    def safest(self, task: int, source: int, among: Flags) -> "Choice | None":
+        """Where a task leaves the lowest risk, of those of some nodes that have room for it.
+
+        All of them are on, whichever takes it: what differs is how soon it has to move again.
+        """
+        rows = self.open_to(task, source, among)
         rows = rows[self._fits_now(task, rows)]
-        return self._cheapest(task, rows[self._is_accepted(self.risk(rows, task))])
+        risk = self.risk(rows, task)
+        accepted = self._is_accepted(risk)
+        rows, risk = rows[accepted], risk[accepted].max(axis=1)
+        return self._cheapest(task, rows[risk == risk.min(initial=np.inf)], of=rows.size)
 
     def _is_accepted(self, risk: Floats) -> Flags:
         accepted: Flags = np.all(risk <= self.bounds, axis=1)
@@ -244,6 +260,7 @@ class PlannedCluster:
         return self._cheapest(task, rows[fits])
 
     def _cheapest(self, task: int, rows: Rows, of: int | None = None) -> "Choice | None":
+        """Where a task costs the fewest watts; `rows` are the safest of so many nodes, if that is given."""
         if not rows.size:
             return None
         cost, added, _ = self.costs.of(
@@ -255,7 +272,12 @@ class PlannedCluster:
             self.spare[rows],
         )
         first = int(np.argmin(cost))
-        return Choice(int(rows[first]), float(added[first]), rows.size if of is None else of)
+        return Choice(
+            int(rows[first]),
+            float(added[first]),
+            of=rows.size if of is None else of,
+            is_safest=of is not None,
+        )
 
     def watts(self) -> Floats:
         """The power of each node by its expected use; 0 where nothing runs."""

@@ -57,19 +57,21 @@ class Costs:
     ) -> tuple[Floats, Floats, Floats]:
         """Per node of `rows`: what it costs, the watts that it adds, and what each resource needs then.
 
-        The cost is what the task makes the node draw and its part of the idle watts, by how much more of the
-        scarcest resource is taken. A node that sleeps costs its idle watts, for as much room as the largest
-        that sleeps would give.
+        The cost is what the task makes the node draw and its part of the idle watts: how much more of the
+        scarcest resource is taken, of all that is taken then. So a node that is nearly empty, and might soon
+        be switched off, costs more than one that is nearly full. A node that sleeps costs its idle watts, for
+        as much room as the largest that sleeps would give.
         """
         cores, per_unit = self._cores[rows], picked(self._per_unit, rows)
         before = needed(expected, variance, self._spread)
         with_it = expected + more
         after = needed(with_it, variance + more_variance, self._spread)
-        taken = _most(after * per_unit) - _most(before * per_unit)
+        filled = _most(after * per_unit)
+        taken = filled - _most(before * per_unit)
         added = self._power.watts(with_it * per_unit, rows)
         added -= self._power.watts(expected * per_unit, rows)
         idle = self._idle_watts[rows]
-        part = np.clip(taken, 0.0, 1.0)
+        part = share(np.maximum(taken, 0.0), filled)
         if asleep.any():
             part[asleep] = cores[asleep].max() / cores[asleep]
         cost = np.where(np.isnan(added), UNKNOWN_WATTS, added) + idle * part

@@ -141,6 +141,7 @@ def _empty(cluster: PlannedCluster) -> set[int]:
     budget *= 1.0 - _spent_ratio(cluster)
     failed = 0
     sleeps = may_sleep(cluster.snapshot)
+    stays = _stays(cluster, sleeps)
     tried: set[int] = set()
     while failed < _TRIED:
         allowed = min(float(cluster.moves.room), budget - len(cluster.moves.actions))
@@ -148,25 +149,36 @@ def _empty(cluster: PlannedCluster) -> set[int]:
         candidates = candidates[[row not in tried for row in candidates.tolist()]]
         if not candidates.size or cluster.awake.sum() <= 1:
             break
-        order = np.lexsort((cluster.expected[candidates, CPU], cluster.tasks[candidates]))
-        node = int(candidates[order[0]])
+        node = int(_first_to_empty(cluster, candidates)[0])
         tried.add(node)
         rows = cluster.leavers(node)
-        if rows.size == cluster.tasks[node] and _empty_one(cluster, node, rows):
+        if rows.size == cluster.tasks[node] and _empty_one(cluster, node, rows, stays):
             emptied.add(node)
         else:
             failed += 1
     return emptied
 
 
-def _empty_one(cluster: PlannedCluster, node: int, rows: Rows) -> bool:
+def _first_to_empty(cluster: PlannedCluster, rows: Rows) -> Rows:
+    """Nodes in the order in which they are emptied: the fewest tasks first, of equals the least use."""
+    return rows[np.lexsort((cluster.expected[rows, CPU], cluster.tasks[rows]))]
+
+
+def _stays(cluster: PlannedCluster, sleeps: Flags) -> Flags:
+    """The nodes in use that need not be emptied: a container that goes to another one soon moves again."""
+    stays = cluster.awake.copy()
+    stays[_first_to_empty(cluster, np.flatnonzero(stays & sleeps))[: cluster.surplus()]] = False
+    return stays
+
+
+def _empty_one(cluster: PlannedCluster, node: int, rows: Rows, stays: Flags) -> bool:
     costs = move_joules(cluster.snapshot, rows)
     before = cluster.watts()
     if not cluster.moves.pays(float(before[node]), float(costs.sum())):
         return False
     found: list[tuple[int, Choice]] = []
     for task in rows[np.argsort(-cluster.usage.expected[rows, CPU], kind="stable")]:
-        choice = cluster.cheapest(int(task), node)
+        choice = cluster.safest(int(task), node, stays & cluster.awake)
         if choice is None:
             break
         cluster.put(int(task), choice.node)

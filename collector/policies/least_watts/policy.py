@@ -1,9 +1,9 @@
 """Ours: where a task adds the fewest watts, on nodes that are short no longer than accepted.
 
 A node's watts are read off its own power curve. What counts is what the task makes the node draw, and its
-part of the node's idle watts, by the room that it takes of the scarcest resource there: so nodes fill evenly
-in all resources, a task that uses what others leave is cheap, and switching a node on costs all of its idle
-watts. So does an empty node that could be switched off.
+part of the node's idle watts: the room that it takes of the scarcest resource, of all that is taken there.
+So a task that uses what others leave is cheap, full nodes come before those that might soon be empty, and
+switching a node on costs all of its idle watts. So does an empty node that could be switched off.
 """
 
 import numpy as np

@@ -136,6 +136,30 @@ def test_a_node_is_emptied_where_others_have_room_and_then_switched_off() -> Non
     assert plan.watts_after < plan.watts_before
 
 
+def test_the_containers_of_an_emptied_node_go_where_they_leave_the_lowest_risk() -> None:
+    tasks = [
+        make_task("one", "a", 1),
+        make_task("two", "b", 2, deviation=1.5),
+        make_task("three", "b", 2),
+        make_task("four", "c", 2),
+        make_task("five", "c", 2),
+    ]
+    plan = rebalance(assemble([make_node("a"), make_node("b"), make_node("c")], tasks), DEFAULTS)
+    assert moves_of(plan)[0] == ("one", "c")
+    assert plan.actions[0].reasons[1].endswith("W there, the lowest risk of 2 nodes with room")
+
+
+def test_no_container_goes_to_a_node_that_is_emptied_next() -> None:
+    tasks = [
+        make_task("one", "a", 1),
+        *(make_task(f"two-{each}", "b", 0.5) for each in range(2)),
+        *(make_task(f"three-{each}", "c", 1) for each in range(4)),
+    ]
+    plan = rebalance(assemble([make_node("a"), make_node("b"), make_node("c")], tasks), _MANY_MOVES)
+    assert moves_of(plan) == [("one", "c"), ("two-0", "c"), ("two-1", "c")]
+    assert _switched(plan) == ["switch a off", "switch b off"]
+
+
 def test_what_runs_on_every_node_keeps_none_awake() -> None:
     daemons = [
         replace(make_task(f"daemon-{node}", node, 0.1, service="agent"), kind=TaskKind.DAEMON, movable=False)

@@ -69,6 +69,13 @@ def test_what_others_leave_is_preferred() -> None:
     assert _best(snapshot, _request(1, 0.1)) == "b"
 
 
+def test_of_nodes_in_use_the_fuller_one_comes_first_so_that_the_other_may_run_empty() -> None:
+    convex = msgspec.structs.replace(CURVE, cpu_watts=(0.0, 10.0, 30.0))
+    tasks = [make_task("one", "a", 1), make_task("two", "b", 5)]
+    nodes = [make_node("a", curve=convex), make_node("b", curve=convex)]
+    assert _best(assemble(nodes, tasks), _request(1)) == "b"
+
+
 def test_a_service_is_kept_apart_over_failure_domains() -> None:
     nodes = [
         make_node("a", domain="left"),
