@@ -45,7 +45,7 @@ _NEW_NAMES, _CROWD, _TEXTS = 40, 100, 64
 _IDLE_CONNECTIONS = 200
 _BOMB_BYTES = 64 << 20
 _PAUSE_SECONDS = 0.05
-_FIRST_PART = 0.9
+_FIRST_PART = 0.7
 _DAY_SECONDS = 86_400.0
 _NICENESS = 10
 """In reality it runs on another machine: here it takes the time that others leave."""
@@ -68,9 +68,9 @@ class Adversary:
         began = time.monotonic()
         holding = asyncio.create_task(self._hold_connections(began + seconds))
         most = began + _FIRST_PART * seconds
-        await asyncio.gather(*(self._repeat(attacks, most) for attacks in (_FLOODS, _LIES, _NOISE)))
-        # Last, as they use up what a node may send.
-        await self._repeat(_BOMBS, began + seconds)
+        await asyncio.gather(*(self._repeat(attacks, most) for attacks in (_FLOODS, _LIES)))
+        # Last, as large bodies use up what a node may send.
+        await self._repeat(_NOISE, began + seconds)
         await holding
 
     async def _repeat(self, attacks: tuple[Attack, ...], until: float) -> None:
@@ -273,8 +273,7 @@ _LIES: tuple[Attack, ...] = (
     *(Adversary.absurd_numbers, Adversary.claimed_samples, Adversary.other_nodes, Adversary.other_containers),
     *(Adversary.wrong_times, Adversary.wrong_sequences, Adversary.other_routes, Adversary.absurd_power),
 )
-_NOISE: tuple[Attack, ...] = (*(Adversary.noise,) * 50, Adversary.slow_body)
-_BOMBS: tuple[Attack, ...] = (Adversary.bomb,)
+_NOISE: tuple[Attack, ...] = (*(Adversary.noise,) * 50, Adversary.bomb, Adversary.slow_body)
 
 
 async def attack(url: str, secret: str, seed: int, seconds: float) -> dict[str, int]:
