@@ -108,7 +108,7 @@ def _figures(options: argparse.Namespace, without: _Outcome, hostile: _Outcome) 
     yield Figure(name="honest_delayed", value=hostile.delayed, unit="requests")
     yield Figure(name="honest_lost", value=hostile.lost, unit="reports", at_most=0)
     yield Figure(name="honest_counted_twice", value=hostile.doubled, unit="reports", at_most=0)
-    yield Figure(name="answers_compared", value=len(hostile.answers), unit="answers", at_least=1)
+    yield Figure(name="answers_compared", value=len(hostile.answers), unit="answers", at_least=options.nodes)
     yield Figure(name="answers_different", value=different, unit="answers", at_most=0)
     changes = [
         abs(hostile.needs.get(service, 0.0) / need - 1) for service, need in without.needs.items() if need
@@ -268,11 +268,14 @@ async def _ask(
 async def _answers(http: aiohttp.ClientSession, url: str, secret: str, nodes: int) -> dict[str, Any]:
     """What is answered about honest nodes, without times."""
     found: dict[str, Any] = {}
-    for number in range(nodes):
-        name = node_name(number)
-        page = await _ask(http, f"{url}/v1/nodes/{name}", secret)
-        found[f"node {name}"] = [
-            _rounded(page.get(key))
+    # All at the same moment: on a slow machine, nodes would become suspect one after another.
+    page = await _ask(http, f"{url}/v1/nodes?limit=1000", secret)
+    honest = {node_name(number) for number in range(nodes)}
+    for node in page.get("nodes", ()):
+        if node["name"] not in honest:
+            continue
+        found[f"node {node['name']}"] = [
+            _rounded(node[key])
             for key in ("state", "complete", "used", "capacity", "power", "containers", "refused")
         ]
     for policy in ("spread", "least-watts"):
