@@ -11,7 +11,6 @@ import numpy as np
 
 from collector.policies.least_watts.usage import Usage
 from collector.policies.outlook import CPU, MEMORY
-from collector.snapshot.columns import sum_by_node
 from collector.snapshot.power_curves import Floats
 from wire.resources import RESOURCES
 
@@ -121,10 +120,9 @@ def _groups(usage: Usage, cores: float) -> tuple[Floats, Floats]:
     for seed in range(_PARTITIONS if rows.size and cores > 0 else 0):
         order = np.random.default_rng(seed).permutation(rows)[:_MOST_GROUPED]
         filled = np.cumsum(usage.expected[order, CPU]) / (cores * _FULL_RATIO)
-        group = filled.astype(np.intp)
-        count = int(group[-1]) + 1
-        windows.append(sum_by_node(group, usage.windows[order].reshape(order.size, width), count))
-        variances.append(sum_by_node(group, usage.variance[order], count))
+        starts = np.flatnonzero(np.diff(filled.astype(np.intp), prepend=-1))
+        windows.append(np.add.reduceat(usage.windows[order].reshape(order.size, width), starts, axis=0))
+        variances.append(np.add.reduceat(usage.variance[order], starts, axis=0))
     together = np.concatenate(windows)
     return together.reshape(len(together), usage.length, len(RESOURCES)), np.concatenate(variances)
 
