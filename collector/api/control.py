@@ -15,6 +15,7 @@ from collector.control.make_room import parse_question, plan_room
 from collector.control.records import Decision, Pause
 from collector.control.situation import Situation
 from collector.core.parts import Core
+from collector.live.traits import task_traits
 from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action, Kill
 from collector.policies.resolve import resolve
@@ -171,7 +172,7 @@ async def make_room(core: Core, question: PlacementQuestion) -> Decision:
 
 
 class WaitingContainer(msgspec.Struct, frozen=True, kw_only=True):
-    """A container that was stopped to make room, and starts again as soon as it fits."""
+    """A container that was stopped to make room, and starts again as soon as it fits or its turn comes."""
 
     id: str
     name: str
@@ -194,30 +195,46 @@ class WaitingContainers(msgspec.Struct, frozen=True):
 
 
 async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
-    """List the containers that wait for room."""
+    """List the containers that wait for room, or for their turn."""
     situation = _situation(core)
-    decisions = {
-        step.action.task: decision.id
-        for decision in situation.journal.decisions()
+    stops = [
+        (decision.id, step)
+        for decision in reversed(situation.journal.decisions())
         for step in decision.steps
         if isinstance(step.action, Kill)
-    }
-    return WaitingContainers(
-        [
-            WaitingContainer(
-                id=task,
-                name=step.action.title,
-                service=step.service,
-                node=step.action.node,
-                since=step.done_at or 0.0,
-                task_class=step.task_class,
-                requested=step.requested,
-                decision=decisions.get(task, ""),
-            )
-            for task, step in situation.waiting.items()
-            if isinstance(step.action, Kill)
-        ]
-    )
+    ]
+    by_task = {step.action.task: name for name, step in stops}
+    by_service = {step.service: name for name, step in stops if step.service is not None}
+    stopped = [
+        WaitingContainer(
+            id=task,
+            name=step.action.title,
+            service=step.service,
+            node=step.action.node,
+            since=step.done_at or 0.0,
+            task_class=step.task_class,
+            requested=step.requested,
+            decision=by_task.get(task, ""),
+        )
+        for task, step in situation.waiting.items()
+        if isinstance(step.action, Kill)
+    ]
+    default_class = core.config.placement.default_class
+    parked = [
+        WaitingContainer(
+            id=each.id,
+            name=each.service if each.slot is None else f"{each.service}.{each.slot}",
+            service=each.service,
+            node=each.stopped_on,
+            since=each.since or 0.0,
+            task_class=task_traits(each.labels, default_class).task_class,
+            requested=each.requested,
+            decision=by_service.get(each.service, ""),
+        )
+        for each in situation.view.pending
+        if each.stopped_on is not None
+    ]
+    return WaitingContainers(sorted([*stopped, *parked], key=lambda each: each.since))
 
 
 async def deploy_services(core: Core, request: DeployRequest) -> Deployment:

@@ -50,8 +50,11 @@ class Executor:
         if starts or makes_room:
             await self._make_way(starts, makes_room=makes_room)
         try:
+            done: list[int] = []
             for places in batches(decision.steps, most):
-                await asyncio.gather(*(self._carry_out_step(decision.id, place) for place in places))
+                found = await asyncio.gather(*(self._carry_out_step(decision.id, place) for place in places))
+                done += [place for place, is_done in zip(places, found, strict=True) if is_done]
+            await asyncio.gather(*(self.verify(decision.id, place) for place in done))
         finally:
             for task in starts:
                 self._core.reservations.give_up(task)
@@ -86,16 +89,21 @@ class Executor:
         log.info("%s: %s", decision.id, decision.outcome)
         return decision
 
-    async def _carry_out_step(self, name: str, place: int) -> None:
+    async def _carry_out_step(self, name: str, place: int) -> bool:
+        """Carry out a step, and verify it; return whether it is done and its verification can wait.
+
+        The room of a container that is stopped for another one is empty until that one starts. So the start
+        follows as soon as the orchestrator reports the stop, and agents may confirm both later.
+        """
         decision = self._journal.require(name)
         step = decision.steps[place]
         if (why := failed_prerequisite(decision.steps, place)) is not None:
             await self.change(name, place, state=StepState.DROPPED, why=why)
-            return
+            return False
         snapshot = await self._situation.snapshot()
         if (refusal := first_refusal(step, self._situation.guard_context(snapshot, name))) is not None:
             await self.change(name, place, state=StepState.REFUSED, guard=refusal[0], why=refusal[1])
-            return
+            return False
         before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
         await self.change(
             name, place, state=StepState.STARTED, started_at=self._core.clock(), there_before=before
@@ -105,9 +113,11 @@ class Executor:
             done = await self._driver.carry_out(step.action)
         except DriverError as error:
             await self.change(name, place, state=StepState.FAILED, why=str(error))
-            return
+            return False
         await self.done(name, place, done)
-        await self.verify(name, place)
+        if not step.keeps_promises:
+            await self.verify(name, place)
+        return step.keeps_promises
 
     def _keep_away(self, step: Step) -> None:
         """Keep hints from returning a container to its node: the orchestrator may ask during the move."""

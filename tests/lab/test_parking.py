@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.slo_swarm import (
+    AGENTS,
     NODE_CORES,
     SETTINGS,
     Watch,
@@ -153,7 +154,7 @@ def test_no_parked_service_is_forgotten_when_the_collector_is_killed() -> None:
     """Six places, eight services: some wait, and all run once there is room."""
     with watched_cluster(cores=NODE_CORES) as nodes, Watch(nodes) as watch:
         collector = nodes.collector(SETTINGS)
-        nodes.watch(collector)
+        nodes.watch(collector, AGENTS)
         names = create(nodes, watch, {"bronze": 8})
         eventually(lambda: len(running_services(nodes) & {*names}) == 6, 30)
         eventually(lambda: parked_services(nodes), 75)

@@ -9,15 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from collector.api.control import Api, list_waiting
 from collector.control.loop import ControlLoop
 from collector.control.queue_events import QueueState
 from collector.control.records import Decision, DecisionOutcome, Pause, StepState
 from collector.core.parts import Core
-from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.interface import ActionResult, DriverError, PendingView
 from collector.policies.actions import Action, Kill, Start
 from collector.policies.interface import Plan, Policy, PolicySettings
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
+from collector.web.routes import NoQuery
 from tests.collector.control.builders import Stage, actor_of, staged
 from tests.collector.control.promises import Promised, with_promises
 from tests.collector.control.test_waiting import Engines, Hosts
@@ -234,3 +236,14 @@ def test_queue_is_read_from_a_snapshot() -> None:
     assert QueueState.of(snapshot).waiting == Counter()
     promised = with_promises(snapshot, {"t1": Promised(), "t2": Promised(), "c1": Promised()})
     assert QueueState.of(promised) == QueueState(Counter({"web": 2}), frozenset({"alpha"}), frozenset({"c1"}))
+
+
+async def test_tasks_that_wait_in_the_orchestrator_are_listed(scene: Scene) -> None:
+    pending = PendingView(id="t9", service=ALPHA, slot="1", since=5.0, stopped_on="alpha")
+    never = PendingView(id="t8", service="new", since=4.0)
+    scene.driver.has_queue = True
+    scene.driver.view_now = replace(scene.driver.view_now, pending=(pending, never))
+    await scene.loop.actor.situation.refresh()
+    api = Api.of(scene.stage.core, scene.loop)
+    [listed] = (await list_waiting(api, NoQuery())).waiting
+    assert (listed.id, listed.name, listed.node, listed.since) == ("t9", f"{ALPHA}.1", "alpha", 5.0)
