@@ -197,14 +197,12 @@ class WaitingContainers(msgspec.Struct, frozen=True):
 async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
     """List the containers that wait for room, or for their turn."""
     situation = _situation(core)
-    stops = [
-        (decision.id, step)
-        for decision in reversed(situation.journal.decisions())
-        for step in decision.steps
-        if isinstance(step.action, Kill)
-    ]
-    by_task = {step.action.task: name for name, step in stops}
-    by_service = {step.service: name for name, step in stops if step.service is not None}
+    by_task: dict[str, str] = {}
+    by_service: dict[str | None, str] = {}
+    for decision in reversed(situation.journal.decisions()):
+        for step in decision.steps:
+            if isinstance(step.action, Kill):
+                by_task[step.action.task] = by_service[step.service] = decision.id
     stopped = [
         WaitingContainer(
             id=task,

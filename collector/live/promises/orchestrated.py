@@ -1,6 +1,7 @@
 """Instances of services that an orchestrator runs: it alone knows which tasks run, wait or are wanted."""
 
 from collections.abc import Iterable
+from math import isnan
 
 from collector.live.promises.book import PromiseBook, TrackedContainer
 from collector.live.promises.reported import ReportedContainers
@@ -77,6 +78,7 @@ class OrchestratedServices:
         book, container = self._book, task.container
         known = book.containers.get(container)
         if known is not None and known.is_listed and (known.incarnation, known.node) == (task.id, task.node):
+            self._catch_up(known, task, now)
             return
         node = self._reported.nodes.get(task.node)
         reported = None if node is None else node.unlisted.pop(container, None)
@@ -90,8 +92,16 @@ class OrchestratedServices:
         if reported is not None:
             started_at, startup_seconds = reported
             book.run(container, max(started_at, created_at), startup_seconds)
-        elif task.running_since is not None and (is_new or node is None):
+        elif task.running_since is not None:
+            # Its node reported it before its labels were known, or has not reported it yet.
             book.run(container, min(max(task.running_since, created_at), now))
+
+    def _catch_up(self, known: TrackedContainer, task: OrchestratedTask, now: float) -> None:
+        """Start a container that was listed before it ran, and that its node reported without its labels."""
+        if known.is_running or known.is_lost or task.running_since is None:
+            return
+        if isnan(known.ended_at) or task.running_since > known.ended_at:
+            self._book.run(task.container, min(task.running_since, now))
 
     def _unlist(self, container: str, now: float) -> None:
         """The orchestrator no longer lists a container; if its node reports it, it runs until its end."""

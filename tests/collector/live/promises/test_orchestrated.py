@@ -63,6 +63,29 @@ def test_a_task_waits_from_its_creation_until_its_container_starts(registry: Reg
     assert seconds(promises.standings(START + 70)) == {("web", "1"): (30, 36)}
 
 
+@pytest.mark.parametrize("is_listed_before_it_runs", [False, True])
+def test_a_container_that_was_reported_before_its_labels_were_known_counts_as_the_orchestrator_lists_it(
+    registry: Registry,
+    is_listed_before_it_runs: bool,  # noqa: FBT001 - a case
+) -> None:
+    promises = registry.promises
+    alpha = node(registry)
+    promises.put_services(web(task(1, created_at=START + 4)), START + 4)
+    alpha.start(START + 5, container("a", service=None, labels={}))
+    if is_listed_before_it_runs:
+        promises.put_services(web(running(1, "a", created_at=START + 4)), START + 6)
+    else:
+        alpha.report(START + 6, containers=(swarm("a"),))
+    listed = web(running(1, "a", created_at=START + 4, running_since=START + 5))
+    promises.put_services(listed, START + 10)
+    promises.put_services(listed, START + 15)
+    assert seconds(promises.standings(START + 20)) == {("web", "1"): (15, 1)}
+    # Its end counts although the orchestrator still lists it as running.
+    alpha.stop(START + 20, "a")
+    promises.put_services(listed, START + 21)
+    assert seconds(promises.standings(START + 30)) == {("web", "1"): (15, 11)}
+
+
 def test_slo_columns_of_a_snapshot_are_by_container(registry: Registry) -> None:
     alpha = node(registry)
     alpha.start(START + 5, swarm("a"), swarm("b"))
