@@ -22,6 +22,7 @@ from collector.control.verification import containers_of, find_effect, target_of
 from collector.drivers.interface import ActionResult, Driver, DriverError
 from collector.policies.actions import Kill, Move, Start, describe
 from collector.policies.interface import Request
+from collector.snapshot.tables import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Executor:
             for places in batches(decision.steps, most):
                 found = await asyncio.gather(*(self._carry_out_step(decision.id, place) for place in places))
                 done += [place for place, is_done in zip(places, found, strict=True) if is_done]
-            await asyncio.gather(*(self.verify(decision.id, place) for place in done))
+            await self.verify(decision.id, *done)
         finally:
             for task in starts:
                 self._core.reservations.give_up(task)
@@ -146,23 +147,31 @@ class Executor:
         )
         self._situation.publish_view()
 
-    async def verify(self, name: str, place: int) -> None:
-        """Wait until agents report the effect of a step; undo it if they do not."""
+    async def verify(self, name: str, *places: int) -> None:
+        """Wait until agents report the effects of steps; undo those whose effect they do not report."""
         deadline = self._core.clock() + self._settings.verify_seconds
-        while self._core.clock() < deadline:
-            step = self._journal.require(name).steps[place]
-            found = find_effect(step, await self._situation.snapshot(), self._situation.limit(step))
-            if found is not None:
-                await self.change(
-                    name, place, state=StepState.VERIFIED, containers=step.containers or tuple(sorted(found))
-                )
-                self._forbid_return(step)
-                await self._situation.refresh()
-                return
-            await self.wait(_POLL_SECONDS)
+        left = list(places)
+        while left and self._core.clock() < deadline:
+            snapshot = await self._situation.snapshot()
+            left = [place for place in left if not await self._is_verified(name, place, snapshot)]
+            if left:
+                await self.wait(_POLL_SECONDS)
+        if len(left) < len(places):
+            await self._situation.refresh()
         why = f"no agent reported the effect within {self._settings.verify_seconds:g} s"
-        await self.change(name, place, state=StepState.UNDOING, why=why)
-        await self.undo(name, place)
+        for place in left:
+            await self.change(name, place, state=StepState.UNDOING, why=why)
+            await self.undo(name, place)
+
+    async def _is_verified(self, name: str, place: int, snapshot: Snapshot) -> bool:
+        step = self._journal.require(name).steps[place]
+        found = find_effect(step, snapshot, self._situation.limit(step))
+        if found is None:
+            return False
+        containers = step.containers or tuple(sorted(found))
+        await self.change(name, place, state=StepState.VERIFIED, containers=containers)
+        self._forbid_return(step)
+        return True
 
     def _forbid_return(self, step: Step) -> None:
         """Keep hints from returning a service to the node that it was moved from."""
