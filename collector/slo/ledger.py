@@ -27,7 +27,7 @@ from collector.slo.transitions import NodeNames
 
 _KEPT_IN_ALL = 200_000
 """Transitions that late ones may join, about 5 MB; older ones are folded into sums."""
-_KEPT_AT_LEAST, _KEPT_AT_MOST = 8, 64
+_KEPT_AT_LEAST, _KEPT_AT_MOST = 6, 64
 """Of one instance. The upper bound limits the work for one event."""
 _ENDS = (LifecycleKind.ENDED, LifecycleKind.WITHDRAWN)
 
@@ -155,7 +155,7 @@ class Ledger:
         service = self._service(stored.service)
         instance = self._instance(service, stored.slot)
         instance.restore(stored)
-        service.incarnations |= dict.fromkeys(instance.known_incarnations(), stored.slot)
+        service.incarnations |= dict.fromkeys(instance.known_incarnations(), instance.slot)
         self._learn(service, (), self._update(service, instance).startups)
 
     def standings(self, now: float) -> Standings:
@@ -279,13 +279,14 @@ class Ledger:
             slot = service.choose_slot()
         instance = self._instance(service, slot)
         if event.incarnation and event.at >= instance.horizon:
-            service.incarnations[event.incarnation] = slot
+            service.incarnations[event.incarnation] = instance.slot
         return instance
 
     def _instance(self, service: ServiceRecord, slot: str) -> InstanceRecord:
         instance = service.instances.get(slot)
         if instance is None:
-            instance = service.instances[slot] = InstanceRecord(slot, self._table.take(), self._nodes)
+            instance = InstanceRecord(slot, self._table.take(), self._nodes)
+            service.instances[instance.slot] = instance
             if instance.row == len(self._instances):
                 self._instances.append(instance)
             else:

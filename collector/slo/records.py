@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 from math import inf, isnan, nan
+from sys import intern
 
 from collector.slo.concurrency import Concurrency, Presence, find_concurrency
-from collector.slo.life import Life, Span, Trace, Transition, replay
+from collector.slo.life import Life, Run, Span, Trace, Transition, replay
 from collector.slo.promises import ServiceMode
 from collector.slo.startups import StartupTimes
 from collector.slo.transitions import NodeNames, Transitions
 
 _PAST_AT_LEAST = 64
+_NO_RUNS: dict[str, Run] = {}
+"""Shared, to save memory: a replay copies it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,8 @@ class InstanceRecord:
     __slots__ = ("base", "concurrent_seconds", "horizon", "incarnation", "node", "row", "slot", "transitions")
 
     def __init__(self, slot: str, row: int, nodes: NodeNames) -> None:
-        self.slot = slot
+        # Most services number their slots from 1.
+        self.slot = intern(slot)
         self.row = row
         self.transitions = Transitions(nodes)
         self.base: Life | None = None
@@ -73,6 +77,7 @@ class InstanceRecord:
         transitions = self.transitions.unpack()
         known = self.known_incarnations()
         self.base = replay(self.base, transitions, before=before)
+        self.base.runs = self.base.runs or _NO_RUNS
         self.horizon = before
         self.transitions.replace(each for each in transitions if each.at >= before)
         return known - self.known_incarnations()
@@ -107,7 +112,7 @@ class ServiceRecord:
         """Slots without an incarnation, and since when they wait."""
         self.startups = StartupTimes()
         self.past: dict[int, None] = {}
-        """Hashes of the last incarnations that are past, at least one per instance."""
+        """Hashes of the last incarnations that are past, so that late reports of them are recognized."""
         self.concurrent_since = nan
         """Since when all its instances run; NaN if they do not, or if its mode is not concurrent."""
         self.is_changed = True
@@ -143,7 +148,7 @@ class ServiceRecord:
             for incarnation in each.fold(before):
                 self.incarnations.pop(incarnation, None)
                 self.past[hash(incarnation)] = None
-        while len(self.past) > max(len(self.instances), _PAST_AT_LEAST):
+        while len(self.past) > max(len(self.instances) // 4, _PAST_AT_LEAST):
             del self.past[next(iter(self.past))]
 
     def _concurrency(self) -> tuple[Concurrency, dict[str, Span]]:

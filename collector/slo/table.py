@@ -44,7 +44,7 @@ class LifeTable:
         if self._free:
             return self._free.pop()
         if self._used == len(self._rows):
-            self._rows = np.concatenate((self._rows, _free_rows(self._used)))
+            self._rows = np.concatenate((self._rows, _free_rows(self._used // 4)))
         self._used += 1
         return self._used - 1
 

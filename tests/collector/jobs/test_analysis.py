@@ -14,6 +14,7 @@ from collector.analysis.bottlenecks import Bottleneck, BottleneckKind
 from collector.analysis.envelopes import Statistic
 from collector.analysis.running import PooledUsage, RunningServices
 from collector.analysis.usage import ObservedContainer
+from collector.api.alerts import cluster_alerts
 from collector.api.cluster import ready
 from collector.common.periodic import repeat
 from collector.core.parts import Core
@@ -24,6 +25,7 @@ from collector.live.registry import Registry
 from collector.snapshot.tables import NOWHERE
 from collector.web.routes import NoQuery
 from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, report, settings
+from tests.collector.live.promises.builders import Node, promised
 from wire.messages import ContainerUsage, Report
 from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import Sketch
@@ -245,6 +247,36 @@ async def test_a_quiet_node_stays_a_bottleneck_across_a_restart_until_it_reports
             apply_report(core.registry, msgspec.structs.replace(back, sequence=int(clock.now)), clock.now)
             closed = await job.detect()
         assert (closed[0].id, closed[0].is_open) == (opened.id, False)
+
+
+async def test_a_promise_that_breaks_is_an_alert_until_it_is_kept_again(tmp_path: Path) -> None:
+    clock = Clock()
+    async with analysis_job(tmp_path / "history.db", clock) as (core, job):
+        node = Node(core.registry)
+        node.start(START, promised("shop-1"))
+        clock.now += 100
+        node.heartbeat(clock.now)
+        assert not await job.detect()
+        node.stop(clock.now, "shop-1")
+        (opened,) = await job.detect()
+        assert (opened.kind, opened.subject) == (BottleneckKind.PROMISE, "shop")
+        assert "will break its promise in 11 s" in opened.evidence
+        clock.now += 100
+        assert not await job.detect()
+        (broken,) = (each for each in core.analysis.bottlenecks if each.kind is BottleneckKind.PROMISE)
+        assert broken.id == opened.id
+        assert "breaks its promise" in broken.evidence
+        (listed,) = (each for each in cluster_alerts(core) if each.kind is BottleneckKind.PROMISE)
+        assert (listed.subject, listed.node) == ("shop", None)
+        node.start(clock.now, promised("shop-1"))
+        # The time that it lacks, and the time without a finding after which an alert closes.
+        for _ in range(30):
+            clock.now += 60
+            node.heartbeat(clock.now)
+            if changed := await job.detect():
+                assert [each.is_open for each in changed] == [False]
+                return
+        pytest.fail("the alert stays open")
 
 
 async def test_a_history_that_cannot_be_written_stops_no_thought(
