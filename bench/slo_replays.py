@@ -122,11 +122,12 @@ def google_hour(level: str, data: Path | None, progress: Progress) -> Iterator[F
         at_most=_OPERATIONS if is_bounded else None,
     )
     for policy, result in results.items():
-        yield Figure(name=f"{prefix}_{policy}_penalty", value=_penalty(result) / 3600, unit="core hours")
-        yield Figure(name=f"{prefix}_{policy}_preemptions", value=_preemptions(result), unit="")
+        of_policy = f"{prefix}_{policy.replace('-', '_')}"
+        yield Figure(name=f"{of_policy}_penalty", value=_penalty(result) / 3600, unit="core hours")
+        yield Figure(name=f"{of_policy}_preemptions", value=_preemptions(result), unit="")
         for name, figures in _slo(result).items():
             bound = _CLASS_A_KEPT if is_bounded and name == "A" and policy == "qos-driven" else None
-            one = f"{prefix}_{policy}_{name}"
+            one = f"{of_policy}_{name}"
             yield Figure(name=f"{one}_kept", value=figures.met_ratio, unit="", at_least=bound)
             yield Figure(name=f"{one}_mean", value=figures.mean_availability, unit="")
             yield Figure(name=f"{one}_gini", value=figures.gini, unit="")
