@@ -9,7 +9,7 @@ import numpy as np
 
 from collector.analysis.usage import quantities
 from collector.control.records import IN_MOTION, Step, StepState, Trigger
-from collector.policies.actions import Action, Move, PowerOff, PowerOn, affected_nodes
+from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start, affected_nodes
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _MEMORY = 1
@@ -42,8 +42,8 @@ def planned_step(
 def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[int]]:
     """Return indices of steps that may run concurrently.
 
-    These are consecutive moves, up to a limit; and consecutive stops and starts that keep promises, one for
-    each node, in their order there.
+    These are consecutive moves, up to a limit; and stops and starts that keep promises: on each node, all
+    stops before a start, then all starts before the next stop.
     """
     for kind, group in groupby(range(len(steps)), key=lambda place: _Kind.of(steps[place])):
         places = list(group)
@@ -67,19 +67,29 @@ class _Kind(Enum):
 
 
 def _rounds(steps: Sequence[Step], places: Sequence[int]) -> Iterator[list[int]]:
-    """Return the first step of each node, then the second of each, and so on."""
+    """Return the first stops or starts of each node, then what follows on each, and so on."""
     by_node: dict[str, list[int]] = {}
     for place in places:
         (node,) = affected_nodes(steps[place].action)
         by_node.setdefault(node, []).append(place)
-    for batch in zip_longest(*by_node.values()):
-        yield [place for place in batch if place is not None]
+    runs = [
+        [list(run) for _, run in groupby(chain, key=lambda place: steps[place].action.kind)]
+        for chain in by_node.values()
+    ]
+    for batch in zip_longest(*runs, fillvalue=[]):
+        yield sorted(place for run in batch for place in run)
 
 
 def failed_prerequisite(steps: Sequence[Step], position: int) -> str | None:
-    """Return why a step must not run: an earlier step on the same node was not carried out."""
-    mine = affected_nodes(steps[position].action)
+    """Return why a step must not run: an earlier step on the same node was not carried out.
+
+    Of the steps that keep promises, a start needs the stops that make room for it.
+    """
+    own = steps[position]
+    mine = affected_nodes(own.action)
     for step in steps[:position]:
+        if own.keeps_promises and not (isinstance(own.action, Start) and isinstance(step.action, Kill)):
+            continue
         shared = mine & affected_nodes(step.action)
         if shared and step.state not in {StepState.VERIFIED, *IN_MOTION}:
             return f"an earlier step on {min(shared)} was not carried out"
