@@ -46,14 +46,19 @@ def levels_of(importance: NDArray[np.int64]) -> tuple[NDArray[np.int8], int]:
     return level.astype(np.int8), max(values.size, 1)
 
 
-def hold_seconds(standing: Standing) -> Floats:
-    """Return how long a stopped instance waits at least, so that the wait is worth a start.
+def hold_seconds(standing: Standing, margin_seconds: float) -> Floats:
+    """Return by how much the slacks of two instances differ before one takes the place of the other.
 
-    A wait takes `hold / age` of an instance's availability for as long as it lasts, and the start after it
-    takes `startup / hold` of the time for good. The geometric mean of both times makes the two equal: a
-    shorter hold wastes more on starts, and a longer one drives instances of the same class further apart.
+    An instance with the promise O that runs and waits in turn, with a period L, runs up to O (1 - O) L more
+    or less than promised; long periods drive instances of the same class apart. An exchange costs two starts,
+    and the margin for each; short periods waste more of the time on that: cost / L. As shares of the
+    instance's age T, half of the first and the second add up to the least if it runs up to
+    sqrt(2 O (1 - O) cost T) more or less than promised. That is the hold: it grows with the time that a start
+    takes and with the age, and is 0 for an instance that may not wait at all.
     """
-    hold: Floats = np.sqrt(standing.startup_seconds * standing.admitted_seconds)
+    cost = 2.0 * (standing.startup_seconds + margin_seconds)
+    share = standing.availability * (1.0 - standing.availability)
+    hold: Floats = np.sqrt(2.0 * share * cost * standing.admitted_seconds)
     return hold
 
 
@@ -69,21 +74,24 @@ def qos_terms(  # noqa: PLR0913 - two tables and the settings
     """Return the terms of `qos-driven`. `is_exact`: by the thesis' rules, without the hold."""
     slack = standing.slack_seconds
     level, count = levels_of(standing.importance)
-    hold = np.zeros_like(slack) if is_exact else np.where(standing.is_spare, 0.0, hold_seconds(standing))
-    is_safe = slack >= margin_seconds + hold
+    hold = np.zeros_like(slack)
+    if not is_exact:
+        hold = np.where(standing.is_spare, 0.0, hold_seconds(standing, margin_seconds))
+    # The slack swings by half of the hold to either side.
+    is_safe = slack >= margin_seconds + hold / 2
     limited = standing.availability >= 1.0
     if limits_overhead:
         limited |= standing.preemption_ratio >= 1.0 - standing.availability
-    limits = np.empty((count, slack.size))
-    for waiting in range(count):
-        below = np.where(level == waiting, slack - hold, np.where(level > waiting, margin_seconds, -np.inf))
-        limits[waiting] = np.where(is_safe, slack - hold, below)
-        limits[waiting, limited & (level <= waiting)] = -np.inf
+    held = slack - hold
+    of_waiting = np.arange(count)[:, np.newaxis]
+    by_equals = np.where((level == of_waiting) | is_safe, held, -np.inf)
+    by_equals[:, limited] = -np.inf
+    limits = np.where(level > of_waiting, np.maximum(held, margin_seconds), by_equals)
     limits[:, ~standing.may_stop] = -np.inf
     excess = slack - margin_seconds
     spare = standing.is_spare
     below, above_margin = ~spare & (excess < 0), ~spare & (excess >= 0)
-    by_level = level == np.arange(count)[:, np.newaxis]
+    by_level = level == of_waiting
     sums = [np.where(by_level & below, -excess, 0.0), np.where(above_margin, -excess, 0.0)[np.newaxis]]
     counts = [] if is_exact else [by_level & below, above_margin[np.newaxis]]
     waits = np.flatnonzero((instances.host == NOWHERE) & standing.may_start)

@@ -32,6 +32,9 @@ class Slots:
     hosts: int = 20
     slots: int = 10
     period_seconds: int | None = 30
+    other_host_seconds: tuple[int, int] = (2, 3)
+    """Shortest and longest start on a host that an instance did not run on before. In the recorded run of the
+    study, it takes no longer than one on the same host: 2 or 3 s."""
     seed: int = 0
     preemptions: int = 0
     operations: int = 0
@@ -76,7 +79,8 @@ class Slots:
         for allocation in outcome.allocations:
             instance, host = int(admitted[allocation.instance]), allocation.host
             is_same = self._last_host[instance] == host
-            startup = float(draw.integers(2, 4) if is_same else draw.integers(4, 11))
+            shortest, longest = (2, 3) if is_same else self.other_host_seconds
+            startup = float(draw.integers(shortest, longest + 1))
             if not is_same:
                 self._starts.append(startup)
             self._host[instance] = self._last_host[instance] = host
