@@ -13,6 +13,9 @@ from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
 from collector.slo.ledger import Ledger
 from collector.slo.promises import Promise
 
+_RUNNING, _LOST, _LISTED, _UNREPORTED = 1, 2, 4, 8
+"""Flags of a container."""
+
 
 class TrackedContainer(msgspec.Struct, gc=False):
     """A container of a service with a promise. Times are by the collector's clock; NaN is none."""
@@ -23,23 +26,44 @@ class TrackedContainer(msgspec.Struct, gc=False):
     """The task or pod that an orchestrator runs it for; without one, its own id."""
     slot: str | None = None
     """None if its source names none, until the ledger chose one."""
-    started_at: float = nan
-    """NaN while it does not run."""
-    ended_at: float = nan
-    lost_at: float = nan
-    """The last report of its node, which is silent."""
-    is_listed: bool = False
-    """Whether an orchestrator lists it."""
-    is_reported: bool = True
-    """Whether its node reports when it runs; otherwise only the orchestrator does."""
+    since: float = nan
+    """When it got its state; NaN if it is expected."""
+    flags: int = 0
 
     @property
     def is_running(self) -> bool:
-        return not isnan(self.started_at)
+        return bool(self.flags & _RUNNING)
 
     @property
     def is_lost(self) -> bool:
-        return not isnan(self.lost_at)
+        """Whether its node, which is silent since, reported it last."""
+        return bool(self.flags & _LOST)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether an orchestrator lists it."""
+        return bool(self.flags & _LISTED)
+
+    @is_listed.setter
+    def is_listed(self, value: bool) -> None:
+        self.flags = self.flags | _LISTED if value else self.flags & ~_LISTED
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether its node reports when it runs; otherwise only the orchestrator does."""
+        return not self.flags & _UNREPORTED
+
+    @is_reported.setter
+    def is_reported(self, value: bool) -> None:
+        self.flags = self.flags & ~_UNREPORTED if value else self.flags | _UNREPORTED
+
+    def begin(self, at: float) -> None:
+        """It runs since a time."""
+        self.since, self.flags = at, self.flags & ~_LOST | _RUNNING
+
+    def finish(self, at: float, *, is_lost: bool = False) -> None:
+        """It does not run since a time."""
+        self.since, self.flags = at, self.flags & ~(_RUNNING | _LOST) | (_LOST if is_lost else 0)
 
 
 @dataclass(slots=True)
@@ -48,8 +72,8 @@ class TrackedService:
 
     traits: PromiseTraits
     is_orchestrated: bool
-    containers: set[str] = field(default_factory=set)
-    """Ids of its tracked containers."""
+    containers: list[str] = field(default_factory=list)
+    """Ids of its tracked containers: a list takes less memory than a set."""
     pending: set[str] = field(default_factory=set)
     """Ids of its tasks that have no container."""
 
@@ -92,14 +116,14 @@ class PromiseBook:
         if container in self.containers:
             self.drop(container)
         self.containers[container] = entry
-        self.services[entry.service].containers.add(container)
+        self.services[entry.service].containers.append(container)
         return entry
 
     def drop(self, container: str) -> None:
         """Forget a container."""
         entry = self.containers.pop(container)
         if (service := self.services.get(entry.service)) is not None:
-            service.containers.discard(container)
+            service.containers.remove(container)
         if entry.slot is not None:
             self.changed_slots[entry.service].add(entry.slot)
 
@@ -114,7 +138,7 @@ class PromiseBook:
         """A tracked container runs from a time on."""
         entry = self.containers[container]
         self.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
-        entry.started_at, entry.ended_at, entry.lost_at = at, nan, nan
+        entry.begin(at)
         self.stopped.discard(container)
 
     def end(self, container: str, at: float, ending: Ending | None = None) -> None:
@@ -123,10 +147,10 @@ class PromiseBook:
         if container in self.stopped:
             ending = Ending.PREEMPTED
         self.enter(entry, LifecycleKind.ENDED, at, ending=ending)
-        if entry.is_running and at >= entry.started_at:
-            entry.started_at, entry.ended_at = nan, at
+        if entry.is_running and at >= entry.since:
+            entry.finish(at)
         elif not entry.is_running:
-            entry.ended_at = at if isnan(entry.ended_at) else min(at, entry.ended_at)
+            entry.finish(at if isnan(entry.since) else min(at, entry.since), is_lost=entry.is_lost)
 
     def withdraw(self, service: str, slot: str, at: float) -> None:
         """An instance is no longer wanted."""

@@ -53,7 +53,7 @@ class OrchestratedServices:
         if known.pending != pending.keys():
             known.pending = set(pending)
             book.changed_services.add(name)
-        for container in known.containers - set(running.values()):
+        for container in set(known.containers).difference(running.values()):
             self._unlist(container, now)
         if traits.mode is not ServiceMode.BATCH:
             wanted = len(pending) + len(running) if service.instances is None else service.instances
@@ -83,7 +83,7 @@ class OrchestratedServices:
         node = self._reported.nodes.get(task.node)
         reported = None if node is None else node.unlisted.pop(container, None)
         if known is not None and known.is_running and known.node == task.node:
-            reported = known.started_at, None
+            reported = known.since, None
         entry = _entry(service, task)
         entry.is_listed, entry.is_reported = True, node is not None
         book.add(container, entry)

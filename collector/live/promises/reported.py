@@ -4,9 +4,10 @@ Without an orchestrator, the labels of a container promise something to its serv
 counts once the orchestrator lists it on this node: what a node reports of others is ignored.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isinf, nan, nextafter
+from math import inf, isinf, nextafter
 
 from collector.live.promises.book import PromiseBook, TrackedContainer, TrackedService
 from collector.live.promises.node_times import NodeTimes, ReportTimes
@@ -26,16 +27,23 @@ class ReportingNode:
     times: NodeTimes = field(default_factory=NodeTimes)
     unlisted: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     """Containers that the orchestrator does not list yet: when they started, and how long that took."""
+    is_silent: bool = False
     lost: list[str] = field(default_factory=list)
     """Containers that ran when it became silent."""
+    tracked: int = 0
+    """How many of its containers are tracked by their labels, at most."""
 
 
 class ReportedContainers:
     """Applies reports to a book. Not thread-safe."""
 
-    def __init__(self, book: PromiseBook, *, is_orchestrated: bool) -> None:
+    def __init__(self, book: PromiseBook, *, is_orchestrated: bool, max_containers: int) -> None:
         self._book = book
         self._is_orchestrated = is_orchestrated
+        self._most_tracked = 2 * max_containers
+        """Per node: those that run, and as many that have ended."""
+        self._replayed: defaultdict[str, set[str]] = defaultdict(set)
+        """Containers by node, during a replay."""
         self.nodes: dict[str, ReportingNode] = {}
         self.predecessors: dict[str, str] = {}
         """Which container replaced which in a move."""
@@ -57,7 +65,9 @@ class ReportedContainers:
         is_new_run: bool,
     ) -> None:
         """Apply the starts and ends of a report."""
-        if self.node(report.node).lost:
+        node = self.node(report.node)
+        node.is_silent = False
+        if node.lost:
             self._resume(report, times, is_new_run=is_new_run)
         states = {each.id: each for each in report.containers} if report.events else {}
         for event in sorted(report.events, key=lambda each: each.at):
@@ -97,17 +107,19 @@ class ReportedContainers:
             each for each in report.containers if each.id not in tracked or not tracked[each.id].is_running
         ]
         gone = list(report.gone)
+        if not self._replayed:
+            for name, entry in tracked.items():
+                self._replayed[entry.node].add(name)
+        of_node = self._replayed[report.node]
         if report.heartbeat is not None:
-            listed = {each.id for each in report.containers}
-            gone += [
-                name
-                for name, entry in tracked.items()
-                if entry.node == report.node and entry.is_running and name not in listed
-            ]
+            missing = of_node.difference(each.id for each in report.containers)
+            gone += [name for name in missing if name in tracked and tracked[name].is_running]
+        of_node.update(each.id for each in report.containers)
         self.apply(report, times, new, gone, is_new_run=False)
 
     def reconcile(self, running: Mapping[str, Sequence[ContainerState]], now: float) -> None:
         """Start the containers that run and are not tracked; end those that are tracked and do not run."""
+        self._replayed.clear()
         for node, states in running.items():
             for state in states:
                 if state.id not in self._book.containers:
@@ -116,11 +128,14 @@ class ReportedContainers:
         for container, entry in list(self._book.containers.items()):
             if entry.is_running and entry.is_reported and container not in ids.get(entry.node, ()):
                 until = self.node(entry.node).times.reported_until
-                self._book.end(container, max(entry.started_at, now if until is None else until), Ending.LOST)
+                self._book.end(container, max(entry.since, now if until is None else until), Ending.LOST)
 
-    def forget_predecessors(self) -> None:
-        """Forget moves whose containers are both gone."""
+    def tidy(self) -> None:
+        """Forget moves whose containers are both gone, and count the containers of each node again."""
         tracked = self._book.containers
+        counts = Counter(entry.node for entry in tracked.values())
+        for name, node in self.nodes.items():
+            node.tracked = counts[name]
         self.predecessors = {
             after: before
             for after, before in self.predecessors.items()
@@ -129,15 +144,17 @@ class ReportedContainers:
 
     def note_silence(self, silent: Mapping[str, float]) -> None:
         """The containers of silent nodes wait, from the last reports of these nodes on."""
-        newly = {name for name in silent if not self.node(name).lost}
+        newly = {name for name in silent if not self.node(name).is_silent}
         if not newly:
             return
+        for name in newly:
+            self.node(name).is_silent = True
         for container, entry in self._book.containers.items():
             if entry.node in newly and entry.is_running and entry.is_reported:
                 # Not at its start: an instance that starts and ends at one instant did not run.
-                lost_at = max(silent[entry.node], nextafter(entry.started_at, inf))
+                lost_at = max(silent[entry.node], nextafter(entry.since, inf))
                 self._book.enter(entry, LifecycleKind.ENDED, lost_at, ending=Ending.LOST)
-                entry.started_at, entry.ended_at, entry.lost_at = nan, lost_at, lost_at
+                entry.finish(lost_at, is_lost=True)
                 self.node(entry.node).lost.append(container)
 
     def _resume(self, report: Report, times: ReportTimes, *, is_new_run: bool) -> None:
@@ -150,8 +167,8 @@ class ReportedContainers:
             if is_new_run and container not in listed:
                 continue
             started_at = listed[container].started_at if container in listed else None
-            resumed_at = entry.lost_at if started_at is None else started_at + times.offset_seconds
-            self._book.run(container, max(entry.lost_at, min(resumed_at, times.at)))
+            resumed_at = entry.since if started_at is None else started_at + times.offset_seconds
+            self._book.run(container, max(entry.since, min(resumed_at, times.at)))
         node.lost = []
 
     def _start(
@@ -175,10 +192,10 @@ class ReportedContainers:
                 return  # it runs elsewhere, whatever this node reports
             entry.node = node
         entry.is_reported = True
-        if entry.is_running and at >= entry.started_at:
+        if entry.is_running and at >= entry.since:
             if startup_seconds is not None:
-                book.enter(entry, LifecycleKind.STARTED, entry.started_at, startup_seconds=startup_seconds)
-        elif not entry.is_running and at < entry.ended_at:
+                book.enter(entry, LifecycleKind.STARTED, entry.since, startup_seconds=startup_seconds)
+        elif not entry.is_running and at < entry.since:
             # A late report of a run that has ended.
             book.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
         else:
@@ -189,7 +206,7 @@ class ReportedContainers:
         entry = self._book.containers.get(state.id)
         if entry is not None and entry.is_lost and state.started_at is not None:
             # It ran all along, on a node that was renamed, or whose first report was lost.
-            return min(max(state.started_at + times.offset_seconds, entry.lost_at), times.at)
+            return min(max(state.started_at + times.offset_seconds, entry.since), times.at)
         return times.of(state.started_at)
 
     def _end(self, node: str, container: str, at: float, ending: Ending | None = None) -> None:
@@ -212,6 +229,9 @@ class ReportedContainers:
         traits = book.traits(state.labels)
         if not traits.promise or self._awaits_listing(state):
             return None
+        if self.node(node).tracked >= self._most_tracked:
+            return None  # as with its other limits, a node cannot fill the memory with ever new names
+        self.node(node).tracked += 1
         service = book.services.get(name)
         if service is None or (traits != service.traits and not self._runs_elsewhere(service, node)):
             book.set_service(name, traits, is_orchestrated=False)

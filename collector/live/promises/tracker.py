@@ -23,7 +23,11 @@ class PromiseTracker:
 
     def __init__(self, config: CollectorConfig) -> None:
         self._book = PromiseBook(config)
-        self._reported = ReportedContainers(self._book, is_orchestrated=config.driver.name in _ORCHESTRATORS)
+        self._reported = ReportedContainers(
+            self._book,
+            is_orchestrated=config.driver.name in _ORCHESTRATORS,
+            max_containers=config.limits.max_containers,
+        )
         self._orchestrated = OrchestratedServices(self._book, self._reported)
         self._queue: frozenset[str] = frozenset()
         self._lock = RLock()
@@ -90,12 +94,14 @@ class PromiseTracker:
         with self._lock:
             book = self._book
             for container, entry in list(book.containers.items()):
-                if not entry.ended_at < before or entry.is_listed or container in self._queue:
+                if entry.is_running or entry.is_listed or container in self._queue:
+                    continue
+                if not entry.since < before:
                     continue
                 is_orchestrated = book.services[entry.service].is_orchestrated
                 is_vacant = entry.slot in book.ledger.vacant_slots(entry.service)
                 if not is_orchestrated and entry.slot is not None and is_vacant:
-                    book.withdraw(entry.service, entry.slot, entry.ended_at)
+                    book.withdraw(entry.service, entry.slot, entry.since)
                 book.drop(container)
             forgotten = book.ledger.forget(before)
             for service, slot in forgotten:
@@ -104,7 +110,7 @@ class PromiseTracker:
             for name in ({service for service, _ in forgotten} - left) & book.services.keys():
                 book.drop_service(name)
             book.stopped &= book.containers.keys()
-            self._reported.forget_predecessors()
+            self._reported.tidy()
 
     def drop_node(self, node: str) -> None:
         """Forget a node that is removed."""
