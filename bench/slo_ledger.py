@@ -25,6 +25,8 @@ from wire.resources import Quantities
 _NODES, _CONTAINERS, _SERVICES = 1000, 50, 5000
 _RESTARTS = 4
 """Runs of every fifth container that ended before."""
+_STORED_NODES = 20
+"""Nodes after which changes are stored, as a collector does every few seconds."""
 _BEGIN = 1_800_000_000.0
 _HEARTBEAT = Heartbeat(agent_version="0", sample_seconds=3.0, beacon_seconds=30.0)
 _PASSES = 5
@@ -74,6 +76,8 @@ def _measure(label: str) -> _Cost:
     for node in range(_NODES):
         for report in _reports(node, label):
             registry.apply(report, report.at)
+        if node % _STORED_NODES == 0:
+            registry.promises.pack_changes()
     now = _BEGIN + 3600
     ids = registry.tables.snapshot(now).tasks.ids
     registry.promises.columns(ids, now)

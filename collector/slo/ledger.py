@@ -74,11 +74,11 @@ class Ledger:
         if instance is None or event.at < instance.horizon:
             return False
         # A start that is not reported last may change which earlier starts were on the same node.
-        is_last = event.at > instance.transitions.last_at and event.kind is not LifecycleKind.ENDED
+        is_last = event.at > instance.last_at and event.kind is not LifecycleKind.ENDED
         before = Trace()
         if not is_last:
             instance.life(before)
-        is_new = instance.transitions.add(
+        is_new = instance.add(
             Transition(
                 event.at, event.kind, event.incarnation, event.node or "", event.startup_seconds, event.ending
             )
@@ -327,8 +327,8 @@ class Ledger:
     def _limit(self, service: ServiceRecord, instance: InstanceRecord) -> None:
         """Fold the older half of the transitions if they are too many."""
         kept = min(max(_KEPT_IN_ALL // len(self), _KEPT_AT_LEAST), _KEPT_AT_MOST)
-        if len(instance.transitions) > kept:
-            service.fold(instance, instance.transitions.unpack()[kept // 2].at)
+        if len(instance) > kept:
+            service.fold(instance, instance.unpack()[kept // 2].at)
 
 
 class _Numbers:

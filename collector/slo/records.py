@@ -13,6 +13,8 @@ from collector.slo.transitions import NodeNames, Transitions
 _PAST_AT_LEAST = 64
 _NO_RUNS: dict[str, Run] = {}
 """Shared, to save memory: a replay copies it."""
+_NEVER = -inf
+"""One object for all instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +29,19 @@ class StoredInstance:
     transitions: tuple[Transition, ...]
 
 
-class InstanceRecord:
+class InstanceRecord(Transitions):
     """An instance: a sum of its past, and its latest transitions."""
 
-    __slots__ = ("base", "concurrent_seconds", "horizon", "incarnation", "node", "row", "slot", "transitions")
+    __slots__ = ("base", "concurrent_seconds", "horizon", "incarnation", "node", "row", "slot")
 
     def __init__(self, slot: str, row: int, nodes: NodeNames) -> None:
+        super().__init__(nodes)
         # Most services number their slots from 1.
         self.slot = intern(slot)
         self.row = row
-        self.transitions = Transitions(nodes)
         self.base: Life | None = None
         """Its life up to `horizon`."""
-        self.horizon = -inf
+        self.horizon = _NEVER
         """Earlier transitions are folded into `base`; later reports of them change nothing."""
         self.concurrent_seconds = 0.0
         """Up to `horizon`: time in which it ran together with all its siblings."""
@@ -48,7 +50,7 @@ class InstanceRecord:
 
     def life(self, trace: Trace | None = None) -> Life:
         """Its life so far."""
-        return replay(self.base, self.transitions.unpack(), trace)
+        return replay(self.base, self.unpack(), trace)
 
     def stored(self, service: str) -> StoredInstance:
         return StoredInstance(
@@ -57,29 +59,29 @@ class InstanceRecord:
             base=self.base,
             horizon=self.horizon,
             concurrent_seconds=self.concurrent_seconds,
-            transitions=tuple(self.transitions.unpack()),
+            transitions=tuple(self.unpack()),
         )
 
     def restore(self, stored: StoredInstance) -> None:
         self.base, self.horizon = stored.base, stored.horizon
         self.concurrent_seconds = stored.concurrent_seconds
-        self.transitions.replace(stored.transitions)
+        self.replace(stored.transitions)
 
     def known_incarnations(self) -> set[str]:
         """Its incarnations that are not past."""
-        known = set(self.transitions.incarnations)
+        known = set(self.incarnations)
         if self.base is not None:
             known.update(self.base.runs, (self.base.pending,))
         return known - {""}
 
     def fold(self, before: float) -> set[str]:
         """Fold the transitions before a time into the base; returns the incarnations that are past."""
-        transitions = self.transitions.unpack()
+        transitions = self.unpack()
         known = self.known_incarnations()
         self.base = replay(self.base, transitions, before=before)
         self.base.runs = self.base.runs or _NO_RUNS
         self.horizon = before
-        self.transitions.replace(each for each in transitions if each.at >= before)
+        self.replace(each for each in transitions if each.at >= before)
         return known - self.known_incarnations()
 
 

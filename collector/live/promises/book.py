@@ -92,7 +92,7 @@ class PromiseBook:
         self.services: dict[str, TrackedService] = {}
         self.changed_services: set[str] = set()
         """Those that changed since they were stored, as with instances."""
-        self.changed_slots: defaultdict[str, set[str]] = defaultdict(set)
+        self.changed_slots: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Instances, by service."""
         self.stopped: set[str] = set()
         """Containers that the collector stops, or stopped."""
@@ -125,7 +125,7 @@ class PromiseBook:
         if (service := self.services.get(entry.service)) is not None:
             service.containers.remove(container)
         if entry.slot is not None:
-            self.changed_slots[entry.service].add(entry.slot)
+            self.changed_slots[entry.service][entry.slot] = None
 
     def drop_service(self, name: str) -> None:
         """Forget a service and its containers."""
@@ -181,4 +181,4 @@ class PromiseBook:
         if entry.slot is None:
             entry.slot = self.ledger.slot_of(entry.service, entry.incarnation)
         if entry.slot is not None:
-            self.changed_slots[entry.service].add(entry.slot)
+            self.changed_slots[entry.service][entry.slot] = None

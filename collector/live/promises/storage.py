@@ -84,7 +84,7 @@ def requeue(book: PromiseBook, values: Iterable[str]) -> None:
             case [service]:
                 book.changed_services.add(service)
             case [service, slot]:
-                book.changed_slots[service].add(slot)
+                book.changed_slots[service][slot] = None
 
 
 def restore(book: PromiseBook, values: Mapping[str, bytes]) -> None:

@@ -105,7 +105,7 @@ class PromiseTracker:
                 book.drop(container)
             forgotten = book.ledger.forget(before)
             for service, slot in forgotten:
-                book.changed_slots[service].add(slot)
+                book.changed_slots[service][slot] = None
             left = set(book.ledger.services())
             for name in ({service for service, _ in forgotten} - left) & book.services.keys():
                 book.drop_service(name)
