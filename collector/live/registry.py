@@ -34,7 +34,7 @@ from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pull
 from collector.live.admission import Admission
 from collector.live.live_tables import LiveTables
 from collector.live.successions import Successions
-from collector.live.updates import NodeUpdate, Succession
+from collector.live.updates import ContainerChanges, NodeUpdate, Succession
 from collector.live.usage_tracker import Inheritance, UsageTracker, inherit, update
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from collector.reports.run import AgentRun
@@ -181,8 +181,13 @@ class Registry:
         if report.alerts or report.heartbeat or is_new_run:
             update = _with_alerts(update, entry)
         new = self._write(entry, update)
-        states = [run.containers[name].value for name in new]
-        self.promises.apply(report, times, states, gone, is_new_run=is_new_run)
+        changes = ContainerChanges(
+            new=[run.containers[name].value for name in new],
+            changed=merged.containers,
+            gone=gone,
+            is_new_run=is_new_run,
+        )
+        self.promises.apply(report, times, changes)
         return merged.is_ahead
 
     def is_other_machine(self, report: Report, now: float) -> bool:

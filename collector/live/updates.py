@@ -39,6 +39,19 @@ class NodeUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerChanges:
+    """The changes that one report makes to the containers of its node."""
+
+    new: Sequence[ContainerState] = ()
+    changed: Sequence[ContainerState] = ()
+    """Including the new ones."""
+    gone: Sequence[str] = ()
+    """Ids of the containers that ended."""
+    is_new_run: bool = False
+    """Whether the agent restarted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecord:
     """The facts about one node that policies use, apart from its load."""
 

@@ -7,6 +7,7 @@ from math import isnan, nan
 
 import msgspec
 
+from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
 from collector.live.traits import PromiseTraits, promise_traits
 from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
@@ -100,6 +101,10 @@ class PromiseBook:
     def traits(self, labels: Mapping[str, str]) -> PromiseTraits:
         """What labels promise."""
         return promise_traits(labels, self.promises, self._default)
+
+    def may_promise(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels can promise something: a quick check."""
+        return SLO_LABEL in labels or bool(self._default)
 
     def set_service(self, name: str, traits: PromiseTraits, *, is_orchestrated: bool) -> TrackedService:
         """Set the promise of a service."""

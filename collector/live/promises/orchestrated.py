@@ -100,7 +100,7 @@ class OrchestratedServices:
         """Start a container that was listed before it ran, and that its node reported without its labels."""
         if known.is_running or known.is_lost or task.running_since is None:
             return
-        if isnan(known.ended_at) or task.running_since > known.ended_at:
+        if isnan(known.since) or task.running_since > known.since:
             self._book.run(task.container, min(task.running_since, now))
 
     def _unlist(self, container: str, now: float) -> None:

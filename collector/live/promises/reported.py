@@ -11,6 +11,7 @@ from math import inf, isinf, nextafter
 
 from collector.live.promises.book import PromiseBook, TrackedContainer, TrackedService
 from collector.live.promises.node_times import NodeTimes, ReportTimes
+from collector.live.updates import ContainerChanges
 from collector.slo.events import Ending, LifecycleKind
 from wire.messages import ContainerState, Event, EventKind, Report
 
@@ -55,20 +56,12 @@ class ReportedContainers:
             node = self.nodes[name] = ReportingNode()
         return node
 
-    def apply(
-        self,
-        report: Report,
-        times: ReportTimes,
-        new: Sequence[ContainerState],
-        gone: Sequence[str],
-        *,
-        is_new_run: bool,
-    ) -> None:
+    def apply(self, report: Report, times: ReportTimes, changes: ContainerChanges) -> None:
         """Apply the starts and ends of a report."""
         node = self.node(report.node)
         node.is_silent = False
         if node.lost:
-            self._resume(report, times, is_new_run=is_new_run)
+            self._resume(report, times, is_new_run=changes.is_new_run)
         states = {each.id: each for each in report.containers} if report.events else {}
         for event in sorted(report.events, key=lambda each: each.at):
             if event.container is None:
@@ -78,11 +71,13 @@ class ReportedContainers:
                 self._start(report.node, event.container, times.of(event.at), state, event.startup_seconds)
             elif event.kind in _ENDS:
                 self._end(report.node, event.container, times.of(event.at), _ending(event))
-        for state in new:
+        for state in changes.new:
             self._start(report.node, state.id, self._start_time(state, times), state)
+        for state in self._labelled_late(changes.changed):
+            self._start(report.node, state.id, times.of(state.started_at), state)
         # A container that ended while the agent was down was last known to run at its last report.
-        ended_at = times.since if is_new_run else times.at
-        for container in gone:
+        ended_at = times.since if changes.is_new_run else times.at
+        for container in changes.gone:
             self._end(report.node, container, ended_at)
 
     def restore_lost(self) -> None:
@@ -115,7 +110,7 @@ class ReportedContainers:
             missing = of_node.difference(each.id for each in report.containers)
             gone += [name for name in missing if name in tracked and tracked[name].is_running]
         of_node.update(each.id for each in report.containers)
-        self.apply(report, times, new, gone, is_new_run=False)
+        self.apply(report, times, ContainerChanges(new=new, gone=gone))
 
     def reconcile(self, running: Mapping[str, Sequence[ContainerState]], now: float) -> None:
         """Start the containers that run and are not tracked; end those that are tracked and do not run."""
@@ -200,6 +195,17 @@ class ReportedContainers:
             book.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
         else:
             book.run(container, at, startup_seconds)
+
+    def _labelled_late(self, changed: Sequence[ContainerState]) -> list[ContainerState]:
+        """Containers that an agent reported before it knew their labels."""
+        book = self._book
+        return [
+            each
+            for each in changed
+            if each.id not in book.containers
+            and book.may_promise(each.labels)
+            and not self._awaits_listing(each)
+        ]
 
     def _start_time(self, state: ContainerState, times: ReportTimes) -> float:
         """When a container that a node reports for the first time began to run."""

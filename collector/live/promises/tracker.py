@@ -10,7 +10,7 @@ from collector.live.promises.columns import WaitingPromises, running_promises
 from collector.live.promises.node_times import ReportTimes
 from collector.live.promises.orchestrated import OrchestratedServices
 from collector.live.promises.reported import ReportedContainers
-from collector.live.updates import OrchestratedService, Succession
+from collector.live.updates import ContainerChanges, OrchestratedService, Succession
 from collector.slo.standing import Standings
 from collector.snapshot.promises import TaskPromises
 from wire.messages import ContainerState, Report
@@ -42,21 +42,13 @@ class PromiseTracker:
         with self._lock:
             return self._reported.node(report.node).times.read(report, received_at, sample_seconds)
 
-    def apply(
-        self,
-        report: Report,
-        times: ReportTimes,
-        new: Sequence[ContainerState],
-        gone: Sequence[str],
-        *,
-        is_new_run: bool = False,
-    ) -> None:
-        """Apply a report, of which `new` and `gone` are the containers that it adds and removes."""
+    def apply(self, report: Report, times: ReportTimes, changes: ContainerChanges) -> None:
+        """Apply a report that changes the containers of its node."""
         with self._lock:
             if self._is_restoring:
-                self._reported.await_listing(report.node, times, new)
+                self._reported.await_listing(report.node, times, changes.new)
             else:
-                self._reported.apply(report, times, new, gone, is_new_run=is_new_run)
+                self._reported.apply(report, times, changes)
 
     def note_silence(self, silent: Mapping[str, float]) -> None:
         """Let the containers of silent nodes wait, from the last reports of these nodes on.

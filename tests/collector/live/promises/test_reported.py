@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from collector.config import LimitsConfig
 from collector.live.registry import Registry
 from collector.live.updates import Succession
 from collector.snapshot.promises import NO_PROMISE
@@ -98,6 +99,31 @@ def test_containers_without_a_promise_are_not_in_the_ledger(registry: Registry) 
     alpha.start(START + 1, container("plain"), container("odd", labels={"wattpack.slo": "platinum"}))
     assert registry.promises.standings(START + 10).services.names == ()
     assert registry.tables.snapshot(START + 10).slo is None
+
+
+def test_a_container_whose_labels_are_known_later_counts_as_well(registry: Registry) -> None:
+    alpha = node(registry)
+    alpha.start(START + 10, container("web", service=None))
+    alpha.heartbeat(START + 11)
+    alpha.containers["id-of-web"] = promised("web", started_at=START + 10)
+    alpha.heartbeat(START + 13)
+    assert seconds(registry.promises.standings(START + 20)) == {SHOP: (10, 0)}
+    alpha.stop(START + 20, "web", exit_code=1)
+    assert seconds(registry.promises.standings(START + 30)) == {SHOP: (10, 10)}
+
+
+def test_a_node_cannot_fill_the_memory_with_ever_new_names() -> None:
+    limits = LimitsConfig(max_containers=2)
+    registry = Registry(msgspec.structs.replace(config(), limits=limits))
+    alpha = node(registry)
+    for number in range(10):
+        alpha.start(START + 10 * number, promised(f"c{number}", f"service-{number}"))
+        alpha.stop(START + 10 * number + 5, f"c{number}")
+    assert len(registry.promises.standings(START + 200).services.names) == 4
+    registry.promises.forget(START + 100)
+    registry.promises.forget(START + 100)
+    alpha.start(START + 200, promised("new", "new"))
+    assert registry.promises.standings(START + 200).services.names == ("new",)
 
 
 def test_the_default_class_is_for_all_but_daemons() -> None:
