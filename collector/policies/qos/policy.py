@@ -63,7 +63,8 @@ def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySett
         return Plan()
     given = queue_input(snapshot, snapshot.slo, settings.stale_seconds)
     terms = make_terms(given, settings, snapshot.seed)
-    outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed).run()
+    ratio = settings.sample_ratio if isinstance(settings, QosSettings) else 1.0
+    outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, ratio).run()
     build = _Actions(snapshot, snapshot.slo, settings)
     actions = [action for each in outcome.allocations for action in build.of(each, given.rows)]
     # An allocation may use room that the victims of a later one leave.

@@ -9,6 +9,7 @@ looked at again.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappush, heappushpop, heapreplace
+from math import ceil
 
 import numpy as np
 
@@ -47,6 +48,8 @@ class _Kind:
     costs: Floats
     freed: Floats
     fits_somewhere: bool = True
+    is_sampled: bool = False
+    """Whether it may fit on hosts that were not checked."""
     is_evaluated: bool = False
     seen_touched: int = 0
     seen_freed: int = 0
@@ -81,6 +84,8 @@ class QueuePass:
     instances: Instances
     terms: Terms
     seed: int = 0
+    sample_ratio: float = 1.0
+    """Share of all hosts with room after which the search for more ends."""
     operations: int = 0
     _kinds: dict[tuple[object, ...], _Kind] = field(default_factory=dict)
     _failed: list[_Kind] = field(default_factory=list)
@@ -210,9 +215,20 @@ class QueuePass:
                 kind.is_evaluated, kind.fits_somewhere = True, False
                 kind.seen_freed = other.exhausted_at
                 return kind
-        self._score(kind, np.flatnonzero(kind.allowed))
-        self.operations += int(self._open.sum())
+        self._score_sample(kind)
         return kind
+
+    def _score_sample(self, kind: _Kind) -> None:
+        """Find out where a kind fits without victims, on all hosts or until enough are found."""
+        self._score(kind, np.flatnonzero(kind.allowed))
+        checked = self._open.size
+        fits = np.flatnonzero(kind.scores > -np.inf)
+        enough = ceil(self.sample_ratio * self._open.size)
+        if enough < fits.size:
+            checked = int(fits[enough - 1]) + 1
+            kind.scores[checked:] = -np.inf
+        kind.is_sampled = enough < fits.size
+        self.operations += int(self._open[:checked].sum())
 
     def _is_contained(self, other: _Kind, kind: _Kind) -> bool:
         """Whether every host that has room for a kind has room for the other one, which came first."""
@@ -250,6 +266,9 @@ class QueuePass:
             if self.terms.home_after is not None and home != NOWHERE and kind.scores[home] > -np.inf:
                 return home, False
             best = int(kind.scores.argmax())
+            if kind.scores[best] == -np.inf and kind.is_sampled:
+                self._score_sample(kind)
+                best = int(kind.scores.argmax())
             if kind.scores[best] > -np.inf:
                 return best, False
             kind.fits_somewhere = False

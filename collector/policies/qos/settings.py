@@ -41,6 +41,15 @@ class QosSettings(PrioritySettings, frozen=True):
             " promise of 0.9) is no longer stopped for others of the same or lower importance."
         ),
     ] = True
+    sample_ratio: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Share of all nodes with room after which the search for more ends. Less than 1 saves"
+            " checks, and spreads containers less evenly.",
+        ),
+    ] = 1.0
     exact: Annotated[
         bool,
         Meta(
