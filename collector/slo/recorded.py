@@ -150,11 +150,18 @@ def _parse_lines(lines: Iterable[str]) -> Iterator[tuple[str, str, _LogEvent, _L
             )
         for row in reader:
             try:
-                yield row["controller"], row["pod"], _LogEvent(row["event"]), _parse_line(row)
+                yield row["controller"], row["pod"], _parse_event(row["event"]), _parse_line(row)
             except (ValueError, TypeError, AttributeError) as error:
                 raise UserError(f"line {reader.line_num} of the log is invalid: {error}") from None
     except CsvError as error:
         raise UserError(f"line {reader.line_num} of the log is invalid: {error}") from None
+
+
+def _parse_event(text: str) -> _LogEvent:
+    try:
+        return _LogEvent(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not an event: use one of {', '.join(_LogEvent)}") from None
 
 
 def _parse_line(row: Mapping[str, str]) -> _Line:

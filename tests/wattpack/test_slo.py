@@ -77,6 +77,24 @@ def test_a_log_that_cannot_be_read_is_an_error_of_one_sentence(
     assert len(error.splitlines()) == 1
 
 
+def test_one_class_of_a_recorded_log_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    assert main(["slo", "--from", str(path), "--class", "prod", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert list(shown["classes"]) == ["prod"]
+    assert shown["preemptions"] == 0
+    assert main(["slo", "--from", str(path), "--class", "gold"]) == 2
+    assert "use one of free, prod" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["0", "-3", "nan", "soon"])
+def test_seconds_of_a_recorded_log_are_above_0(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["slo", "--from", "log.csv", f"--seconds={seconds}"])
+    assert f"'{seconds}' is not a number of seconds above 0" in capsys.readouterr().err
+
+
 async def test_promises_of_a_collector_are_a_table(
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,10 +5,10 @@ import gzip
 import math
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from collector.slo.recorded import RecordedLog, RecordedStandings, apply_log, parse_log
+from collector.slo.recorded import RecordedLog, RecordedStandings, apply_log, class_of, parse_log
 from wattpack.client.collector import (
     Json,
     add_collector_options,
@@ -57,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.log is None:
         return _show_live(arguments)
     log = _read_log(arguments.log)
+    if arguments.slo_class is not None:
+        log = _select_class(log, arguments.slo_class)
     standings = apply_log(log, arguments.seconds)
     print(json_text(asdict(standings)) if arguments.json else _text(log, standings, arguments.seconds))
     return 0
@@ -108,10 +110,20 @@ def _row(promise: Json) -> tuple[str, ...]:
 
 
 def _positive(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
+
+
+def _select_class(log: RecordedLog, name: str) -> RecordedLog:
+    classes = sorted({class_of(event.service) for event in log.events})
+    if name not in classes:
+        raise UserError(f"the log has no class {name!r}: use one of {', '.join(classes)}")
+    return replace(log, events=[event for event in log.events if class_of(event.service) == name])
 
 
 def _read_log(path: Path) -> RecordedLog:

@@ -92,7 +92,10 @@ def test_without_a_period_the_whole_log_counts() -> None:
         ([HEADER], "no events"),
         ([HEADER, "x,waiting,p,c,,"], "line 2 of the log is invalid: could not convert"),
         ([HEADER, "nan,waiting,p,c,,"], "line 2 of the log is invalid: its times"),
-        ([HEADER, "1,waiting,p,c,,", "1,sleeping,p,c,,"], "line 3 of the log is invalid: 'sleeping'"),
+        (
+            [HEADER, "1,waiting,p,c,,", "1,sleeping,p,c,,"],
+            "line 3 of the log is invalid: 'sleeping' is not an event: use one of waiting, ",
+        ),
         ([HEADER, "1,waiting,p"], "line 2 of the log is invalid"),
         ([HEADER, "1,waiting,,c,,"], "line 2 of the log is invalid: it names no pod"),
         ([HEADER, "1,termination,p,c,,-4"], "line 2 of the log is invalid: its times"),
