@@ -84,3 +84,9 @@ class CollectorConfig(Section, frozen=True):
     def __post_init__(self) -> None:
         """Add the default classes of promises that the file does not replace."""
         force_setattr(self, "slo", default_classes() | self.slo)
+        default = self.placement.default_slo
+        if default and default not in self.slo:
+            known = ", ".join(self.slo)
+            raise ValueError(
+                f"placement.default_slo ({default}) is not a class under [slo]: write one of {known}"
+            )
