@@ -20,7 +20,7 @@ from collector.policies.actions import Action, Kill, Start
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
 from collector.policies.overbooking import quantities, reservation_of
-from collector.policies.qos.queue import Allocation, Terms
+from collector.policies.qos.queue import Assignment, Terms
 from collector.policies.qos.queue_pass import QueuePass
 from collector.policies.qos.rules import priority_terms, qos_terms
 from collector.policies.qos.settings import PrioritySettings, QosSettings
@@ -66,8 +66,8 @@ def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySett
     ratio = settings.sample_ratio if isinstance(settings, QosSettings) else 1.0
     outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, ratio).run()
     build = _Actions(snapshot, snapshot.slo, settings)
-    actions = [action for each in outcome.allocations for action in build.of(each, given.rows)]
-    # An allocation may use room that the victims of a later one leave.
+    actions = [action for each in outcome.assignments for action in build.of(each, given.rows)]
+    # An assignment may use room that the victims of a later one leave.
     actions.sort(key=lambda action: isinstance(action, Start))
     before, after = estimate_watts(snapshot, actions)
     left = len(outcome.left)
@@ -81,23 +81,23 @@ def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySett
 
 
 class _Actions:
-    """The stops and the start of an allocation, with their reasons."""
+    """The stops and the start of an assignment, with their reasons."""
 
     def __init__(self, snapshot: Snapshot, slo: TaskPromises, settings: PrioritySettings) -> None:
         self._snapshot, self._slo = snapshot, slo
         self._margin_seconds = settings.margin_seconds if isinstance(settings, QosSettings) else None
 
-    def of(self, allocation: Allocation, rows: Rows) -> Iterator[Action]:
-        task, node = int(rows[allocation.instance]), self._snapshot.nodes.names[allocation.host]
+    def of(self, assignment: Assignment, rows: Rows) -> Iterator[Action]:
+        task, node = int(rows[assignment.instance]), self._snapshot.nodes.names[assignment.host]
         tasks, promise = self._snapshot.tasks, self._slo.promises[self._slo.promise[task]]
         slack = float(self._slo.slack_seconds[task])
-        for victim in allocation.victims:
+        for victim in assignment.victims:
             yield self.stop(int(rows[victim]), tasks.names[task], promise, slack)
         yield Start(
             task=tasks.ids[task],
             name=tasks.names[task],
             target=node,
-            reasons=start_reasons(promise, slack, node, len(allocation.victims)),
+            reasons=start_reasons(promise, slack, node, len(assignment.victims)),
         )
 
     def stop(self, victim: int, name: str, promise: Promise, slack: float) -> Kill:

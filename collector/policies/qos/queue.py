@@ -77,7 +77,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class Assignment:
     """A waiting instance that starts, and the instances that stop for it first."""
 
     instance: int
@@ -89,7 +89,7 @@ class Allocation:
 class Outcome:
     """The result of a pass."""
 
-    allocations: tuple[Allocation, ...]
+    assignments: tuple[Assignment, ...]
     left: tuple[int, ...]
     """The instances that still wait, in the order of the queue."""
     operations: int

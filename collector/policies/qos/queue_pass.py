@@ -13,8 +13,8 @@ from math import ceil
 
 import numpy as np
 
-from collector.policies.qos.queue import Allocation, Hosts, Instances, Outcome, Terms, padded
-from collector.policies.qos.victims import Victims
+from collector.policies.qos.queue import Assignment, Hosts, Instances, Outcome, Terms, padded
+from collector.policies.qos.victims import VictimTable
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags
 
@@ -93,8 +93,8 @@ class QueuePass:
     """Hosts where something started, in order."""
     _freed: list[int] = field(default_factory=list)
     """Hosts where something was stopped, in order."""
-    _victims: Victims | None = None
-    _allocations: dict[int, Allocation] = field(default_factory=dict)
+    _victims: VictimTable | None = None
+    _assignments: dict[int, Assignment] = field(default_factory=dict)
     _occupied: dict[int, "np.ndarray[tuple[int], np.dtype[np.int32]]"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,8 +130,8 @@ class QueuePass:
             heappush(kind.started, -first)
             self._start(kind, queue[first], host, victims)
         return Outcome(
-            allocations=tuple(self._allocations.values()),
-            left=tuple(instance for instance in queue if instance not in self._allocations),
+            assignments=tuple(self._assignments.values()),
+            left=tuple(instance for instance in queue if instance not in self._assignments),
             operations=self.operations,
         )
 
@@ -140,10 +140,10 @@ class QueuePass:
 
         An instance that has not started yet is not stopped: it waits on.
         """
-        revoked = [each for each in victims if each in self._allocations]
-        stopped = [each for each in victims if each not in self._allocations]
+        revoked = [each for each in victims if each in self._assignments]
+        stopped = [each for each in victims if each not in self._assignments]
         for each in revoked:
-            stopped += self._allocations.pop(each).victims
+            stopped += self._assignments.pop(each).victims
             started = self._kind_of(each).started
             started.remove(-self._places[each])
             heapify(started)
@@ -159,14 +159,14 @@ class QueuePass:
             return
         last = -heapreplace(kind.started, -place)
         heappush(kind.passed_over, last)
-        other = self._allocations.pop(int(self.terms.queue[last]))
+        other = self._assignments.pop(int(self.terms.queue[last]))
         assert self._victims is not None
         host = int(self._home[other.instance])
         self._victims.remove(other.instance)
         self._victims.add(instance, host)
         self._home[other.instance], self._home[instance] = NOWHERE, host
         self._touched.append(host)
-        self._allocations[instance] = replace(other, instance=instance)
+        self._assignments[instance] = replace(other, instance=instance)
 
     def rank(self, instance: int) -> HostRanking:
         """Rank the hosts for one instance. Nothing is allocated."""
@@ -323,7 +323,7 @@ class QueuePass:
 
     def _evaluate(self, kind: _Kind, rows: Rows, instance: int) -> None:
         if self._victims is None:
-            self._victims = Victims(
+            self._victims = VictimTable(
                 replace(self.instances, host=self._home),
                 replace(self.terms, limits=self._limits),
                 self._open.size,
@@ -363,7 +363,7 @@ class QueuePass:
         return self._revoke(chosen)
 
     def _start(self, kind: _Kind, instance: int, host: int, victims: Sequence[int]) -> None:
-        self._allocations[instance] = Allocation(instance, int(self._shuffled[host]), tuple(victims))
+        self._assignments[instance] = Assignment(instance, int(self._shuffled[host]), tuple(victims))
         self._free[host] -= kind.demand
         self._home[instance] = host
         if kind.group in self._occupied:

@@ -25,7 +25,7 @@ class Evaluation:
     """What the victims give back."""
 
 
-class Victims:
+class VictimTable:
     """The instances that may be stopped on each host."""
 
     def __init__(self, instances: Instances, terms: Terms, hosts: int) -> None:

@@ -73,11 +73,11 @@ class Slots:
         outcome = self._pass(now, admitted)
         self.passes += 1
         self.operations += outcome.operations
-        for allocation in outcome.allocations:
-            for victim in admitted[list(allocation.victims)]:
+        for assignment in outcome.assignments:
+            for victim in admitted[list(assignment.victims)]:
                 self._stop(int(victim), now)
-        for allocation in outcome.allocations:
-            instance, host = int(admitted[allocation.instance]), allocation.host
+        for assignment in outcome.assignments:
+            instance, host = int(admitted[assignment.instance]), assignment.host
             is_same = self._last_host[instance] == host
             shortest, longest = (2, 3) if is_same else self.other_host_seconds
             startup = float(draw.integers(shortest, longest + 1))

@@ -98,7 +98,7 @@ def test_the_pass_decides_as_the_algorithm_of_the_thesis(seed: int) -> None:
     hosts, tasks = random_case(seed)
     outcome = run_pass(hosts, tasks)
     expected = Reference(*random_case(seed), MARGIN).schedule()
-    found = [(each.instance, each.host, frozenset(each.victims)) for each in outcome.allocations]
+    found = [(each.instance, each.host, frozenset(each.victims)) for each in outcome.assignments]
     assert found == expected
 
 
@@ -110,8 +110,8 @@ def test_a_sample_of_the_hosts_takes_fewer_checks_and_starts_as_many() -> None:
     ]
     all_hosts = run_pass(hosts, tasks)
     sample = run_pass(hosts, tasks, sample_ratio=0.05)
-    assert len(sample.allocations) == len(all_hosts.allocations) == 400
-    assert not any(each.victims for each in sample.allocations)
+    assert len(sample.assignments) == len(all_hosts.assignments) == 400
+    assert not any(each.victims for each in sample.assignments)
     assert sample.left == all_hosts.left == tuple(range(400, 450))
     hosts, few = [Host(4.0, 4.0) for _ in range(100)], tasks[:1]
     assert run_pass(hosts, few, sample_ratio=0.05).operations == 5
@@ -123,13 +123,13 @@ def test_a_sample_of_the_hosts_takes_fewer_checks_and_starts_as_many() -> None:
 def test_no_host_holds_more_than_it_has(seed: int, *, exact: bool) -> None:
     hosts, tasks = random_case(seed)
     outcome = run_pass(hosts, tasks, exact=exact)
-    stopped = [victim for each in outcome.allocations for victim in each.victims]
-    started = [each.instance for each in outcome.allocations]
+    stopped = [victim for each in outcome.assignments for victim in each.victims]
+    started = [each.instance for each in outcome.assignments]
     assert len({*stopped, *started}) == len(stopped) + len(started)
     for victim in stopped:
         assert tasks[victim].host is not None
         tasks[victim].host = None
-    for each in outcome.allocations:
+    for each in outcome.assignments:
         assert each.host in tasks[each.instance].allowed
         tasks[each.instance].host = each.host
     for number, host in enumerate(hosts):
@@ -147,7 +147,7 @@ def test_no_host_holds_more_than_it_has(seed: int, *, exact: bool) -> None:
 def test_nobody_is_stopped_whom_the_rules_protect(seed: int, *, exact: bool) -> None:
     hosts, tasks = random_case(seed)
     rules = Reference(hosts, tasks, MARGIN)
-    for each in run_pass(hosts, tasks, exact=exact).allocations:
+    for each in run_pass(hosts, tasks, exact=exact).assignments:
         assert all(rules.may_stop(tasks[each.instance], tasks[victim]) for victim in each.victims)
 
 
@@ -156,7 +156,7 @@ def test_nobody_is_stopped_whom_the_rules_protect(seed: int, *, exact: bool) -> 
 def test_the_more_urgent_of_two_with_the_same_needs_does_not_wait_while_the_other_starts(seed: int) -> None:
     hosts, tasks = random_case(seed)
     outcome = run_pass(hosts, tasks, exact=False)
-    for each in outcome.allocations:
+    for each in outcome.assignments:
         started = tasks[each.instance]
         for number in outcome.left:
             waits = tasks[number]
