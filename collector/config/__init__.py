@@ -71,7 +71,7 @@ class CollectorConfig(Section, frozen=True):
             " label `wattpack.slo` names the class of a service. The default classes are `gold` (1.0, 1),"
             " `silver` (0.9, 2) and `bronze` (0.5, 3); a table replaces the class of its name."
         ),
-    ] = field(default_factory=dict)
+    ] = field(default_factory=default_classes)
     policies: Annotated[
         dict[str, dict[str, Any]],
         Meta(

@@ -36,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     changed = [key for key in keys(config) if _value(loaded, key.path) != key.default]
     print(f"{arguments.file} is a valid {role} configuration.")
     for key in changed:
-        print(f"  {key.dotted} = {_value(loaded, key.path)!r}  (default {key.default!r})")
+        value, default = (msgspec.to_builtins(each) for each in (_value(loaded, key.path), key.default))
+        print(f"  {key.dotted} = {value!r}  (default {default!r})")
     if not changed:
         print("  All keys have their defaults.")
     return 0

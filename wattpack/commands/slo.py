@@ -76,7 +76,7 @@ def _show_live(arguments: argparse.Namespace) -> int:
         print("\n".join(table(_HEADER, [_row(each) for each in found])))
         print(
             "CAN WAIT is how long an instance can wait from now on before the promise breaks, less the time"
-            " of its start. PENALTY is the shortfall in seconds of one instance; deep shortfalls weigh twice."
+            " of its start. PENALTY is the missing running time of all instances; deep ones weigh twice."
         )
     else:
         print(
