@@ -110,7 +110,8 @@ class QueuePass:
         self._places = {instance: turn for turn, instance in enumerate(self.terms.queue.tolist())}
         self._home = place[self.instances.host]
         self._last_host = place[self.instances.last_host]
-        closed = (self._home != NOWHERE) & ~self._open[self._home]
+        closed = self._home != NOWHERE
+        closed[closed] = ~self._open[self._home[closed]]
         self._limits = np.where(closed, -np.inf, self.terms.limits)
         widest = int(self._masks.sum(axis=1).argmax()) if self._masks.size else NOWHERE
         is_widest = widest != NOWHERE and bool((self._masks[widest] == self._open).all())
