@@ -97,6 +97,9 @@ def _settings_file(role: str) -> Iterator[str]:
             yield ""
             yield from _comment(key.meta.description)
             yield f"[{key.path[0]}]"
+            for name, value in msgspec.to_builtins(key.default).items():
+                fields = ", ".join(f"{field} = {_toml(each)}" for field, each in value.items())
+                yield f"#{name} = {{ {fields} }}"
             continue
         if key.path[:-1] != table:
             table = key.path[:-1]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
+from sys import float_info
 from typing import Self
 
 WIDTH, HEIGHT = 640, 240
@@ -122,9 +123,9 @@ def _thinned(line: Line) -> Line:
 
 def _nice_step(span: float) -> float:
     """A step of 1, 2, 2.5 or 5 times a power of ten, for at most `_TICKS` steps."""
-    if span <= 0:
-        return 1.0
     rough = span / _TICKS
+    if rough <= float_info.min:
+        return 1.0
     power = 10.0 ** floor(log10(rough))
     return next(step * power for step in _STEPS if step * power >= rough * (1 - 1e-9))
 
