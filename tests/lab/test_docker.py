@@ -98,7 +98,9 @@ def test_nothing_is_left_of_an_engine_even_when_the_block_fails() -> None:
     def fail() -> None:
         with docker_engine() as engine:
             engine.run("busy", *BURN, cpus=0.1)
-            engine.docker("pause", "busy")
+            # A throttled process may take longer to freeze than the runtime waits, so an idle one is paused.
+            engine.run("paused", "sleep", "1000")
+            engine.docker("pause", "paused")
             raise RuntimeError(engine.root.name)
 
     with pytest.raises(RuntimeError) as caught:
