@@ -136,10 +136,14 @@ class Ledger:
             if past:
                 self._drop(service, past)
                 dropped += [(service.name, each.slot) for each in past]
-            if past and not service.instances:
-                del self._services[service.name]
-                self._numbers.release(service.number)
+                self._release_if_empty(service)
         return dropped
+
+    def discard(self, service: str, slot: str) -> None:
+        """Drop an instance that turned out to be another one."""
+        record = self._services[service]
+        self._drop(record, [record.instances[slot]])
+        self._release_if_empty(record)
 
     def stored(self, service: str, slot: str) -> StoredInstance | None:
         """An instance as it is stored; None if there is none."""
@@ -292,6 +296,11 @@ class Ledger:
             else:
                 self._instances[instance.row] = instance
         return instance
+
+    def _release_if_empty(self, service: ServiceRecord) -> None:
+        if not service.instances:
+            del self._services[service.name]
+            self._numbers.release(service.number)
 
     def _drop(self, service: ServiceRecord, past: Sequence[InstanceRecord]) -> None:
         for instance in past:

@@ -139,6 +139,18 @@ class PromiseBook:
         del self.services[name]
         self.changed_services.add(name)
 
+    def reassign(self, container: str, service: str, slot: str | None) -> None:
+        """Let a container continue an instance of another service: it belongs to that one after all."""
+        entry = self.containers[container]
+        self.drop(container)
+        if entry.slot is not None:
+            self.ledger.discard(entry.service, entry.slot)
+        if not self.services[entry.service].containers:
+            self.drop_service(entry.service)
+        self.add(container, TrackedContainer(entry.node, service, entry.incarnation, slot))
+        if entry.is_running:
+            self.run(container, entry.since)
+
     def run(self, container: str, at: float, startup_seconds: float | None = None) -> None:
         """A tracked container runs from a time on."""
         entry = self.containers[container]

@@ -1,17 +1,19 @@
 """Starts and ends of containers that nodes report.
 
-Without an orchestrator, the labels of a container promise something to its service. With one, a container
-counts once the orchestrator lists it on this node: what a node reports of others is ignored.
+Without an orchestrator, the labels of a container promise something to its service. Nothing but a move by the
+collector connects containers of two nodes then: a container of a service that another node runs belongs to a
+service of its own, NAME@NODE, so that no node changes the promises of another. With an orchestrator, a
+container counts once it is listed on this node: what a node reports of others is ignored.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isinf, nextafter
 
 from collector.live.promises.book import PromiseBook, TrackedContainer, TrackedService
 from collector.live.promises.node_times import NodeTimes, ReportTimes
-from collector.live.updates import ContainerChanges
+from collector.live.updates import ContainerChanges, Succession
 from collector.slo.events import Ending, LifecycleKind
 from wire.messages import ContainerState, Event, EventKind, Report
 
@@ -79,6 +81,16 @@ class ReportedContainers:
         ended_at = times.since if changes.is_new_run else times.at
         for container in changes.gone:
             self._end(report.node, container, ended_at)
+
+    def add_successions(self, successions: Iterable[Succession]) -> None:
+        """Let containers that replace others in moves continue their instances."""
+        tracked = self._book.containers
+        for each in successions:
+            self.predecessors[each.container] = each.predecessor
+            before, after = tracked.get(each.predecessor), tracked.get(each.container)
+            # Its node may have reported it before the move ended.
+            if before is not None and after is not None and before.service != after.service:
+                self._book.reassign(each.container, before.service, before.slot)
 
     def restore_lost(self) -> None:
         """Note the containers of a restored book whose nodes are silent."""
@@ -231,10 +243,11 @@ class ReportedContainers:
 
     def _identify(self, node: str, state: ContainerState) -> TrackedContainer | None:
         """Track a new container if its labels promise something."""
-        book, name = self._book, state.service or state.name
+        book = self._book
         traits = book.traits(state.labels)
         if not traits.promise or self._awaits_listing(state):
             return None
+        name = self._service_of(node, state)
         if self.node(node).tracked >= self._most_tracked:
             return None  # as with its other limits, a node cannot fill the memory with ever new names
         self.node(node).tracked += 1
@@ -245,6 +258,23 @@ class ReportedContainers:
         if slot is None and (predecessor := self.predecessors.get(state.id)) is not None:
             slot = book.ledger.slot_of(name, predecessor)
         return book.add(state.id, TrackedContainer(node, name, state.id, slot))
+
+    def _service_of(self, node: str, state: ContainerState) -> str:
+        """The service that a new container belongs to."""
+        before = self._book.containers.get(self.predecessors.get(state.id, ""))
+        if before is not None:
+            return before.service
+        name = state.service or state.name
+        while not self._is_free_for(node, name):
+            name = f"{name}@{node}"
+        return name
+
+    def _is_free_for(self, node: str, name: str) -> bool:
+        """Whether a service does not exist, or runs or ran on this node."""
+        service = self._book.services.get(name)
+        if service is None or not service.containers:
+            return True
+        return any(self._book.containers[each].node == node for each in service.containers)
 
     def _runs_elsewhere(self, service: TrackedService, node: str) -> bool:
         """Whether other nodes run a service: a node does not change the promise of these."""

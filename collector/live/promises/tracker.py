@@ -19,7 +19,7 @@ _ORCHESTRATORS = ("swarm", "kubernetes")
 
 
 class PromiseTracker:
-    """Enters what nodes and orchestrators report into the ledger, and tells how promises stand."""
+    """Enters what nodes and orchestrators report into the ledger, and computes how promises stand."""
 
     def __init__(self, config: CollectorConfig) -> None:
         self._book = PromiseBook(config)
@@ -66,7 +66,7 @@ class PromiseTracker:
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers that replace others in moves take their slots."""
         with self._lock:
-            self._reported.predecessors |= {each.container: each.predecessor for each in successions}
+            self._reported.add_successions(successions)
 
     def expect_stop(self, container: str) -> None:
         """The collector stops a container: its end is neither a failure nor a completion."""
@@ -81,7 +81,7 @@ class PromiseTracker:
     def forget(self, before: float) -> None:
         """Forget instances that ended before a time.
 
-        Without an orchestrator, this includes containers that stopped then and that nobody started again.
+        Without an orchestrator, this includes containers that stopped before and were not started again.
         """
         with self._lock:
             book = self._book

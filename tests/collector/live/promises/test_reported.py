@@ -243,7 +243,9 @@ def test_a_node_changes_nothing_of_what_runs_elsewhere(registry: Registry) -> No
     liar.start(START + 50, promised("another", labels={"wattpack.slo": "gold"}))
     standings = registry.promises.standings(START + 100)
     assert seconds(standings)[SHOP] == before[SHOP]
-    assert standings.services.target.tolist() == [0.9]
+    # What it runs under that name is a service of its own.
+    targets = dict(zip(standings.services.names, standings.services.target.tolist(), strict=True))
+    assert targets == {"shop": 0.9, "shop@liar": 1.0}
 
 
 def test_a_snapshot_has_the_promises_of_its_tasks(registry: Registry) -> None:
@@ -258,3 +260,51 @@ def test_a_snapshot_has_the_promises_of_its_tasks(registry: Registry) -> None:
     ]
     np.testing.assert_allclose(slo.slack_seconds, [100 / 0.9 - 100, np.nan, 100 / 0.9 - 100])
     assert slo.admitted_seconds.tolist() == [100, 0, 100]
+
+
+def test_a_node_does_not_change_the_promise_of_a_service_that_another_one_runs(registry: Registry) -> None:
+    alpha, beta = node(registry), node(registry, "beta")
+    alpha.start(START + 10, promised("web"))
+    for turn in range(5):
+        beta.start(START + 20 + 2 * turn, promised("foreign", labels={"wattpack.slo": "gold"}))
+        beta.stop(START + 21 + 2 * turn, "foreign", exit_code=1)
+    alpha.stop(START + 40, "web")
+    beta.start(START + 41, promised("another", labels={"wattpack.slo": "gold"}))
+    alpha.start(START + 50, promised("web"))
+    found = seconds(registry.promises.standings(START + 60))
+    assert found[SHOP] == (40, 10)
+    assert {service for service, _ in found} == {"shop", "shop@beta"}
+    standings = registry.promises.standings(START + 60)
+    names = [standings.promises[code].name for code in standings.services.promise.tolist()]
+    assert dict(zip(standings.services.names, names, strict=True)) == {"shop": "silver", "shop@beta": "gold"}
+
+
+def test_a_name_that_looks_like_that_of_another_node_gives_no_access_to_its_services(
+    registry: Registry,
+) -> None:
+    alpha, beta, evil = node(registry), node(registry, "beta"), node(registry, "evil")
+    alpha.start(START + 10, promised("one"))
+    evil.start(START + 11, promised("squatter", "shop@beta"))
+    beta.start(START + 12, promised("two"))
+    evil.stop(START + 13, "squatter", exit_code=1)
+    found = seconds(registry.promises.standings(START + 22))
+    assert found["shop@beta@beta", "1"] == (10, 0)
+
+
+def test_a_container_that_is_reported_before_its_move_ends_continues_its_predecessor(
+    registry: Registry,
+) -> None:
+    alpha, beta = node(registry), node(registry, "beta")
+    alpha.start(START + 10, promised("web"))
+    alpha.stop(START + 30, "web")
+    beta.start(START + 40, promised("next"))
+    assert {service for service, _ in seconds(registry.promises.standings(START + 41))} == {
+        "shop",
+        "shop@beta",
+    }
+    move = Succession(node="beta", container="id-of-next", from_node="alpha", predecessor="id-of-web")
+    for _ in range(2):
+        registry.add_successions([move])
+        assert seconds(registry.promises.standings(START + 60)) == {SHOP: (40, 10)}
+    beta.start(START + 60, promised("later"))
+    assert set(seconds(registry.promises.standings(START + 61))) == {SHOP, ("shop", "2")}
