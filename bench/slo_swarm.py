@@ -25,7 +25,7 @@ CORES: Final = 0.9
 PROMISES: Final[Mapping[str, float]] = {"silver": 0.9, "bronze": 0.5}
 COUNTS: Final[Mapping[str, int]] = {"silver": 3, "bronze": 6}
 SERVICE: Final = ("sh", "-c", "trap exit TERM; sleep 100000 & wait")
-"""It stops when it is told to: the first process of a container ignores the signal otherwise."""
+"""It stops on SIGTERM: the first process of a container ignores the signal otherwise."""
 AGENTS: Final = {
     f"bottleneck.{name}_ratio": 0 for name in ("cpu", "cpu_pressure", "disk", "disk_pressure", "iowait")
 }
