@@ -14,15 +14,17 @@ from collector.slo.standing import (
     MODES,
     NOWHERE,
     Accounts,
+    Figures,
     Floats,
     InstanceStandings,
+    Rows,
     ServiceStandings,
     Standings,
     compute_figures,
     preemption_ratio,
 )
 from collector.slo.startups import StartupTimes
-from collector.slo.table import LifeTable
+from collector.slo.table import LifeTable, LivesAt
 from collector.slo.transitions import NodeNames
 
 _KEPT_IN_ALL = 200_000
@@ -186,75 +188,62 @@ class Ledger:
 
         lives = self._table.at(now, row_of != NOWHERE, is_batch)
         service = row_of[lives.service]
-        since = np.array([each.concurrent_since for each in services], dtype=np.float64)[service]
-        # Of an instance that joined its running siblings, only its own time counts.
-        lasting = np.where(np.isnan(since), 0.0, np.maximum(now - np.maximum(since, lives.admitted), 0.0))
-        accounts = Accounts(
-            service=service,
-            is_live=lives.is_live,
-            is_completed=lives.is_completed,
-            is_running=lives.is_running,
-            ran_seconds=lives.ran_seconds,
-            waiting_seconds=lives.waiting_seconds,
-            concurrent_seconds=lives.concurrent_seconds + np.where(lives.is_live, lasting, 0.0),
-            failed_seconds=lives.failed_seconds,
-            run_seconds=lives.run_seconds,
-        )
-        figures = compute_figures(accounts, modes, targets)
+        figures = compute_figures(_accounts(now, lives, service, services), modes, targets)
         startup, restart = self._expected_startups(services)
-        shown = np.flatnonzero(lives.is_live)
-        of = service[shown]
-        records = [each for row in lives.rows[shown].tolist() if (each := self._instances[row]) is not None]
-        slack = figures.slack_seconds[shown] - np.maximum(startup, restart)[of]
-        overhead = preemption_ratio(lives.preempted_startup_seconds, lives.ran_seconds)[shown]
+        instances = self._instances_at(lives, figures, service, startup, restart)
 
         def lowest(values: Floats, default: float) -> Floats:
             found = np.full(len(services), default)
-            np.minimum.at(found, of, values)
+            np.minimum.at(found, instances.service, values)
             return found
 
         delivered = figures.services
-        return Standings(
-            at=now,
-            promises=self._promises,
-            services=ServiceStandings(
-                names=tuple(each.name for each in services),
-                promise=promise,
-                mode=modes,
-                target=targets,
-                availability=delivered.availability,
-                slack_seconds=lowest(slack, np.inf),
-                breaks_in_seconds=delivered.breaks_in_seconds,
-                deficit_seconds=delivered.deficit_seconds,
-                total_seconds=figures.total_seconds,
-                penalty=penalty(targets, delivered.availability, figures.total_seconds),
-                preemption_ratio=-lowest(-overhead, 0.0),
-                startup_seconds=startup,
-                trend=delivered.trend,
-                running_instances=figures.running_instances,
-                live_instances=figures.live_instances,
-                preemptions=np.bincount(service, lives.preemptions, len(services)).astype(np.intp),
-            ),
-            instances=InstanceStandings(
-                service=of,
-                slots=tuple(each.slot for each in records),
-                incarnations=tuple(each.incarnation for each in records),
-                nodes=tuple(each.node for each in records),
-                is_running=lives.is_running[shown],
-                running_seconds=figures.counted_seconds[shown],
-                waiting_seconds=lives.waiting_seconds[shown],
-                discarded_seconds=figures.discarded_seconds[shown],
-                availability=figures.availability[shown],
-                slack_seconds=slack,
-                preemption_ratio=overhead,
-                preemptions=lives.preemptions[shown],
-                startup_seconds=startup[of],
-                restart_seconds=restart[of],
-                waited_seconds=lives.waited_seconds[shown],
-                run_seconds=lives.run_seconds[shown],
-                admitted=lives.admitted[shown],
-                is_spare=figures.is_spare[shown],
-            ),
+        of_services = ServiceStandings(
+            names=tuple(each.name for each in services),
+            promise=promise,
+            mode=modes,
+            target=targets,
+            availability=delivered.availability,
+            slack_seconds=lowest(instances.slack_seconds, np.inf),
+            breaks_in_seconds=delivered.breaks_in_seconds,
+            deficit_seconds=delivered.deficit_seconds,
+            total_seconds=figures.total_seconds,
+            penalty=penalty(targets, delivered.availability, figures.total_seconds),
+            preemption_ratio=-lowest(-instances.preemption_ratio, 0.0),
+            startup_seconds=startup,
+            trend=delivered.trend,
+            running_instances=figures.running_instances,
+            live_instances=figures.live_instances,
+            preemptions=np.bincount(service, lives.preemptions, len(services)).astype(np.intp),
+        )
+        return Standings(at=now, promises=self._promises, services=of_services, instances=instances)
+
+    def _instances_at(
+        self, lives: LivesAt, figures: Figures, service: Rows, startup: Floats, restart: Floats
+    ) -> InstanceStandings:
+        """The instances that have not ended. `startup` and `restart` are per service."""
+        shown = np.flatnonzero(lives.is_live)
+        of = service[shown]
+        records = [each for row in lives.rows[shown].tolist() if (each := self._instances[row]) is not None]
+        return InstanceStandings(
+            service=of,
+            slots=tuple(each.slot for each in records),
+            incarnations=tuple(each.incarnation for each in records),
+            nodes=tuple(each.node for each in records),
+            is_running=lives.is_running[shown],
+            running_seconds=figures.counted_seconds[shown],
+            waiting_seconds=lives.waiting_seconds[shown],
+            discarded_seconds=figures.discarded_seconds[shown],
+            availability=figures.availability[shown],
+            slack_seconds=figures.slack_seconds[shown] - np.maximum(startup, restart)[of],
+            preemption_ratio=preemption_ratio(lives.preempted_startup_seconds, lives.ran_seconds)[shown],
+            preemptions=lives.preemptions[shown],
+            startup_seconds=startup[of],
+            restart_seconds=restart[of],
+            waited_seconds=lives.waited_seconds[shown],
+            run_seconds=lives.run_seconds[shown],
+            admitted=lives.admitted[shown],
+            is_spare=figures.is_spare[shown],
         )
 
     def _expected_startups(self, services: Sequence[ServiceRecord]) -> tuple[Floats, Floats]:
@@ -356,3 +345,20 @@ class _Numbers:
 
     def release(self, number: int) -> None:
         self._free.append(number)
+
+
+def _accounts(now: float, lives: LivesAt, service: Rows, services: Sequence[ServiceRecord]) -> Accounts:
+    since = np.array([each.concurrent_since for each in services], dtype=np.float64)[service]
+    # Of an instance that joined its running siblings, only its own time counts.
+    lasting = np.where(np.isnan(since), 0.0, np.maximum(now - np.maximum(since, lives.admitted), 0.0))
+    return Accounts(
+        service=service,
+        is_live=lives.is_live,
+        is_completed=lives.is_completed,
+        is_running=lives.is_running,
+        ran_seconds=lives.ran_seconds,
+        waiting_seconds=lives.waiting_seconds,
+        concurrent_seconds=lives.concurrent_seconds + np.where(lives.is_live, lasting, 0.0),
+        failed_seconds=lives.failed_seconds,
+        run_seconds=lives.run_seconds,
+    )
