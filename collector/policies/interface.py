@@ -49,6 +49,16 @@ class Request:
     """Nodes that it must not run on."""
     spread: bool = False
     """Whether to spread its service over failure domains, or over nodes that have none."""
+    application: str | None = None
+    """The application that its service belongs to; None if it belongs to none, or the snapshot has it."""
+    delay_max: float | None = None
+    """Maximum round-trip time between the nodes of its application, in seconds; None for that of the
+    snapshot. Of two, the smaller one counts."""
+    talks_to: tuple[str, ...] = ()
+    """Services of its application that it talks to: the bound holds for their nodes only. If empty, for all
+    nodes of its application, unless the snapshot has links."""
+    image: str | None = None
+    """None for that of its service."""
 
 
 class Rejection(IntEnum):
@@ -72,6 +82,7 @@ class Rejection(IntEnum):
     CAME_FROM = 15
     NEEDS_ROOM = 16
     BUSY = 17
+    DISTANCE = 18
 
 
 def _no_actions(_row: int) -> tuple[Action, ...]:

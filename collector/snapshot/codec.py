@@ -11,7 +11,10 @@ import msgspec
 import numpy as np
 
 from collector.slo.promises import Promise
+from collector.snapshot.applications import Applications
 from collector.snapshot.constraints import PlacementRules
+from collector.snapshot.delays import Delays
+from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
@@ -34,6 +37,9 @@ def pack(snapshot: Snapshot) -> bytes:
         "services": _table(snapshot.services),
         "rules": list(snapshot.rules.items()),
         "slo": None if snapshot.slo is None else _table(snapshot.slo),
+        "delays": None if snapshot.delays is None else _table(snapshot.delays),
+        "applications": _packed_applications(snapshot.applications),
+        "images": _packed_images(snapshot.images),
     }
     return bytes(cramjam.zstd.compress(msgspec.msgpack.encode(columns), level=_LEVEL))
 
@@ -52,6 +58,9 @@ def unpack(packed: bytes) -> Snapshot:
         pending=Pending(*map(_array, columns["pending"])),
         slo=None if columns["slo"] is None else _promises(columns["slo"]),
         rules=dict(msgspec.convert(columns["rules"], list[tuple[int, PlacementRules]])),
+        delays=None if columns["delays"] is None else _restored(Delays, columns["delays"]),
+        applications=_applications(columns["applications"]),
+        images=_images(columns["images"]),
     )
 
 
@@ -84,6 +93,41 @@ def _array(packed: dict[str, Any]) -> "np.ndarray[Any, Any]":
 def _promises(packed: dict[str, Any]) -> TaskPromises:
     columns = {name: _array(value) for name, value in packed.items() if isinstance(value, dict)}
     return TaskPromises(promises=msgspec.convert(packed["promises"], tuple[Promise, ...]), **columns)
+
+
+def _packed_applications(applications: Applications | None) -> dict[str, Any] | None:
+    if applications is None:
+        return None
+    return {
+        "names": applications.names,
+        "delay_max": _column(applications.delay_max),
+        "of_service": _column(applications.of_service),
+        "links": [(row, sorted(links)) for row, links in applications.links.items()],
+    }
+
+
+def _applications(packed: dict[str, Any] | None) -> Applications | None:
+    if packed is None:
+        return None
+    return Applications(
+        names=tuple(packed["names"]),
+        delay_max=_array(packed["delay_max"]),
+        of_service=_array(packed["of_service"]),
+        links={row: frozenset((a, b) for a, b in links) for row, links in packed["links"]},
+    )
+
+
+def _packed_images(images: ImageTable | None) -> dict[str, Any] | None:
+    if images is None:
+        return None
+    return {"nodes": images.nodes, "rows_of": {name: rows.tolist() for name, rows in images.rows_of.items()}}
+
+
+def _images(packed: dict[str, Any] | None) -> ImageTable | None:
+    if packed is None:
+        return None
+    rows_of = {name: np.array(rows, dtype=np.intp) for name, rows in packed["rows_of"].items()}
+    return ImageTable(nodes=packed["nodes"], rows_of=rows_of)
 
 
 def _restored(table: type[Table], packed: dict[str, Any]) -> Table:

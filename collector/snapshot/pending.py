@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.snapshot.applications import NO_APPLICATIONS, Applications
 from collector.snapshot.columns import Four, with_services
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Pending, Snapshot
@@ -23,6 +24,10 @@ class PendingTask:
     task_class: int
     is_known: bool = True
     """Whether `mean` comes from observed use; otherwise from the reservation."""
+    application: str | None = None
+    """Of a new service: its application. That of a service which the snapshot has is known from there."""
+    delay_max: float | None = None
+    """Maximum round-trip time between the nodes of its application, in seconds."""
 
 
 def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) -> Snapshot:
@@ -63,8 +68,22 @@ def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) ->
             np.concatenate((snapshot.pending.mean, mean)),
             np.concatenate((snapshot.pending.allocated, allocated)),
         ),
+        _applications(snapshot, placed, service_rows),
         turn,
     )
+
+
+def _applications(
+    snapshot: Snapshot, tasks: Sequence[PendingTask], service_rows: Sequence[int]
+) -> Applications | None:
+    """Return the applications, with the services of pending tasks."""
+    applications = snapshot.applications
+    for row, each in zip(service_rows, tasks, strict=True):
+        if row != NOWHERE and each.application is not None:
+            applications = (applications or NO_APPLICATIONS).with_service(
+                row, each.application, each.delay_max
+            )
+    return applications
 
 
 def _amounts(tasks: Sequence[PendingTask]) -> Floats:

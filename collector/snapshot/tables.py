@@ -9,7 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.snapshot.applications import Applications
 from collector.snapshot.constraints import PlacementRules, parse_number
+from collector.snapshot.delays import Delays
+from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.promises import TaskPromises
 from wire.resources import RESOURCES
@@ -330,12 +333,27 @@ class Snapshot:
     """Promises of availability; None if no task has one."""
     rules: Mapping[int, PlacementRules] = field(default_factory=dict)
     """Where waiting tasks may run, by their rows; only of tasks that have such rules."""
+    delays: Delays | None = None
+    """Round-trip times between nodes; None if they are not measured."""
+    applications: Applications | None = None
+    """None if no service belongs to one."""
+    images: ImageTable | None = None
+    """None if no node reports its images."""
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def with_pending(self, nodes: Nodes, services: Services, pending: Pending, turn: int) -> "Snapshot":
+    def with_pending(
+        self,
+        nodes: Nodes,
+        services: Services,
+        pending: Pending,
+        applications: Applications | None,
+        turn: int,
+    ) -> "Snapshot":
         """The same cluster with pending tasks; cached values stay, since none depends on those."""
-        snapshot = replace(self, nodes=nodes, services=services, pending=pending, turn=turn)
+        snapshot = replace(
+            self, nodes=nodes, services=services, pending=pending, applications=applications, turn=turn
+        )
         object.__setattr__(snapshot, "_cache", self._cache)
         return snapshot
 
