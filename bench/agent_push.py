@@ -167,7 +167,7 @@ class _Trial:
         if report.heartbeat is not None:
             self._found.sent_in_heartbeats += len(report.containers)
             key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
-            for _ in self._registry.add_usage(key, report.heartbeat.usage):
+            for _ in self._registry.usage.add(key, report.heartbeat.usage):
                 pass
             self._counted = len(self._samples[0][0])
 

@@ -9,7 +9,7 @@ from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, id_of
 from collector.api.queries import PageQuery, Pager
 from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
-from collector.live.registry import AlertEntry
+from collector.live.entries import AlertEntry
 from collector.reports.alerts import AlertState
 from collector.web.routes import Route, get
 from wire.resources import Resource

@@ -18,7 +18,7 @@ from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core
 from collector.history.interface import Mean, Series, SubjectKind
-from collector.live.registry import NodeEntry
+from collector.live.entries import NodeEntry
 from collector.web.routes import NO_HISTORY, Route, get, refused
 from wire.messages import ContainerPower, ContainerState, Pressure
 from wire.resources import Quantities

@@ -13,9 +13,10 @@ from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.history.interface import Mean, Series, SubjectKind
+from collector.live.entries import NodeEntry
 from collector.live.live_tables import CLASSES
 from collector.live.node_account import Limit
-from collector.live.registry import NodeEntry, Registry
+from collector.live.registry import Registry
 from collector.live.updates import NodeRecord
 from collector.snapshot.tables import Generation, Region
 from collector.web.routes import NO_HISTORY, NO_NODE, Route, get

@@ -88,7 +88,7 @@ async def _apply(core: Core, report: Report, received_at: float) -> None:
 
 async def _add_usage(core: Core, key: UsageKey, usage: Sequence[ContainerUsage]) -> None:
     """Add the usage of a heartbeat in small steps, so that other requests do not wait."""
-    for _ in core.registry.add_usage(key, usage):
+    for _ in core.registry.usage.add(key, usage):
         await asyncio.sleep(0)
 
 

@@ -28,7 +28,7 @@ class AnalysisPass:
 
     def due(self, now: float) -> tuple[bool, Collection[str]]:
         """Whether a full pass is due, which corrects whatever was missed, and the nodes to analyse."""
-        changed = self._registry.take_changed_nodes()
+        changed = self._registry.usage.take_changed_nodes()
         if self._running is None or not 0 <= now - self._full_pass_at < self._settings.full_pass_seconds:
             self._full_pass_at = now
             return True, self._registry.names()
@@ -36,7 +36,7 @@ class AnalysisPass:
 
     def gather(self, node: str) -> list[ObservedContainer]:
         """The containers of services on a node, and what they used."""
-        return self._registry.observed_containers(node)
+        return self._registry.usage.observed_containers(node)
 
     def _facts_of(self, profile: ServiceProfile) -> tuple[ServiceProfile, ServiceFacts]:
         """A profile with its facts, of the last pass if it did not change."""

@@ -34,12 +34,12 @@ async def retention(core: Core) -> AsyncIterator[None]:
 
     async def compact_usage() -> None:
         """Replace the usage of many reports in the history by its sum."""
-        keys, totals = core.registry.compact_usage(_COMPACT_AT_ONCE)
+        keys, totals = core.registry.usage.compact(_COMPACT_AT_ONCE)
         if keys:
             try:
                 await core.history.store_usage(keys, totals)
             except HistoryUnavailable:
-                core.registry.requeue_usage(keys)
+                core.registry.usage.requeue(keys)
                 raise
 
     core.outages.watch(Dependency.HISTORY)

@@ -33,9 +33,9 @@ _LABEL_PREFIX: Final = "wattpack."
 
 
 class UsageStore(Protocol):
-    """The usage of nodes in memory; `Registry` implements it."""
+    """The usage of nodes in memory; `ClusterUsage` implements it."""
 
-    def shrink_usage(self, node: str, max_bytes: int) -> int:
+    def shrink(self, node: str, max_bytes: int) -> int:
         """Drop usage of ended containers until a node is within a size; returns its size after that."""
 
 
@@ -234,7 +234,7 @@ class Admission:
         for each in usages[:most]:
             size_bytes = CONTAINER_BYTES // 2 + _BIN_BYTES * _bins(each)
             if account.usage_bytes + size_bytes > max_bytes:
-                account.usage_bytes = self._usage.shrink_usage(node, max_bytes // 2)
+                account.usage_bytes = self._usage.shrink(node, max_bytes // 2)
             if account.usage_bytes + size_bytes > max_bytes:
                 account.refuse(Limit.BYTES)
                 continue

@@ -49,7 +49,7 @@ class SimulatedCollector:
             if report.heartbeat is not None and report.heartbeat.usage:
                 key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
                 heartbeats.append((key, report.heartbeat.usage))
-        self.registry.add_usages(heartbeats)
+        self.registry.usage.add_all(heartbeats)
 
     def apply_beacons(self, nodes: Sequence[str], at: float) -> None:
         """Apply the beacons of nodes that have nothing to report."""

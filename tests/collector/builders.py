@@ -110,7 +110,7 @@ def apply_report(registry: Registry, report: Report, received_at: float) -> None
     registry.apply(report, received_at)
     if report.heartbeat is not None:
         key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, received_at))
-        list(registry.add_usage(key, report.heartbeat.usage))
+        list(registry.usage.add(key, report.heartbeat.usage))
 
 
 @dataclass

@@ -22,6 +22,7 @@ from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import open_sqlite
 from collector.jobs.analysis import AnalysisJob, analysing
 from collector.live.registry import Registry
+from collector.live.usage.cluster import ClusterUsage
 from collector.snapshot.tables import NOWHERE
 from collector.web.routes import NoQuery
 from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, report, settings
@@ -167,13 +168,13 @@ async def test_a_pass_collects_changed_nodes_and_now_and_then_all(
 ) -> None:
     clock = Clock()
     looked: list[str] = []
-    observed_containers = Registry.observed_containers
+    observed_containers = ClusterUsage.observed_containers
 
-    def noting(self: Registry, node: str) -> list[ObservedContainer]:
+    def noting(self: ClusterUsage, node: str) -> list[ObservedContainer]:
         looked.append(node)
         return observed_containers(self, node)
 
-    monkeypatch.setattr(Registry, "observed_containers", noting)
+    monkeypatch.setattr(ClusterUsage, "observed_containers", noting)
     async with analysis_job(tmp_path / "history.db", clock) as (core, job):
 
         async def looks() -> list[str]:

@@ -100,9 +100,9 @@ def test_a_claim_does_not_take_the_id_of_a_container_that_an_orchestrator_lists(
     snapshot = registry.tables.snapshot(START)
     assert snapshot.tasks.ids == ("id-of-web", "mallory/id-of-web")
     assert snapshot.nodes.names[snapshot.tasks.node[0]] == "alpha"
-    assert [each.node for node in ("alpha", "mallory") for each in registry.observed_containers(node)] == [
-        "alpha"
-    ], "a service of the orchestrator is described by its own containers only"
+    assert [
+        each.node for node in ("alpha", "mallory") for each in registry.usage.observed_containers(node)
+    ] == ["alpha"], "a service of the orchestrator is described by its own containers only"
 
 
 def test_a_container_that_two_nodes_report_is_named_by_node_and_id() -> None:

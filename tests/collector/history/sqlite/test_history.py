@@ -286,7 +286,7 @@ def test_compacted_usage_replaces_heartbeats_and_restores_the_same(
         each = partial_report(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
         writer.add([Submission([each], START)])
         apply_report(registry, each, START)
-        writer.store_usage(*registry.compact_usage(10))
+        writer.store_usage(*registry.usage.compact(10))
         stored = reader.load_state()
         left.append(len(list(stored.pending_usage)))
         restored = Registry(CollectorConfig())
@@ -306,11 +306,11 @@ def test_a_partly_added_heartbeat_is_not_compacted() -> None:
     )
     for sequence in range(1, 9):
         apply_report(registry, msgspec.structs.replace(each, sequence=sequence), START)
-    counting = registry.add_usage(UsageKey(each.node, each.boot, 9, 0), usage)
+    counting = registry.usage.add(UsageKey(each.node, each.boot, 9, 0), usage)
     next(counting)
-    assert registry.compact_usage(1) == ([], [])
+    assert registry.usage.compact(1) == ([], [])
     assert list(counting) == []
-    words, _ = registry.compact_usage(1)
+    words, _ = registry.usage.compact(1)
     assert [word.sequence for word in words] == list(range(1, 10))
 
 

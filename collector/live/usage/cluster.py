@@ -1,0 +1,258 @@
+"""The usage of the containers of all nodes: from heartbeats, through moves, to the history and back.
+
+A container that was moved has a new id on its new node. Its usage does not change by that, so it continues
+the windows and the samples of its predecessor: see `ClusterUsage.add_successions`.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from collector.analysis.envelopes import Statistic
+from collector.analysis.usage import ObservedContainer, UsageWeights, slot_at
+from collector.history.interface import UsageKey, UsageTotal
+from collector.live.entries import NO_USAGE, TrackedNode
+from collector.live.live_tables import LiveTables
+from collector.live.updates import Succession
+from collector.live.usage.successions import Successions
+from collector.live.usage.tracker import Inheritance, UsageTracker, inherit, update
+from wire.messages import ContainerUsage
+
+log = logging.getLogger(__name__)
+
+
+class ClusterUsage:
+    """The usage of the containers of these nodes. Every change of an envelope goes to the live tables."""
+
+    def __init__(self, nodes: Mapping[str, TrackedNode], tables: LiveTables, weights: UsageWeights) -> None:
+        self._nodes = nodes
+        self._tables = tables
+        self._weights = weights
+        self._changed: set[str] = set()
+        self._successions = Successions()
+        self._started: list[Succession] = []
+        """Of containers that just started to run."""
+
+    # --- Heartbeats ---------------------------------------------------------------------------
+
+    def new_tracker(self) -> UsageTracker:
+        """The usage of a node without samples."""
+        return UsageTracker(self._weights)
+
+    def add(self, key: UsageKey, usage: Sequence[ContainerUsage]) -> Iterator[None]:
+        """Add the usage of a heartbeat, and pause after every few containers.
+
+        Envelopes change only where there is much new usage: see `tracker`.
+        """
+        for names in self._nodes[key.node].usage.add_heartbeat(key, usage):
+            self._note_update(key.node, names)
+            yield
+        self._pass_on(usage)
+
+    def add_all(self, heartbeats: Sequence[tuple[UsageKey, Sequence[ContainerUsage]]]) -> None:
+        """Add the usage of the heartbeats of many nodes at once. They are not kept for the history."""
+        due = []
+        for key, usage in heartbeats:
+            tracker = self._nodes[key.node].usage
+            due.append((key.node, tracker, tracker.collect(key.slot, usage)))
+        update([(tracker, names) for _, tracker, names in due])
+        for node, _, names in due:
+            self._note_update(node, names)
+        self._pass_on(each for _, usage in heartbeats for each in usage)
+
+    def _note_update(self, node: str, containers: Sequence[str]) -> None:
+        if containers:
+            self._changed.add(node)
+            self.put_envelopes(node, containers)
+
+    def put_envelopes(self, node: str, containers: Sequence[str]) -> None:
+        """Write the statistics of containers that have samples into the live tables."""
+        if not containers:
+            return
+        entry = self._nodes[node]
+        rings, sample_seconds = entry.usage.rings, entry.sample_seconds
+        found = np.stack([rings[name].statistics for name in containers])
+        variance = found[:, :, Statistic.VARIANCE]
+        self._tables.put_envelopes(
+            node,
+            containers,
+            envelope=found[:, :, Statistic.ENVELOPE],
+            mean=found[:, :, Statistic.MEAN],
+            variance=np.where(np.isnan(variance), 0.0, variance),
+            observed_seconds=[rings[name].samples * sample_seconds for name in containers],
+        )
+
+    # --- Moves --------------------------------------------------------------------------------
+
+    def add_successions(self, successions: Iterable[Succession]) -> None:
+        """Let containers continue the usage of those that they replaced in moves, as soon as they run."""
+        for each in successions:
+            if self._successions.add(each):
+                self._tables.put_successor(each)
+                if self._is_running(each):
+                    self._start(each.node, each.container)
+        self.continue_started()
+
+    def note_started(self, node: str, containers: Sequence[str]) -> None:
+        """Containers run: write what an earlier run reported, and prepare what they continue.
+
+        `continue_started` must follow.
+        """
+        rings = self._nodes[node].usage.rings
+        self.put_envelopes(node, [name for name in containers if name in rings])
+        for name in containers:
+            self._start(node, name)
+
+    def continue_started(self) -> None:
+        """Let containers that just started continue the samples of their predecessors."""
+        if self._started:
+            started, self._started = self._started, []
+            self._inherit(started)
+
+    def predecessors(self) -> set[str]:
+        """The ids of containers that others replaced."""
+        return {each.predecessor for each in self._successions}
+
+    def _is_running(self, succession: Succession) -> bool:
+        entry = self._nodes.get(succession.node)
+        return entry is not None and succession.container in entry.run.containers
+
+    def _start(self, node: str, container: str) -> None:
+        if (succession := self._successions.start(node, container)) is not None:
+            self._tables.inherit_windows(succession)
+            self._started.append(succession)
+
+    def _inherit(self, successions: Sequence[Succession]) -> None:
+        """Set what containers inherit, and those that replaced them in turn."""
+        while successions:
+            found = [(each, self._inheritance(each)) for each in successions]
+            known = [(each, pair) for each, pair in found if pair is not None]
+            changed = [known[place][0] for place in inherit([pair for _, pair in known])]
+            for each in changed:
+                self._note_update(each.node, [each.container])
+            successions = self._successions.replaced(each.container for each in changed)
+
+    def _inheritance(self, succession: Succession) -> Inheritance | None:
+        before, after = self._nodes.get(succession.from_node), self._nodes.get(succession.node)
+        if before is None or after is None:
+            return None
+        return Inheritance(before.usage, succession.predecessor, after.usage, succession.container)
+
+    def _pass_on(self, usage: Iterable[ContainerUsage]) -> None:
+        """Let the last samples of containers that were replaced count for their successors."""
+        self._inherit(self._successions.replaced(each.id for each in usage))
+
+    def take_over(self, node: str, old: str) -> None:
+        """Let a renamed node continue the usage under its old name."""
+        inherited = self._nodes[node].usage.inherit(self._nodes[old].usage)
+        self._changed.add(node)
+        self.put_envelopes(node, inherited)
+
+    # --- Analysis -----------------------------------------------------------------------------
+
+    def note_change(self, node: str) -> None:
+        """Containers of a node started or ended, or the node was removed."""
+        self._changed.add(node)
+
+    def take_changed_nodes(self) -> set[str]:
+        """The nodes for which `observed_containers` changed since the last call.
+
+        Containers started or ended, or have new samples. A container that changes its service, which is rare,
+        counts from its next samples on.
+        """
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def observed_containers(self, node: str) -> list[ObservedContainer]:
+        """The running containers of a node that belong to a service, with their usage.
+
+        If an orchestrator runs the service, only the containers that it lists count.
+        """
+        entry = self._nodes.get(node)
+        if entry is None:
+            return []
+        sample_seconds, unconfirmed = entry.sample_seconds, self._tables.unconfirmed(node)
+        observed = []
+        for name, reported in entry.run.containers.items():
+            state, ring = reported.value, entry.usage.rings.get(name, NO_USAGE)
+            if state.service and name not in unconfirmed:
+                observed.append(
+                    ObservedContainer(
+                        node,
+                        state.service,
+                        state.image or "",
+                        sample_seconds,
+                        ring.parts,
+                        ring.statistics,
+                        ring.samples,
+                    )
+                )
+        return observed
+
+    # --- Memory and history -------------------------------------------------------------------
+
+    def drop_old(self, now: float) -> None:
+        """Drop the usage of containers long gone, and the successions whose containers are both gone."""
+        slot = slot_at(now)
+        for entry in self._nodes.values():
+            entry.usage.drop_ended(entry.run.containers.keys(), slot)
+        for each in self._successions:
+            before = self._nodes.get(each.from_node)
+            if not self._is_running(each) and (before is None or not before.usage.has(each.predecessor)):
+                self._successions.drop(each)
+                self._tables.drop_successor(each)
+
+    def shrink(self, node: str, max_bytes: int) -> int:
+        """Drop usage of ended containers until a node is within a size; returns its size after that."""
+        entry = self._nodes.get(node)
+        return 0 if entry is None else entry.usage.shrink(entry.run.containers.keys(), max_bytes)
+
+    def compact(self, most_nodes: int) -> tuple[list[UsageKey], list[UsageTotal]]:
+        """The heartbeats of some nodes whose usage the history can replace by totals, and these totals."""
+        keys: list[UsageKey] = []
+        totals: list[UsageTotal] = []
+        for name, entry in self._nodes.items():
+            if not entry.usage.can_compact:
+                continue
+            of_node, total = entry.usage.compact(name)
+            keys += of_node
+            totals += total
+            most_nodes -= 1
+            if not most_nodes:
+                break
+        return keys, totals
+
+    def requeue(self, keys: Iterable[UsageKey]) -> None:
+        """The history could not replace these heartbeats: `compact` returns them again."""
+        for key in keys:
+            if entry := self._nodes.get(key.node):
+                entry.usage.requeue(key)
+
+    def restore(
+        self,
+        totals: Iterable[UsageTotal],
+        heartbeats: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]] = (),
+    ) -> None:
+        """Restore the usage of existing nodes from the history."""
+        for total in totals:
+            if entry := self._nodes.get(total.node):
+                entry.usage.restore_total(total)
+        by_slot: defaultdict[tuple[str, int], tuple[list[UsageKey], list[ContainerUsage]]]
+        by_slot = defaultdict(lambda: ([], []))
+        for key, usage in heartbeats:
+            if key.node in self._nodes:
+                by_slot[key.node, key.slot][0].append(key)
+                by_slot[key.node, key.slot][1].extend(usage)
+        for (node, slot), (keys, usages) in by_slot.items():
+            self._nodes[node].usage.restore_heartbeats(slot, keys, usages)
+        for node, entry in self._nodes.items():
+            try:
+                entry.usage.settle()
+            except Exception:
+                log.exception("the stored usage of node %r is not valid: it starts without", node)
+                entry.usage = self.new_tracker()
+            self.put_envelopes(node, list(entry.usage.rings))
+        for succession in self._successions:
+            self._inherit([succession])
