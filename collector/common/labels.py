@@ -22,6 +22,9 @@ DRAINED_LABEL = "wattpack.drained"
 OFF_LABEL = "wattpack.off"
 SLO_LABEL = "wattpack.slo"
 SLO_MODE_LABEL = "wattpack.slo-mode"
+APP_LABEL = "wattpack.app"
+DELAY_MAX_LABEL = "wattpack.delay-max"
+TALKS_TO_LABEL = "wattpack.talks-to"
 
 NO_MOVE_LABEL = f"and no label {MOVE_LABEL}={ALLOWED}"
 """The end of a sentence about a service that needs this label to be moved."""
@@ -69,6 +72,29 @@ LABELS = (
         "`independent`, `concurrent`, `aggregated`, `batch`",
         "`independent`; `batch` for a job",
         "How the times of the instances make up the availability of the service.",
+    ),
+    Label(
+        APP_LABEL,
+        "container, service",
+        "a name",
+        "the Swarm stack, Compose project or Kubernetes namespace",
+        "The application that the service belongs to: services that talk to each other.",
+    ),
+    Label(
+        DELAY_MAX_LABEL,
+        "container, service",
+        "a time: `85ms`, `0.085s`, or a number of seconds",
+        "no bound",
+        "Maximum round-trip time between any two nodes that the application uses. The smallest value of its"
+        " services counts.",
+    ),
+    Label(
+        TALKS_TO_LABEL,
+        "container, service",
+        "names of services of the application, separated by commas",
+        "all services of the application talk to each other",
+        "The services that this one talks to. If a service of the application has this label, the bound"
+        " applies only to the services that these labels connect.",
     ),
     Label(
         MOVE_LABEL,

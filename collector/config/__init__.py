@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
-from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig, NodeRule
+from collector.config.cluster import AnalysisConfig, ApplicationRule, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.section import Section
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
@@ -19,6 +19,7 @@ from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, 
 __all__ = [
     "AccessConfig",
     "AnalysisConfig",
+    "ApplicationRule",
     "CollectorConfig",
     "ControlConfig",
     "DriverConfig",
@@ -61,6 +62,15 @@ class CollectorConfig(Section, frozen=True):
             description='`[nodes."rack1-*"]`: a table per node name or pattern with `labels` (a table of'
             " strings), `generation` (any, nursery, young, old) and `accepts` (true, false). The last"
             " matching table wins. The labels `wattpack.generation` and `wattpack.accept` mean the same."
+        ),
+    ] = field(default_factory=dict)
+    applications: Annotated[
+        dict[str, ApplicationRule],
+        Meta(
+            description="`[applications.shop]`: a table per application with `delay_max_seconds` (maximum"
+            " round-trip time between its nodes; overrides the label `wattpack.delay-max`). Needed only"
+            " without Swarm or Kubernetes, for an application whose services run on several nodes: labels of"
+            " a node do not affect services of other nodes unless the application is named here."
         ),
     ] = field(default_factory=dict)
     slo: Annotated[

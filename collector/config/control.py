@@ -340,6 +340,11 @@ class DriverConfig(Section, frozen=True):
                     )
 
     @property
+    def spans_nodes(self) -> bool:
+        """Whether one orchestrator runs the containers of all nodes, so that it lists them reliably."""
+        return self.name in {"swarm", "kubernetes"}
+
+    @property
     def manager_addresses(self) -> tuple[str, ...]:
         """`managers` one by one."""
         return tuple(address for each in self.managers.split(",") if (address := each.strip()))

@@ -146,6 +146,7 @@ def allocations(
             stays=service.stays is not None or _has_opted_out(service, opt_in=opt_in),
             everywhere=service.mode is Mode.GLOBAL,
             labels=service.labels,
+            namespace=service.namespace,
         )
     for container, (node, first, now) in completed.cuts.items():
         if container not in listed:

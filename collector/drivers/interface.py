@@ -52,6 +52,8 @@ class ServiceView:
     """The user's constraints, in the orchestrator's syntax."""
     image: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    """Its namespace in Kubernetes; empty elsewhere."""
     stays: str | None = None
     """Why it must not move (global, pinned, local data, one replica without the label); None if it may."""
     stops_to_move: bool = False

@@ -38,7 +38,7 @@ class LiveTables:
         placement = config.placement
         self._nodes = NodeTable(config, own_host)
         self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
-        self._tasks = TaskTable(placement.default_class)
+        self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
         self._builder = SnapshotBuilder(config)
         self.promises = PromiseTracker(config)
         self._snapshot_seconds = placement.snapshot_seconds
@@ -166,7 +166,13 @@ class LiveTables:
                     continue
                 columns.requested[row], columns.allocated[row] = each.requested, each.allocated
                 self._tasks.confirm(row, each.container)
-                self._tasks.constrain(row, stays=each.stays, everywhere=each.everywhere, labels=each.labels)
+                self._tasks.constrain(
+                    row,
+                    stays=each.stays,
+                    everywhere=each.everywhere,
+                    labels=each.labels,
+                    namespace=each.namespace,
+                )
                 if each.first_started_at is not None:
                     columns.first_started_at[row] = each.first_started_at
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)

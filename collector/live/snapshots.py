@@ -8,10 +8,12 @@ import numpy as np
 
 from collector.common.liveness import liveness_column
 from collector.config import CollectorConfig
+from collector.live.applications import ServiceClaim, applications_of
 from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
 from collector.live.windows import Amounts
+from collector.snapshot.applications import Applications
 from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
@@ -64,6 +66,9 @@ class _Copy:
     """The row in the snapshot of each live row of nodes."""
     running: _RunningServices
     facts: _Facts
+    claims: Mapping[str, ServiceClaim]
+    """The services that belong to an application."""
+    claims_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,9 @@ class SnapshotBuilder:
         self._task_ids: _Cached[tuple[str, ...]] = _Cached()
         self._running: _Cached[_RunningServices] = _Cached()
         self._services: _Cached[_ServiceTable] = _Cached()
+        self._rules = config.applications
+        self._claims: _Cached[Mapping[str, ServiceClaim]] = _Cached()
+        self._applications: _Cached[Applications | None] = _Cached()
         self._history: _Cached[Floats] = _Cached()
         self._task_windows: _Cached[Amounts] = _Cached()
         self._last_nodes: Nodes | None = None
@@ -140,6 +148,8 @@ class SnapshotBuilder:
             node_places=places(node_order, nodes.table.size),
             running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
             facts=self._facts,
+            claims=self._claims.get((tasks.applications.version,), tasks.applications.copy),
+            claims_version=tasks.applications.version,
         )
 
     def snapshot(self, copy: _Copy, now: float) -> Snapshot:
@@ -158,6 +168,10 @@ class SnapshotBuilder:
             tasks=tasks,
             services=services.services,
             domain_names=copy.node_names.domain_names,
+            applications=self._applications.get(
+                (running.version, facts.version, copy.claims_version),
+                lambda: applications_of(copy.claims, services.services, self._rules),
+            ),
         )
 
     def _names(self, nodes: NodeTable, order: Rows) -> _NodeNames:

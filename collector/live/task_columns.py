@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.live.applications import ApplicationClaims
 from collector.live.table import Table
-from collector.live.traits import TaskTraits, task_traits
+from collector.live.traits import TaskTraits, application_traits, task_traits
 from collector.live.updates import Succession
 from collector.live.windows import SLOTS, KeptRow, UsageWindows
 from collector.snapshot.power_curves import Floats, Rows
@@ -141,15 +142,15 @@ class _ServiceRows:
     def rows(self, names: Iterable[str]) -> list[int]:
         return [row for name in names if (row := self._rows.get(name)) is not None]
 
-    def release(self, name: str | None) -> None:
-        """A container of a service ended; with the last one, the row is freed."""
-        if name is None:
-            return
+    def release(self, name: str) -> bool:
+        """A container of a service ended; with the last one, the row is freed. Returns whether it is."""
         row = self._rows[name]
         self.table.columns.tasks[row] -= 1
-        if not self.table.columns.tasks[row]:
-            del self._rows[name]
-            self.table.remove(row)
+        if self.table.columns.tasks[row]:
+            return False
+        del self._rows[name]
+        self.table.remove(row)
+        return True
 
 
 @dataclass(slots=True)
@@ -165,19 +166,24 @@ class _Task:
     state: ContainerState
     limits: Amounts
     service_labels: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    """The namespace of its service in Kubernetes; empty elsewhere."""
 
 
 class TaskTable:
     """Every running task, by its node and its id there."""
 
-    def __init__(self, default_class: int) -> None:
+    def __init__(self, default_class: int, *, spans_nodes: bool = False) -> None:
+        """`spans_nodes` is set if an orchestrator lists services, and not the engine of each node its own."""
         self._default_class = default_class
+        self._spans_nodes = spans_nodes
         self._rows: dict[str, dict[str, int]] = {}
         self._reported: dict[int, _Task] = {}
         self._unique: dict[str, int] = {}
         self._shared: dict[str, set[int]] = {}
         """Ids that several nodes report, which is unusual: these rows are named node/id."""
         self._services = _ServiceRows()
+        self.applications = ApplicationClaims()
         self._ended: dict[str, KeptRow] = {}
         """Windows of containers that ended lately, by id, the oldest first: others may have replaced them."""
         self._successors: dict[str, str] = {}
@@ -287,6 +293,10 @@ class TaskTable:
         """Remove all containers of a node."""
         self.drop(node, list(self._rows.get(node, ())))
         self._rows.pop(node, None)
+        if freed := self.applications.drop_node(node):
+            for row, task in self._reported.items():
+                if task.state.service in freed:
+                    self._claim(row, task)
 
     def strictest_class(self, node: str) -> int | None:
         """The lowest SLA class among the tasks of a node; None without tasks."""
@@ -298,13 +308,16 @@ class TaskTable:
         promised = self.table.columns.allocated[list(self._rows.get(node, {}).values())]
         return np.where(np.isnan(promised).all(axis=0), np.nan, np.nansum(promised, axis=0))
 
-    def constrain(self, row: int, *, stays: bool, everywhere: bool, labels: Mapping[str, str]) -> None:
+    def constrain(
+        self, row: int, *, stays: bool, everywhere: bool, labels: Mapping[str, str], namespace: str = ""
+    ) -> None:
         """Set whether an orchestrator pins a task to its node, or runs it everywhere; else labels decide.
 
-        `labels` are those of its service.
+        `labels` and `namespace` are those of its service.
         """
         task, columns = self._reported[row], self.table.columns
-        task.service_labels = labels
+        task.service_labels, task.namespace = labels, namespace
+        self._claim(row, task)
         traits = self._traits(task.state, labels)
         columns.task_class[row] = traits.task_class
         columns.movable[row] = not stays and traits.movable
@@ -367,7 +380,7 @@ class TaskTable:
                 del self._shared[container]
                 (self._unique[container],) = sharing
                 self.table.rename(self._unique[container], container)
-        self._services.release(self._reported.pop(row).state.service)
+        self._release(self._reported.pop(row).state.service)
         self._ended.pop(container, None)
         self._ended[container] = self.windows.keep(row, until=at)
         if len(self._ended) > _KEPT_ENDED:
@@ -389,10 +402,26 @@ class TaskTable:
         if before is None or state.service != before.service:
             columns.service[row] = self._services.acquire(state.service)
             if before is not None:
-                self._services.release(before.service)
+                self._release(before.service)
         if before is None or state.name != before.name:
             columns.name[row] = state.name
         if task is None:
-            self._reported[row] = _Task(node, state, limits)
+            task = self._reported[row] = _Task(node, state, limits)
         else:
             task.state, task.limits = state, limits
+        if before is None or state.labels != before.labels or state.service != before.service:
+            self._claim(row, task)
+
+    def _claim(self, row: int, task: _Task) -> None:
+        """Set the application of the service of a task, by its labels."""
+        service = task.state.service
+        if service is None:
+            return
+        if self._spans_nodes and self.table.columns.is_orchestrated[row]:
+            self.applications.put(service, application_traits(task.service_labels, task.namespace), None)
+        else:
+            self.applications.put(service, application_traits(task.state.labels), task.node)
+
+    def _release(self, service: str | None) -> None:
+        if service is not None and self._services.release(service):
+            self.applications.drop(service)

@@ -89,6 +89,8 @@ class Allocation:
     """Whether the orchestrator runs one instance on every node; otherwise its labels set its kind."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """The labels of its service, which override those of the container."""
+    namespace: str = ""
+    """The namespace of its service in Kubernetes; empty elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

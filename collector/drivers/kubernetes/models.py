@@ -329,6 +329,7 @@ def service_view(name: str, pods: list[KubePod]) -> ServiceView:
         constraints=_constraints(pod),
         image=containers[0].image if containers else "",
         labels=pod.metadata.labels,
+        namespace=pod.metadata.namespace,
         stays=next(_reasons(pod, len(pods)), None),
         stops_to_move=True,  # an eviction comes first
     )

@@ -15,8 +15,6 @@ from collector.slo.standing import Standings
 from collector.snapshot.promises import TaskPromises
 from wire.messages import ContainerState, Report
 
-_ORCHESTRATORS = ("swarm", "kubernetes")
-
 
 class PromiseTracker:
     """Enters what nodes and orchestrators report into the ledger, and computes how promises stand."""
@@ -25,7 +23,7 @@ class PromiseTracker:
         self._book = PromiseBook(config)
         self._reported = ReportedContainers(
             self._book,
-            is_orchestrated=config.driver.name in _ORCHESTRATORS,
+            is_orchestrated=config.driver.spans_nodes,
             max_containers=config.limits.max_containers,
         )
         self._orchestrated = OrchestratedServices(self._book, self._reported)

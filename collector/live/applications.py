@@ -1,0 +1,126 @@
+"""Which application each service belongs to, by the labels of its containers.
+
+With an orchestrator, the labels of the services that it lists count, and an application spans nodes.
+Otherwise labels come from nodes, and no node changes the application of another: the first node that runs a
+service decides which application that is, and services of two nodes belong to one application only if the
+settings name it. Services that other nodes claim for an application of the same name belong to one of their
+own, NAME@NODE.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import isinf
+
+import msgspec
+import numpy as np
+
+from collector.config import ApplicationRule
+from collector.live.traits import ApplicationTraits
+from collector.snapshot.applications import Applications
+from collector.snapshot.tables import NOWHERE, Services
+
+
+class ServiceClaim(msgspec.Struct, frozen=True, gc=False):
+    """The application of a service, and the node whose labels name it; no node if an orchestrator does."""
+
+    traits: ApplicationTraits
+    node: str | None
+
+    @property
+    def is_listed(self) -> bool:
+        return self.node is None
+
+
+class ApplicationClaims:
+    """The claims for all services that run. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, ServiceClaim] = {}
+        self.version = 0
+        """Incremented when a service gets another application."""
+
+    def put(self, service: str, traits: ApplicationTraits, node: str | None) -> None:
+        """Set the application of a service, by the labels of a node, or of an orchestrator if that is None.
+
+        The labels of another node are ignored, even while the first one runs no container of the service.
+        """
+        known = self._claims.get(service)
+        if known is not None and node is not None and known.node != node:
+            return
+        claim = ServiceClaim(traits, node)
+        if claim != known:
+            self._claims[service] = claim
+            if traits.name or (known is not None and known.traits.name):
+                self.version += 1
+
+    def drop(self, service: str) -> None:
+        """Forget a service that no node runs."""
+        claim = self._claims.pop(service, None)
+        if claim is not None and claim.traits.name:
+            self.version += 1
+
+    def drop_node(self, node: str) -> set[str]:
+        """Forget the claims of a node that is removed; returns the services that other nodes may claim."""
+        services = {name for name, claim in self._claims.items() if claim.node == node}
+        for service in services:
+            self.drop(service)
+        return services
+
+    def copy(self) -> dict[str, ServiceClaim]:
+        """The services that belong to an application, in the order in which they were claimed."""
+        return {service: claim for service, claim in self._claims.items() if claim.traits.name}
+
+
+def applications_of(
+    claims: Mapping[str, ServiceClaim], services: Services, rules: Mapping[str, ApplicationRule]
+) -> Applications | None:
+    """The applications of the services of a snapshot; None if there are none."""
+    if not claims:
+        return None
+    members: dict[str, list[str]] = {}
+    for name, service in _named(claims, rules):
+        members.setdefault(name, []).append(service)
+    names = tuple(sorted(members))
+    of_service = np.full(len(services.names), NOWHERE, dtype=np.intp)
+    links: dict[int, frozenset[tuple[int, int]]] = {}
+    bounds = []
+    for row, name in enumerate(names):
+        of_service[[services.index[each] for each in members[name]]] = row
+        traits = {each: claims[each].traits for each in members[name]}
+        bound = min(each.delay_max for each in traits.values())
+        rule = rules.get(name)
+        bounds.append(bound if rule is None or isinf(rule.delay_max_seconds) else rule.delay_max_seconds)
+        if any(each.talks_to for each in traits.values()):
+            links[row] = frozenset(_links(traits, services))
+    return Applications(names=names, delay_max=np.array(bounds), of_service=of_service, links=links)
+
+
+def _named(
+    claims: Mapping[str, ServiceClaim], rules: Mapping[str, ApplicationRule]
+) -> Iterator[tuple[str, str]]:
+    """Pairs of application and service. Of several nodes that claim a name, the first one gets it."""
+    holders: dict[str, str | None] = {
+        claim.traits.name: None for claim in claims.values() if claim.is_listed or claim.traits.name in rules
+    }
+    for service, claim in claims.items():
+        name = claim.traits.name
+        if claim.is_listed or name in rules:
+            yield name, service
+            continue
+        while holders.setdefault(name, claim.node) != claim.node:
+            name = f"{name}@{claim.node}"
+        yield name, service
+
+
+def _links(members: Mapping[str, ApplicationTraits], services: Services) -> Iterator[tuple[int, int]]:
+    """Pairs of services that talk, by the labels of one of them; the first row is the smaller one."""
+    for service, traits in members.items():
+        for listed in traits.talks_to:
+            for other in members:
+                if is_named(other, listed):
+                    a, b = services.index[service], services.index[other]
+                    yield min(a, b), max(a, b)
+
+
+def is_named(service: str, name: str) -> bool:
+    """Whether a label means a service: by its whole name, or without its stack, project or namespace."""
+    return service == name or service.endswith((f"_{name}", f"/{name}"))
