@@ -18,6 +18,7 @@ from collector.placement.answers import (
     RefusedNode,
     Reservation,
 )
+from collector.policies.distance import describe_distance
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.scoring import share
@@ -93,7 +94,8 @@ def hint(  # noqa: PLR0913 - question and result
         fitting=int(ranking.rows.size) - short,
         short=short,
         refused=tuple(
-            RefusedNode(names[row], describe_rejection(int(ranking.refused[row]))) for row in named.tolist()
+            RefusedNode(names[row], _describe_refusal(snapshot, request, ranking, row))
+            for row in named.tolist()
         ),
         refused_for=tuple(
             RefusedFor(describe_rejection(code), int(counts[code]))
@@ -101,6 +103,13 @@ def hint(  # noqa: PLR0913 - question and result
         ),
         reservation=reservation,
     )
+
+
+def _describe_refusal(snapshot: Snapshot, request: Request, ranking: Ranking, row: int) -> str:
+    code = int(ranking.refused[row])
+    if code == Rejection.DISTANCE:
+        return describe_distance(snapshot, request, row)
+    return describe_rejection(code)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

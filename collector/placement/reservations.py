@@ -201,6 +201,8 @@ def sent(request: Request, node: str) -> PendingTask:
         variance=request.variance,
         task_class=request.task_class,
         is_known=request.known or any(request.variance),
+        application=request.application,
+        delay_max=request.delay_max,
     )
 
 

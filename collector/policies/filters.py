@@ -6,6 +6,7 @@ import numpy as np
 
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
+from collector.policies.distance import near_members
 from collector.policies.interface import STALE_SECONDS, Rejection, Request
 from collector.snapshot.columns import four
 from collector.snapshot.constraints import NUMERIC, Constraint, Operator, parse_number
@@ -36,6 +37,9 @@ def eligible(
         row = snapshot.services.index.get(service, NOWHERE)
         if row != NOWHERE:
             _reject(refused, snapshot.instances(row) > 0, Rejection.AVOIDED)
+    near = near_members(snapshot, request)
+    if near is not None:
+        _reject(refused, ~near, Rejection.DISTANCE)
     return refused
 
 

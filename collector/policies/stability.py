@@ -7,6 +7,7 @@ import numpy as np
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
+from collector.policies.distance import Spans
 from collector.policies.interface import Stability
 from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.policies.scoring import percent, share
@@ -168,16 +169,18 @@ class Moves:
         self.left: list[str] = []
         self._home = snapshot.tasks.node.copy()
         self._books = ReservationBook.of(snapshot)
+        self._spans = Spans(snapshot)
 
     def open_to(self, task: int) -> Flags:
-        """Return the nodes that a task may go to by its reservation and where it came from."""
+        """Return the nodes that its reservation, its last move and the bound of its application allow."""
         amounts = self._reservation(task)
         allowed = np.ones(len(self._snapshot.nodes.names), dtype=np.bool_)
         if amounts.any() and not self._stability.overbooks:
             allowed = self._books.fits(amounts, self._limit(task))
         if self.barred[task] != NOWHERE:
             allowed[self.barred[task]] = False
-        return allowed
+        near = self._spans.open_to(task, self._home)
+        return allowed if near is None else allowed & near
 
     def reserve(self, task: int, node: int) -> None:
         """Count the reservation of a task on another node from now on; on `NOWHERE`, on none."""

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.policies.actions import Action, Cut, Start
+from collector.policies.distance import Spans
 from collector.policies.energy4cloud.search import Candidate, Search
 from collector.policies.filters import eligible
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
@@ -34,7 +35,7 @@ from collector.policies.overbooking import (
 )
 from collector.policies.stability import estimate_watts, opted_out
 from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import Snapshot, TaskKind
+from collector.snapshot.tables import Flags, Snapshot, TaskKind
 from wire.resources import Quantities
 
 
@@ -105,21 +106,25 @@ def _search(search: Search, settings: Energy4CloudSettings) -> tuple[Rows, Calla
 
 def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
     """Start waiting tasks that fit now, then undo cuts."""
-    books = ReservationBook.of(snapshot)
+    books, spans, home = ReservationBook.of(snapshot), Spans(snapshot), snapshot.tasks.node.copy()
     actions: list[Action] = []
     left: list[str] = []
     for task in snapshot.waiting[np.argsort(snapshot.tasks.task_class[snapshot.waiting], kind="stable")]:
-        started = _start(snapshot, int(task), books, borrowed_counts=settings.borrowed_counts)
+        near = spans.open_to(int(task), home)
+        started = _start(snapshot, int(task), books, near, borrowed_counts=settings.borrowed_counts)
         if started is None:
             left.append(f"{snapshot.tasks.names[task]} waits: no node has room")
         else:
             actions.append(started)
+            home[task] = snapshot.nodes.index[started.target]
     actions += _restored(snapshot, settings, books)
     before, after = estimate_watts(snapshot, actions)
     return Plan(actions=tuple(actions), left=tuple(left), watts_before=before, watts_after=after)
 
 
-def _start(snapshot: Snapshot, task: int, books: ReservationBook, *, borrowed_counts: bool) -> Start | None:
+def _start(
+    snapshot: Snapshot, task: int, books: ReservationBook, near: Flags | None, *, borrowed_counts: bool
+) -> Start | None:
     tasks = snapshot.tasks
     task_class = int(tasks.task_class[task])
     wanted = Request(
@@ -128,6 +133,8 @@ def _start(snapshot: Snapshot, task: int, books: ReservationBook, *, borrowed_co
         kind=TaskKind(tasks.kind[task]),
     )
     candidates = eligible(snapshot, wanted) == Rejection.NOT
+    if near is not None:
+        candidates &= near
     found = Search(snapshot, wanted, books, candidates, borrowed_counts=borrowed_counts).as_it_is()
     if found is None:
         return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Cut, Kill
+from collector.policies.distance import Spans
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Request
 from collector.policies.overbooking import (
     LIMITS,
@@ -62,6 +63,7 @@ class Search:
         self._borrowed_counts = borrowed_counts
         self._more = reservation_of(request)
         self._limit = LIMITS[request.task_class]
+        self._spans = Spans(snapshot)
 
     # --- The three algorithms -----------------------------------------------------------------
 
@@ -293,8 +295,9 @@ class Search:
             return None
         books.add(row, self._more, self._request.task_class, self._limit)
         actions: list[Action] = []
+        home = tasks.node.copy()
         for victim in victims:
-            target = self._place_for(victim, books, row)
+            target = self._place_for(victim, books, row, home)
             if target is None and not may_wait:
                 return None
             reason = (
@@ -311,11 +314,14 @@ class Search:
             )
         return tuple(actions)
 
-    def _place_for(self, victim: int, books: ReservationBook, not_on: int) -> int | None:
+    def _place_for(self, victim: int, books: ReservationBook, not_on: int, home: Rows) -> int | None:
         """Find another node for a task to be killed, and reserve it."""
         tasks = self._snapshot.tasks
         elsewhere = self._candidates.copy()
         elsewhere[not_on] = False
+        near = self._spans.open_to(victim, home)
+        if near is not None:
+            elsewhere &= near
         task_class = int(tasks.task_class[victim])
         wanted = Request(reserve=quantities(originals(tasks, np.array([victim]))[0]), task_class=task_class)
         found = Search(
@@ -323,6 +329,7 @@ class Search:
         ).as_it_is()
         if found is not None:
             books.add(found, reservation_of(wanted), task_class, LIMITS[task_class])
+            home[victim] = found
         return found
 
     # --- Reasons --------------------------------------------------------------------------------

@@ -17,10 +17,11 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Kill, Start
+from collector.policies.distance import Spans
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
 from collector.policies.overbooking import quantities, reservation_of
-from collector.policies.qos.queue import Assignment, Terms
+from collector.policies.qos.queue import Assignment, Outcome, Terms
 from collector.policies.qos.queue_pass import QueuePass
 from collector.policies.qos.rules import priority_terms, qos_terms
 from collector.policies.qos.settings import PrioritySettings, QosSettings
@@ -61,10 +62,16 @@ def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySett
     """Run one pass over the queue."""
     if snapshot.slo is None or not snapshot.waiting.size:
         return Plan()
-    given = queue_input(snapshot, snapshot.slo, settings.stale_seconds)
-    terms = make_terms(given, settings, snapshot.seed)
     ratio = settings.sample_ratio if isinstance(settings, QosSettings) else 1.0
-    outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, ratio).run()
+    held: set[int] = set()
+    while True:
+        given = queue_input(snapshot, snapshot.slo, settings.stale_seconds, held)
+        terms = make_terms(given, settings, snapshot.seed)
+        outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, ratio).run()
+        stray = _too_far(snapshot, outcome, given.rows)
+        if not stray:
+            break
+        held |= stray
     build = _Actions(snapshot, snapshot.slo, settings)
     actions = [action for each in outcome.assignments for action in build.of(each, given.rows)]
     # An assignment may use room that the victims of a later one leave.
@@ -78,6 +85,23 @@ def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySett
         watts_after=after,
         operations=outcome.operations,
     )
+
+
+def _too_far(snapshot: Snapshot, outcome: Outcome, rows: Rows) -> set[int]:
+    """Return the tasks that would start too far from a member of their application that starts as well.
+
+    They wait for the next pass, when that member runs.
+    """
+    spans, home = Spans(snapshot), snapshot.tasks.node.copy()
+    stray = set()
+    for each in outcome.assignments:
+        task = int(rows[each.instance])
+        near = spans.open_to(task, home)
+        if near is not None and not near[each.host]:
+            stray.add(task)
+        else:
+            home[task] = each.host
+    return stray
 
 
 class _Actions:

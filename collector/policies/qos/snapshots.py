@@ -1,10 +1,12 @@
 """The arrays of a pass, from a snapshot."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
+from collector.policies.distance import Spans
 from collector.policies.filters import matching
 from collector.policies.interface import Stability
 from collector.policies.overbooking import RESERVED, allocations, originals
@@ -12,12 +14,13 @@ from collector.policies.qos.queue import Hosts, Instances
 from collector.policies.qos.rules import Standing
 from collector.policies.stability import may_receive
 from collector.slo.promises import Promise
-from collector.snapshot.constraints import Constraint
+from collector.snapshot.constraints import Constraint, PlacementRules
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
 
 Column = TypeVar("Column", Floats, Rows, Flags)
+_NO_RULES = PlacementRules()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,14 +75,16 @@ def open_nodes(snapshot: Snapshot, stale_seconds: float) -> Flags:
     return known & may_receive(snapshot, Stability(stale_seconds=stale_seconds)) & ~nodes.has_bottleneck
 
 
-def queue_input(snapshot: Snapshot, slo: TaskPromises, stale_seconds: float) -> QueueInput:
-    """Return the arrays of a pass."""
+def queue_input(
+    snapshot: Snapshot, slo: TaskPromises, stale_seconds: float, held: AbstractSet[int] = frozenset()
+) -> QueueInput:
+    """Return the arrays of a pass. Tasks that are held do not start."""
     nodes, tasks = snapshot.nodes, snapshot.tasks
     is_open = open_nodes(snapshot, stale_seconds)
     rows = np.flatnonzero((slo.promise != NOWHERE) & ~np.isnan(slo.slack_seconds))
     host = tasks.node[rows]
     waits = host == NOWHERE
-    masks, mask = _masks(snapshot, rows, is_open)
+    masks, mask = _masks(snapshot, rows, is_open, held)
     demand = np.where(waits[:, np.newaxis], originals(tasks, rows), allocations(tasks, rows))
     importance = np.array([each.importance for each in slo.promises], dtype=np.int64)
     availability = np.array([each.availability for each in slo.promises])
@@ -112,19 +117,41 @@ def queue_input(snapshot: Snapshot, slo: TaskPromises, stale_seconds: float) -> 
     )
 
 
-def _masks(snapshot: Snapshot, rows: Rows, is_open: Flags) -> tuple[Flags, Rows]:
-    """Return the nodes that each distinct set of constraints allows, and the set of each instance."""
-    masks, places = [is_open], dict[tuple[Constraint, ...], int]()
+def _masks(snapshot: Snapshot, rows: Rows, is_open: Flags, held: AbstractSet[int]) -> tuple[Flags, Rows]:
+    """Return the nodes that each distinct set of rules allows, and the set of each instance.
+
+    The rules are constraints and the bound of an application, which is the same for all tasks of a service.
+    """
+    masks, places = [is_open], dict[tuple[object, ...], int]()
     mask = np.zeros(rows.size, dtype=np.intp)
-    for row, rules in snapshot.rules.items():
+    bounded = _bounded(snapshot)
+    waiting = snapshot.waiting[bounded[snapshot.tasks.service[snapshot.waiting]]] if bounded.any() else ()
+    spans = Spans(snapshot)
+    for row in {*snapshot.rules, *np.asarray(waiting, dtype=np.intp).tolist()}:
+        rules = snapshot.rules.get(row, _NO_RULES)
+        service = int(snapshot.tasks.service[row])
+        is_bounded = bool(bounded[service])
         at = int(np.searchsorted(rows, row))
-        if not rules.constraints or at == rows.size or rows[at] != row:
+        if not (rules.constraints or is_bounded) or at == rows.size or rows[at] != row:
             continue
-        if rules.constraints not in places:
-            places[rules.constraints] = len(masks)
-            masks.append(is_open & _allowed(snapshot, rules.constraints))
-        mask[at] = places[rules.constraints]
+        key = rules.constraints, service if is_bounded else NOWHERE, row in held
+        if key not in places:
+            places[key] = len(masks)
+            near = spans.open_to(row, snapshot.tasks.node)
+            allowed = is_open & _allowed(snapshot, rules.constraints) & (row not in held)
+            masks.append(allowed if near is None else allowed & near)
+        mask[at] = places[key]
     return np.array(masks), mask
+
+
+def _bounded(snapshot: Snapshot) -> Flags:
+    """Return the services whose application has a bound, and False at the end for tasks without a service."""
+    flags = np.zeros(len(snapshot.services.names) + 1, dtype=np.bool_)
+    applications = snapshot.applications
+    if applications is not None and snapshot.delays is not None and applications.names:
+        has_bound = np.isfinite(np.append(applications.delay_max, np.inf))
+        flags[: len(applications.of_service)] = has_bound[applications.of_service]
+    return flags
 
 
 def _allowed(snapshot: Snapshot, constraints: tuple[Constraint, ...]) -> Flags:
