@@ -67,6 +67,10 @@ def _is_pc() -> str | None:
     )
 
 
+def _has_tun() -> str | None:
+    return None if Path("/dev/net/tun").exists() else "needs TUN devices (/dev/net/tun)"
+
+
 # --- The table ------------------------------------------------------------------------------
 
 
@@ -109,6 +113,16 @@ PARTS: Final = {
         Part("host", {"mount": "mount"}, _HOST),  # nothing but the right to make mounts and control groups
         Part("docker", _ENGINE, (*_HOST, _busybox_is_static)),
         Part("swarm", {**_ENGINE, "ip": "iproute2", "hostname": "hostname"}, (*_HOST, _busybox_is_static)),
+        Part("link", {"ip": "iproute2", "nsenter": "util-linux"}, (_may_administer, _has_tun)),
+        Part(
+            "redis",
+            {
+                "redis-server": "redis-server",
+                "redis-cli": "redis-tools",
+                "redis-benchmark": "redis-tools",
+                "ldd": "libc-bin",
+            },
+        ),
         Part("systemd", {"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap"}, _HOST),
         Part(
             "emulated",

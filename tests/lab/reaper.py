@@ -49,7 +49,8 @@ class Reaper:
         with self._guardian:
             output, _ = self._guardian.communicate()
         for process in self._started:
-            process.wait()
+            with process:  # closes its pipes, and waits
+                pass
         left = [json.loads(line) for line in output.splitlines()]
         if self._guardian.returncode != 0:
             left.append(f"anything: the guardian itself ended with {self._guardian.returncode}")
@@ -116,12 +117,16 @@ class Reaper:
                 env=env,
                 start_new_session=True,
             )
-        self._started.append(process)
-        self.will_kill(process.pid, grace_seconds)
+        self.adopt(process, grace_seconds)
         assert process.stdin is not None
         with process.stdin as gate:
             gate.write(b"\n")
         return process
+
+    def adopt(self, process: subprocess.Popen[bytes], grace_seconds: float = 15.0) -> None:
+        """End a process that was started elsewhere, and that ends by itself if we are killed before this."""
+        self._started.append(process)
+        self.will_kill(process.pid, grace_seconds)
 
     def _will(self, undo: str, **details: Any) -> None:
         # Once written the step is in the kernel's hands, and the guardian reads it even if we are gone.

@@ -10,19 +10,17 @@ holds a node's containers (`node.engine.cgroup_parent`): it has the node's limit
 host. The machine itself has `address` on the bridge, for a collector that the nodes report to.
 """
 
-import ipaddress
 import json
-import os
-import secrets
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from tests.lab import cgroups, image
 from tests.lab.docker import Engine
+from tests.lab.link import Link, Matrix, free_name, free_network, ip, lay_link
 from tests.lab.parts import require
 from tests.lab.reaper import Reaper
 from tests.lab.waiting import eventually
@@ -35,11 +33,12 @@ _HEARTBEAT_SECONDS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: its name, its address, the bridge's end of its cable, and its engine."""
+    """One node: its name, its address, the end of its cable that is pulled, and its engine."""
 
     name: str
     address: str
-    cable: str
+    cable: tuple[str, ...]
+    """The command of `ip` that is followed by `down` or `up`."""
     namespace: str
     engine: Engine
 
@@ -58,10 +57,12 @@ class Task:
 class Swarm:
     """The nodes that have joined, and what one asks of their manager."""
 
-    def __init__(self, name: str, address: str, nodes: Sequence[Node]) -> None:
+    def __init__(self, name: str, address: str, nodes: Sequence[Node], link: Link | None = None) -> None:
         self.name = name
         self.address = address
         self.nodes = tuple(nodes)
+        self.link = link
+        """What delays packets between the nodes, if anything does."""
 
     @property
     def manager(self) -> Engine:
@@ -80,11 +81,11 @@ class Swarm:
 
     def cut(self, node: Node) -> None:
         """Pull a node's cable: it runs on, but cannot be reached."""
-        _ip("link", "set", node.cable, "down")
+        ip(*node.cable, "down")
 
     def heal(self, node: Node) -> None:
         """Put the cable back."""
-        _ip("link", "set", node.cable, "up")
+        ip(*node.cable, "up")
 
     def kill(self, node: Node) -> None:
         """Switch a node off, with all that runs on it."""
@@ -170,64 +171,66 @@ def _only_on(node: str) -> str:
     return f"node.hostname=={node}"
 
 
-def _ip(*arguments: str) -> str:
-    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
-
-
-def _free_network() -> ipaddress.IPv4Network:
-    """Choose a network that no link of this machine is in."""
-    links = json.loads(_ip("-json", "-4", "address", "show"))
-    taken = {info["local"].rsplit(".", 1)[0] for link in links for info in link["addr_info"]}
-    free = [prefix for number in range(256) if (prefix := f"10.77.{number}") not in taken]
-    # At random, since another swarm may be choosing at the same moment.
-    return ipaddress.IPv4Network(f"{secrets.choice(free)}.0/24")
-
-
 def _lay_bridge(reaper: Reaper, name: str, address: str) -> None:
     reaper.will_run(["ip", "link", "delete", name], only_if_exists=f"/sys/class/net/{name}")
-    _ip("link", "add", name, "type", "bridge")
-    _ip("address", "add", f"{address}/24", "dev", name)
-    _ip("link", "set", name, "up")
+    ip("link", "add", name, "type", "bridge")
+    ip("address", "add", f"{address}/24", "dev", name)
+    ip("link", "set", name, "up")
 
 
-def _lay_cable(reaper: Reaper, bridge: str, number: int, address: str) -> tuple[str, str]:
+def _lay_cable(reaper: Reaper, bridge: str, number: int, address: str) -> tuple[tuple[str, ...], str]:
     """Make a node's network namespace and connect it to the bridge; give the cable and the namespace."""
     cable = namespace = f"{bridge}-{number}"
     handle = f"/run/netns/{namespace}"
     reaper.will_run(["ip", "netns", "delete", namespace], only_if_exists=handle)
-    _ip("netns", "add", namespace)
+    ip("netns", "add", namespace)
     # No default route: with one, every start of a service first waits for a registry that never answers.
     reaper.will_run(["ip", "link", "delete", cable], only_if_exists=f"/sys/class/net/{cable}")
-    _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", namespace)
-    _ip("link", "set", cable, "master", bridge, "up")
+    ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+    ip("link", "set", cable, "master", bridge, "up")
     for arguments in (
         ("address", "add", f"{address}/24", "dev", "eth0"),
         ("link", "set", "eth0", "up"),
         ("link", "set", "lo", "up"),
     ):
-        _ip("-netns", namespace, *arguments)
-    return cable, handle
+        ip("-netns", namespace, *arguments)
+    return ("link", "set", cable), handle
 
 
 @contextmanager
-def swarm(nodes: int = 3) -> Iterator[Swarm]:
-    """Run a swarm of node1 (the manager), node2, ... for the time of the block."""
+def swarm(nodes: int = 3, *, round_trips: Matrix | None = None) -> Iterator[Swarm]:
+    """Run a swarm of node1 (the manager), node2, ... for the time of the block.
+
+    With `round_trips`, there is a node per row, and a link that delays packets takes the place of the bridge.
+    """
     require("swarm")
+    if round_trips is not None:
+        require("link")
     with Reaper() as reaper:
-        name = f"wp{os.urandom(4).hex()}"  # a link's name has no more than 15 characters
-        network = _free_network()
-        bridge_address = str(network[254])
-        _lay_bridge(reaper, name, bridge_address)
+        name, network = free_name(), free_network()
+        link: Link | None = None
+        places: list[tuple[str, tuple[str, ...], str]]
+        if round_trips is not None:
+            link = lay_link(reaper, name, network, round_trips)
+            places = [
+                (host.address, ("-netns", Path(host.namespace).name, "link", "set", "eth0"), host.namespace)
+                for host in link.hosts
+            ]
+        else:
+            _lay_bridge(reaper, name, str(network[254]))
+            addresses = [str(network[number]) for number in range(1, nodes + 1)]
+            places = [
+                (address, *_lay_cable(reaper, name, number, address))
+                for number, address in enumerate(addresses, start=1)
+            ]
         members = []
-        for number in range(1, nodes + 1):
-            address = str(network[number])
-            cable, namespace = _lay_cable(reaper, name, number, address)
+        for number, (address, cable, namespace) in enumerate(places, start=1):
             # Docker keeps no containers over a restart of the daemon on a member of a swarm.
             engine = Engine(reaper, hostname=f"node{number}", netns=namespace, live_restore=False)
             members.append(Node(f"node{number}", address, cable, namespace, engine))
         for member in members:
             member.engine.start()
-        cluster = Swarm(name, bridge_address, members)
+        cluster = Swarm(name, str(network[254]), members, link)
         _join(cluster)
         yield cluster
 
