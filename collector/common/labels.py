@@ -94,7 +94,7 @@ LABELS = (
         "names of services of the application, separated by commas",
         "all services of the application talk to each other",
         "The services that this one talks to. If a service of the application has this label, the bound"
-        " applies only to the services that these labels connect.",
+        " applies only to the services that these labels connect. In Kubernetes, an annotation of the pod.",
     ),
     Label(
         MOVE_LABEL,

@@ -15,6 +15,7 @@ from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
 from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
+from collector.placement.membership import membership
 from collector.policies.interface import Request
 from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
 from collector.snapshot.columns import Four, four
@@ -50,7 +51,14 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """`label==value`, `label!=value`, `label>number` or `label<number`, on node labels; the label `node` is
     the node's name."""
     labels: dict[str, str] = {}
-    """Its labels; `wattpack.class`, `wattpack.kind` and `wattpack.slo` are used."""
+    """Its labels; `wattpack.class`, `wattpack.kind`, `wattpack.slo`, and those of its application are used."""
+    application: Name | None = None
+    """The application that its service belongs to. Default: by its labels, or that of the running service."""
+    delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None
+    """Maximum round-trip time between the nodes of its application. Default: by its labels, and by those of
+    the running application; of both, the smaller one counts."""
+    talks_to: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    """Services of its application that it talks to. Default: by its labels, or all."""
     avoid: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     """Services that it must not share a node with."""
     exclude: Annotated[frozenset[Name], Meta(max_length=10_000)] = frozenset()
@@ -114,6 +122,13 @@ def understood(
         demand=question.demand,
         reserve=question.reserve,
     )
+    member = membership(
+        snapshot,
+        question.labels,
+        application=question.application,
+        delay_max=question.delay_max_seconds,
+        talks_to=question.talks_to,
+    )
     request = Request(
         demand=need.assumed.demand,
         mean=need.assumed.mean,
@@ -129,6 +144,10 @@ def understood(
         avoid=question.avoid,
         exclude=question.exclude,
         spread=question.spread,
+        application=member.application,
+        delay_max=member.delay_max,
+        talks_to=member.talks_to,
+        image=question.image,
     )
     return request, need.assumed
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from collector.api.extender.models import PodContainer, ResourceRequirements, SchedulerPod
-from collector.common.labels import SLO_LABEL
+from collector.common.labels import APP_LABEL, SLO_LABEL, TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.live.traits import task_traits
+from collector.placement.membership import membership
 from collector.placement.question import make_out
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot, TaskKind
@@ -46,11 +47,18 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
     workload = f"{metadata.namespace}/{_workload(pod) or metadata.name}"
     traits = task_traits(labels, default_class)
     images = {each.image for each in pod.spec.containers or ()}
+    # A profile by image is that of one container, so it does not fit a pod of several images.
+    image = images.pop() if len(images) == 1 else None
+    listed = (metadata.annotations or {}).get(TALKS_TO_LABEL)
+    member = membership(
+        snapshot,
+        {**labels, TALKS_TO_LABEL: listed} if listed else labels,
+        application=labels.get(APP_LABEL) or metadata.namespace,
+    )
     need = make_out(
         snapshot,
         services=(workload, name),
-        # A profile by image is that of one container, so it does not fit a pod of several images.
-        image=images.pop() if len(images) == 1 else None,
+        image=image,
         demand=Quantities(),
         reserve=requested(pod),
     )
@@ -66,6 +74,10 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         task_class=traits.task_class,
         kind=TaskKind.JOB if is_job else traits.kind,
         slo=labels.get(SLO_LABEL),
+        application=member.application,
+        delay_max=member.delay_max,
+        talks_to=member.talks_to,
+        image=image,
     )
     return PodRequest(request, name, workload)
 

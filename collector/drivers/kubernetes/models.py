@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
+from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, PendingView, ServiceView, TaskView
 from wire.resources import Quantities
@@ -328,11 +328,17 @@ def service_view(name: str, pods: list[KubePod]) -> ServiceView:
         limit=_sum(container.resources.limits for container in containers),
         constraints=_constraints(pod),
         image=containers[0].image if containers else "",
-        labels=pod.metadata.labels,
+        labels=_labels(pod),
         namespace=pod.metadata.namespace,
         stays=next(_reasons(pod, len(pods)), None),
         stops_to_move=True,  # an eviction comes first
     )
+
+
+def _labels(pod: KubePod) -> Mapping[str, str]:
+    """Return the labels of a pod, and an annotation whose value no label can have: it contains commas."""
+    listed = pod.metadata.annotations.get(TALKS_TO_LABEL)
+    return pod.metadata.labels if listed is None else {**pod.metadata.labels, TALKS_TO_LABEL: listed}
 
 
 def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
