@@ -1,6 +1,7 @@
 """The table of all guards, in the order in which they are asked."""
 
 from collector.control.guards.context import Guard, GuardContext
+from collector.control.guards.distance import stays_near
 from collector.control.guards.pace import (
     has_cooled_down,
     has_rested,
@@ -38,6 +39,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("listed", is_listed),
     ("queue", can_wait),
     ("promise", keeps_promises),
+    ("distance", stays_near),
     ("at_once", not_too_many_at_once),
     ("per_hour", not_too_many_per_hour),
     ("per_node", not_too_many_for_one_node),
