@@ -118,6 +118,8 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[RefusedNode, ...]
     """By name; the first few, or all if requested."""
     refused_for: tuple[RefusedFor, ...]
+    notes: tuple[str, ...]
+    """What could not be taken into account."""
     reservation: Reservation | None
 
 

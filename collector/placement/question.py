@@ -51,7 +51,7 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """`label==value`, `label!=value`, `label>number` or `label<number`, on node labels; the label `node` is
     the node's name."""
     labels: dict[str, str] = {}
-    """Its labels; `wattpack.class`, `wattpack.kind`, `wattpack.slo`, and those of its application are used."""
+    """Its labels; `wattpack.class`, `wattpack.kind`, `wattpack.slo` and those of applications are used."""
     application: Name | None = None
     """The application that its service belongs to. Default: by its labels, or that of the running service."""
     delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None

@@ -18,7 +18,7 @@ from collector.placement.answers import (
     RefusedNode,
     Reservation,
 )
-from collector.policies.distance import describe_distance
+from collector.policies.distance import NOT_MEASURED, bound_of, describe_distance
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.scoring import share
@@ -101,8 +101,14 @@ def hint(  # noqa: PLR0913 - question and result
             RefusedFor(describe_rejection(code), int(counts[code]))
             for code in np.flatnonzero(counts).tolist()
         ),
+        notes=unchecked(snapshot, request),
         reservation=reservation,
     )
+
+
+def unchecked(snapshot: Snapshot, request: Request) -> tuple[str, ...]:
+    """Return what a ranking could not take into account."""
+    return (NOT_MEASURED,) if snapshot.delays is None and isfinite(bound_of(snapshot, request)) else ()
 
 
 def _describe_refusal(snapshot: Snapshot, request: Request, ranking: Ranking, row: int) -> str:

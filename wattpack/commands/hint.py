@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from collector.live.traits import parse_delay
 from collector.placement.answers import PlacementHint, RankedNode
 from collector.policies.actions import describe
 from wattpack.client.session import collector_url, post_question
@@ -54,6 +55,19 @@ def add_container_arguments(parser: argparse.ArgumentParser) -> None:
         "--avoid", action="append", default=[], metavar="SERVICE", help="avoid nodes that run this service"
     )
     parser.add_argument("--exclude", action="append", default=[], metavar="NODE", help="exclude this node")
+    parser.add_argument("--app", metavar="NAME", help="application that the service belongs to")
+    parser.add_argument(
+        "--delay-max",
+        metavar="TIME",
+        help="maximum round-trip time between nodes of the application, such as 85ms",
+    )
+    parser.add_argument(
+        "--talks-to",
+        action="append",
+        default=[],
+        metavar="SERVICE",
+        help="service of the application that this one talks to (default: all)",
+    )
     parser.add_argument("--spread", action="store_true", help="avoid nodes that run the same service")
     parser.add_argument(
         "--reserve", type=float, default=0.0, metavar="SECONDS", help="reserve the best node for this long"
@@ -97,6 +111,9 @@ def container_question(arguments: argparse.Namespace) -> dict[str, Any]:
         "avoid": arguments.avoid,
         "exclude": arguments.exclude,
         "spread": arguments.spread,
+        "application": arguments.app,
+        "delay_max_seconds": delay_seconds(arguments.delay_max),
+        "talks_to": arguments.talks_to,
         "reserve_seconds": arguments.reserve,
     }
 
@@ -124,6 +141,16 @@ def parse_size(text: str) -> float:
     return float(found["number"]) * math.pow(step, _POWERS[found["unit"]])
 
 
+def delay_seconds(text: str | None) -> float | None:
+    """A round-trip time such as `85ms`, in seconds; None without one."""
+    if text is None:
+        return None
+    seconds = parse_delay(text)
+    if seconds is None:
+        raise UserError(f"--delay-max: {text!r} is not a time: use a value such as 85ms or 0.085s")
+    return seconds
+
+
 def _reservation(arguments: argparse.Namespace) -> Quantities:
     memory, disk, network = (
         None if each is None else parse_size(each)
@@ -147,31 +174,37 @@ def format_hint(hint: PlacementHint) -> Iterator[str]:
     yield f"Policy {hint.policy}. Assumed need: {_amounts(hint.assumed.demand)} ({hint.assumed.explanation})."
     yield ""
     if hint.nodes:
-        header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDED POWER", "CONFIDENCE")
-        rows = table(header, [_row(each) for each in hint.nodes])
-        yield rows[0]
-        for row, node in zip(rows[1:], hint.nodes, strict=True):
-            yield row
-            for reason in node.reasons:
-                yield f"    {reason}"
-            for action in node.needs:
-                yield f"    first: {describe(action)} ({'; '.join(action.reasons)})"
-            if node.needs:
-                yield "    'wattpack room' with the same options carries this out"
-            if node.gets is not None:
-                yield f"    limited to {_amounts(node.gets)} there"
-        yield ""
-        yield f"The score is {hint.score_is}. The container fits on {count_text(hint.fitting, 'node')}."
-        if hint.short:
-            yield f"{count_text(hint.short, 'ranked node')} will not suffice: see the reasons above."
+        yield from _ranked(hint)
     else:
         yield "The container fits on no node."
     for group in hint.refused_for:
         named = [each.node for each in hint.refused if each.why == group.why]
         which = f": {', '.join(named)}{', ...' if len(named) < group.nodes else ''}" if named else ""
         yield f"Rejected ({group.why}): {count_text(group.nodes, 'node')}{which}"
+    for note in hint.notes:
+        yield f"Note: {note}."
     if hint.reservation is not None:
         yield f"Reserved {hint.reservation.node} until the container starts (id {hint.reservation.id})."
+
+
+def _ranked(hint: PlacementHint) -> Iterator[str]:
+    header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDED POWER", "CONFIDENCE")
+    rows = table(header, [_row(each) for each in hint.nodes])
+    yield rows[0]
+    for row, node in zip(rows[1:], hint.nodes, strict=True):
+        yield row
+        for reason in node.reasons:
+            yield f"    {reason}"
+        for action in node.needs:
+            yield f"    first: {describe(action)} ({'; '.join(action.reasons)})"
+        if node.needs:
+            yield "    'wattpack room' with the same options carries this out"
+        if node.gets is not None:
+            yield f"    limited to {_amounts(node.gets)} there"
+    yield ""
+    yield f"The score is {hint.score_is}. The container fits on {count_text(hint.fitting, 'node')}."
+    if hint.short:
+        yield f"{count_text(hint.short, 'ranked node')} will not suffice: see the reasons above."
 
 
 def _row(node: RankedNode) -> tuple[str, ...]:

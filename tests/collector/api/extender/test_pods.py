@@ -101,3 +101,17 @@ def test_workload_name_matches_the_kubernetes_driver(kind: str | None) -> None:
     described = described_pod("web-x2x4z", "a", kind=kind)
     asked = pod_request(msgspec.convert(described, SchedulerPod), assemble([]), 1)
     assert msgspec.convert(described, KubePod).workload == asked.workload
+
+
+def test_a_pod_belongs_to_the_application_of_its_namespace_or_label() -> None:
+    snapshot = assemble([NodeFacts(name="alpha", capacity=NEED)])
+    bound = {"wattpack.delay-max": "85ms"}
+    web = pod(container(image="web:1"), metadata={"labels": bound})
+    request = pod_request(web, snapshot, 1).request
+    assert (request.application, request.delay_max, request.image) == ("shop", 0.085, "web:1")
+    metadata = {"labels": {"wattpack.app": "till"}, "annotations": {"wattpack.talks-to": "shop/db,cache"}}
+    other = pod_request(
+        pod(container(image="a"), container(image="b"), metadata=metadata), snapshot, 1
+    ).request
+    assert (other.application, other.delay_max, other.image) == ("till", None, None)
+    assert other.talks_to == ("cache", "shop/db")

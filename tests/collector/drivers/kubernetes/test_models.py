@@ -54,6 +54,17 @@ def test_what_stays_and_why(
     assert service_view("shop/web", [read(described, **labels)] * replicas).stays == stays
 
 
+def test_a_workload_has_the_namespace_and_the_annotation_of_its_application() -> None:
+    described = pod("web", "a")
+    described["metadata"]["annotations"] = {"wattpack.talks-to": "db,cache", "other": "x"}
+    view = service_view("shop/web", [read(described, app="web")])
+    assert (view.namespace, view.labels["wattpack.talks-to"]) == (
+        described["metadata"]["namespace"],
+        "db,cache",
+    )
+    assert "other" not in view.labels
+
+
 _PODS = b"""{"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "812"}, "items": [
  {"metadata": {"name": "web-5d9c-x2x7v", "generateName": "web-5d9c-", "namespace": "shop", "uid": "u-1",
    "creationTimestamp": "2026-11-16T21:10:52Z",
