@@ -1,0 +1,1 @@
+"""The network between nodes: who measures whom with which key, and the round-trip times that result."""
