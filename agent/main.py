@@ -6,7 +6,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from aiohttp import hdrs, web
@@ -17,6 +17,7 @@ from agent.config import AgentConfig
 from agent.delivery.sender import ReportSender
 from agent.exposition.metrics import AgentMetrics
 from agent.exposition.state import AgentState
+from agent.mesh.mesh import open_mesh
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
@@ -65,12 +66,18 @@ async def running(
     async with (
         serving(app, address, "http.listen", config.http.web_config) as bound,
         _background(lambda: _run_names(sampler)),
+        AsyncExitStack() as stack,
     ):
         await _wait_for_names(sampler)
         sampling = _SamplingLoop(config, sampler, state, metrics, alive)
         jobs: list[_Job] = [sampling.run]
         if config.collector.enabled:
             jobs.append(state.sender.run)
+        if config.mesh.enabled:
+            state.mesh = await stack.enter_async_context(
+                open_mesh(node_name(config), config.mesh, config.collector)
+            )
+            jobs.append(state.mesh.run)
         try:
             async with _background(*jobs) as work:
                 yield RunningAgent(node_name(config), bound, sampler.survey(), state, work)

@@ -1,7 +1,7 @@
 """The agent's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `host`, `reporting`, `delivery`. The values are validated on creation; only the command
-reads files.
+One module per topic: `host`, `reporting`, `delivery`, `mesh`. The values are validated on creation; only the
+command reads files.
 """
 
 from typing import Annotated
@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from agent.config.delivery import DeliveryConfig, HttpConfig, SpoolConfig
 from agent.config.host import DockerConfig, HostConfig, PowerConfig, RootsConfig, SamplingConfig
+from agent.config.mesh import MeshConfig
 from agent.config.reporting import BottleneckConfig, ReportingConfig
 from agent.config.section import Section
 
@@ -20,6 +21,7 @@ __all__ = [
     "DockerConfig",
     "HostConfig",
     "HttpConfig",
+    "MeshConfig",
     "PowerConfig",
     "ReportingConfig",
     "RootsConfig",
@@ -42,3 +44,4 @@ class AgentConfig(Section, frozen=True):
     http: HttpConfig = HttpConfig()
     collector: DeliveryConfig = DeliveryConfig()
     spool: SpoolConfig = SpoolConfig()
+    mesh: MeshConfig = MeshConfig()

@@ -7,19 +7,18 @@ same report twice and recognizes it by its key.
 import asyncio
 import gzip
 import logging
-import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import aiohttp
-from aiohttp import hdrs
 
 from agent.config import DeliveryConfig, SpoolConfig
+from agent.delivery.connection import connect, credentials, failure_reason, read_answer
 from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
 from agent.delivery.responses import Accepted, Backoff, ClockOffset, Rejected, Response, Retry, parse_response
 from agent.delivery.spool import MEMORY_BYTES, Spool
@@ -27,13 +26,11 @@ from agent.delivery.spool_file import Entry
 from agent.reporting.validity import encode_valid, without_labels
 from wire.errors import UserError
 from wire.messages import MAX_BATCH, Gap, Report
-from wire.version import __version__
 
 log = logging.getLogger(__name__)
 
 _BATCH_BYTES = 256 << 10
 _MAX_ANSWER_BYTES = 64 << 10
-_KEEPALIVE_SECONDS = 120.0
 _FLUSH_SECONDS = 2.0
 _CLOSE_SECONDS = 1.0
 
@@ -221,10 +218,7 @@ class ReportSender:
 
     def _packed(self, entries: list[Entry], bodies: list[bytes]) -> _Batch:
         body = b"[" + b",".join(bodies) + b"]"
-        headers = {}
-        # Read for each batch, so that a new token needs no restart.
-        if (token := read_token(self._settings)) is not None:
-            headers["Authorization"] = f"Bearer {token}"
+        headers = credentials(self._settings)
         packed = gzip.compress(body, mtime=0)
         if len(packed) < len(body):
             headers["Content-Encoding"], body = "gzip", packed
@@ -235,23 +229,8 @@ class ReportSender:
 
     # --- HTTP -------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        # One connection, kept open between beacons, without unnecessary headers.
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=1, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._tls or True
-            ),
-            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds),
-            headers={
-                hdrs.CONTENT_TYPE: "application/json",
-                hdrs.USER_AGENT: f"wattpack-agent/{__version__}",
-            },
-            skip_auto_headers=(hdrs.ACCEPT, hdrs.ACCEPT_ENCODING),
-            # It did not ask for compression, and a small answer can unpack to gigabytes.
-            auto_decompress=False,
-        ) as session:
-            yield session
+    def _session(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+        return connect(self._tls, self._settings.timeout_seconds)
 
     async def _post(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
         try:
@@ -261,9 +240,9 @@ class ReportSender:
                 # The collector closed an idle connection: retry once without a warning.
                 return await self._post_once(session, batch)
         except aiohttp.ClientSSLError as error:
-            return Retry(_tls_reason(error), needs_attention=True)
+            return Retry(failure_reason(error), needs_attention=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return Retry(_network_reason(error))
+            return Retry(failure_reason(error))
 
     async def _post_once(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
         url = self._settings.url.rstrip("/") + "/v1/reports"
@@ -272,14 +251,7 @@ class ReportSender:
         async with session.post(
             url, data=batch.body, headers=batch.headers, allow_redirects=False
         ) as response:
-            body_text = await response.content.read(_MAX_ANSWER_BYTES)
-            while len(body_text) < _MAX_ANSWER_BYTES and (
-                more := await response.content.read(_MAX_ANSWER_BYTES - len(body_text))
-            ):
-                body_text += more
-            if not response.content.at_eof():
-                # Not a collector, or one that wants to harm: do not read to its end.
-                response.close()
+            body_text = await read_answer(response, _MAX_ANSWER_BYTES)
             took_seconds, answered_at = self._monotonic() - began, self._wall()
         answer = parse_response(response.status, response.headers, body_text, answered_at, len(batch.entries))
         if isinstance(answer, Accepted):
@@ -308,23 +280,3 @@ class ReportSender:
         if self._rejection is None:
             log.error("the collector rejected a report, which is dropped: %s", why)
         self._rejection = why
-
-
-def _tls_reason(error: aiohttp.ClientSSLError) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        why = getattr(cause, "verify_message", "") or str(cause)
-        return f"its certificate is not trusted ({why}): check collector.url and collector.ca_file"
-    reason = getattr(error.os_error, "reason", None) or str(error)
-    return f"TLS failed ({reason}): check collector.url"
-
-
-def _network_reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        number = cause.errno or 0
-        # asyncio puts the address into strerror, except for a name that is not found.
-        return (os.strerror(number) if number > 0 else cause.strerror or str(error)).lower()
-    if isinstance(error, TimeoutError):
-        return "no response within collector.timeout_seconds"
-    return str(error) or type(error).__name__

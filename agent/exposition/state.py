@@ -1,6 +1,7 @@
 """The agent's current state, for `/metrics`."""
 
 from agent.delivery.sender import ReportSender
+from agent.mesh.mesh import Mesh
 from agent.sampling.node_sample import NodeSample
 from wire.messages import Alert
 from wire.resources import Resource
@@ -16,6 +17,8 @@ class AgentState:
         self.samples = 0
         self.missed = 0
         self.sender = sender
+        self.mesh: Mesh | None = None
+        """None if the mesh is off."""
 
     def update_alert(self, alert: Alert) -> None:
         """Add an open alert, or remove a closed one."""

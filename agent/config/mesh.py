@@ -1,0 +1,55 @@
+"""The mesh of nodes that measure the round-trip times between them."""
+
+import ipaddress
+from typing import Annotated
+
+from msgspec import Meta
+
+from agent.config.section import Section
+from wire.address import Address, parse_address
+from wire.errors import UserError
+
+MESH_PORT = 9641
+
+
+class MeshConfig(Section, frozen=True):
+    """Round-trip times to other nodes, measured by UDP probes."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether to measure round-trip times to other nodes, and to answer their probes. The"
+            " collector chooses the peers and hands out keys: set `mesh.enabled` there too."
+        ),
+    ] = False
+    listen: Annotated[
+        str, Meta(description="UDP address for probes, IP:port. Open this port between the nodes.")
+    ] = f"0.0.0.0:{MESH_PORT}"
+    advertise: Annotated[
+        str,
+        Meta(
+            description="IP address, or IP:port, under which other nodes reach this one. Empty uses the"
+            " address that the collector sees, and the port of `listen`."
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        _require_ip(parse_address(self.listen).host, "mesh.listen")
+        if self.advertise:
+            _require_ip(self.advertised(0).host, "mesh.advertise")
+
+    def advertised(self, bound_port: int) -> Address:
+        """Where peers reach this node; without a host, the collector fills it in."""
+        if not self.advertise:
+            return Address("", bound_port)
+        try:
+            return Address(str(ipaddress.ip_address(self.advertise.strip("[]"))), bound_port)
+        except ValueError:
+            return parse_address(self.advertise)
+
+
+def _require_ip(host: str, key: str) -> None:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise UserError(f"{key} has {host!r}, which is no IP address: write one such as 10.0.0.5") from None

@@ -1,0 +1,196 @@
+"""Sends results to the collector, and gets the peers of this node and their keys."""
+
+import asyncio
+import gzip
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
+
+import aiohttp
+import msgspec
+
+from agent.config import DeliveryConfig
+from agent.delivery.connection import connect, credentials, failure_reason, read_answer
+from agent.delivery.credentials import tls_context
+from agent.delivery.responses import Backoff, parse_retry_after
+from agent.mesh.peers import Peer, Peers
+from agent.mesh.window import Summary
+from wire.address import Address
+from wire.errors import Problem, UserError
+from wire.mesh import MAX_WAIT_SECONDS, MeshAssignment, MeshReport, PeerResult, parse_assignment
+from wire.messages import encode
+
+log = logging.getLogger(__name__)
+
+_MAX_ANSWER_BYTES = 64 << 10
+_SETTLE_SECONDS = 15.0
+_SETTLING_WAIT_SECONDS = 2.0
+"""While first results of new peers are expected, they are sent soon."""
+_REPEAT_SECONDS = 240.0
+"""A result that does not change is repeated before the collector drops it."""
+_CHANGE_RATIO = 0.1
+_CHANGE_SECONDS = 50e-6
+_CHANGE_LOSS = 0.05
+
+
+class _ExchangeError(Exception):
+    """The collector did not answer with an assignment."""
+
+    def __init__(self, why: str, wait_seconds: float | None = None) -> None:
+        super().__init__(why)
+        self.wait_seconds = wait_seconds
+
+
+class MeshExchange:
+    """The requests of this node to the collector about the mesh."""
+
+    def __init__(  # noqa: PLR0913 - the clocks have defaults
+        self,
+        node: str,
+        session: int,
+        advertised: Address,
+        settings: DeliveryConfig,
+        peers: Peers,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._node = node
+        self._session = session
+        self._advertised = advertised
+        self._settings = settings
+        self._tls = tls_context(settings)
+        self._peers = peers
+        self.changed = asyncio.Event()
+        """Set when the peers change."""
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._version = 0
+        self._sent: dict[str, tuple[float, Summary]] = {}
+        """Per peer: the last result that the collector has, and when it was sent."""
+        self._backoff = Backoff()
+        self._has_failed = False
+
+    async def run(self) -> None:
+        """Exchange results for assignments until cancelled."""
+        async with self._connect() as http:
+            while True:
+                try:
+                    await self.exchange(http)
+                except _ExchangeError as failure:
+                    self._note_failure(failure)
+                    await self._sleep(self._backoff.wait_seconds(failure.wait_seconds))
+                else:
+                    self._note_success()
+
+    def _connect(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+        return connect(self._tls, MAX_WAIT_SECONDS + self._settings.timeout_seconds)
+
+    async def exchange(self, http: aiohttp.ClientSession) -> None:
+        """Send what has changed, and apply the answer."""
+        now = self._monotonic()
+        changed = self._changed(now)
+        assignment = await self._post(http, self._report(changed, now))
+        self._sent |= {node: (now, summary) for node, summary in changed.items()}
+        self._peers.interval_seconds = assignment.interval_seconds
+        self._version = assignment.version
+        if assignment.peers is not None:
+            self._peers.assign(assignment.peers, self._monotonic())
+            self._sent = {node: each for node, each in self._sent.items() if node in self._peers.by_node}
+            self.changed.set()
+
+    def _report(self, changed: dict[str, Summary], now: float) -> MeshReport:
+        return MeshReport(
+            node=self._node,
+            session=self._session,
+            host=self._advertised.host or None,
+            port=self._advertised.port,
+            version=self._version,
+            wait_seconds=_SETTLING_WAIT_SECONDS if self._is_settling(now) else MAX_WAIT_SECONDS,
+            results=tuple(PeerResult(node, *summary) for node, summary in changed.items()),
+        )
+
+    def _is_settling(self, now: float) -> bool:
+        return any(
+            now - peer.since < _SETTLE_SECONDS and node not in self._sent
+            for node, peer in self._peers.by_node.items()
+        )
+
+    def _changed(self, now: float) -> dict[str, Summary]:
+        """Results that the collector does not have, or has in another form."""
+        found = {}
+        for node, peer in self._peers.by_node.items():
+            summary = peer.window.summary(now)
+            if summary is not None and self._is_news(node, summary, now):
+                found[node] = summary
+        return found
+
+    def _is_news(self, node: str, summary: Summary, now: float) -> bool:
+        if node not in self._sent:
+            return True
+        sent_at, before = self._sent[node]
+        return (
+            now - sent_at >= _REPEAT_SECONDS
+            or _differs(before.p50_seconds, summary.p50_seconds)
+            or _differs(before.p95_seconds, summary.p95_seconds)
+            or abs(_loss(before) - _loss(summary)) >= _CHANGE_LOSS
+        )
+
+    async def _post(self, http: aiohttp.ClientSession, report: MeshReport) -> MeshAssignment:
+        try:
+            headers = credentials(self._settings) | {"Content-Encoding": "gzip"}
+            url = self._settings.url.rstrip("/") + "/v1/mesh"
+            body = gzip.compress(encode(report), mtime=0)
+            async with http.post(url, data=body, headers=headers, allow_redirects=False) as response:
+                answer = await read_answer(response, _MAX_ANSWER_BYTES)
+        except UserError as error:
+            raise _ExchangeError(str(error)) from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _ExchangeError(failure_reason(error)) from error
+        if response.status != HTTPStatus.OK:
+            raise _ExchangeError(
+                _detail(response.status, answer), parse_retry_after(response.headers, time.time())
+            )
+        try:
+            return parse_assignment(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise _ExchangeError(f"the answer is not an assignment ({error}): check collector.url") from error
+
+    def _note_failure(self, failure: _ExchangeError) -> None:
+        # The collector may have been restarted: it gets all results again.
+        self._sent.clear()
+        self._version = 0
+        if not self._has_failed:
+            log.warning("no peers for the mesh from the collector at %s: %s", self._settings.url, failure)
+        self._has_failed = True
+
+    def _note_success(self) -> None:
+        if self._has_failed:
+            log.info("the collector at %s provides peers for the mesh again", self._settings.url)
+        self._has_failed = False
+        self._backoff.reset()
+
+
+def peer_summaries(peers: Peers, now: float) -> list[tuple[Peer, Summary]]:
+    """The results of all peers that were probed."""
+    found = ((peer, peer.window.summary(now)) for peer in peers.by_node.values())
+    return [(peer, summary) for peer, summary in found if summary is not None]
+
+
+def _differs(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return before != now
+    return abs(now - before) > max(_CHANGE_SECONDS, _CHANGE_RATIO * before)
+
+
+def _loss(summary: Summary) -> float:
+    return summary.lost / (summary.lost + summary.answered)
+
+
+def _detail(status: int, answer: bytes) -> str:
+    try:
+        return msgspec.json.decode(answer, type=Problem).detail
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return f"status {status}: check collector.url"

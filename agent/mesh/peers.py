@@ -1,0 +1,80 @@
+"""The peers of this node, with the state of the probes to and from each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import random
+
+from agent.mesh.window import ProbeWindow
+from wire.mesh import MeshPeer
+
+_FIRST_PROBE_SECONDS = 0.3
+_SPREAD_SECONDS = 0.05
+"""Per peer: the first probes to many new peers are not sent all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A probe that waits for its answer."""
+
+    sequence: int
+    sent_at: float
+    """By the monotonic clock."""
+    sent_unix_ns: int
+
+
+@dataclass(slots=True)
+class Peer:
+    """A peer. Times are by the monotonic clock."""
+
+    assigned: MeshPeer
+    since: float
+    """When its present key was received."""
+    due_at: float
+    """When the next question to it is due."""
+    sequence: int = 0
+    """Of the last question to it."""
+    pending: Question | None = None
+    last_sequence: int = 0
+    """Of the last valid question from it."""
+    answers: float = 0.0
+    """Answers to it lately, for the rate limit."""
+    answered_at: float = 0.0
+    window: ProbeWindow = field(default_factory=ProbeWindow)
+
+
+class Peers:
+    """All peers of this node."""
+
+    def __init__(self, chance: Callable[[], float] = random) -> None:
+        self._chance = chance
+        self.by_node: dict[str, Peer] = {}
+        self.by_session: dict[int, Peer] = {}
+        self.interval_seconds = 60.0
+
+    def assign(self, assigned: Sequence[MeshPeer], now: float) -> None:
+        """Replace the peers; those that stay keep their results."""
+        spread_seconds = _SPREAD_SECONDS * len(assigned)
+        before, self.by_node = self.by_node, {}
+        for each in assigned:
+            soon = now + _FIRST_PROBE_SECONDS + spread_seconds * self._chance()
+            peer = before.get(each.node)
+            if peer is None:
+                peer = Peer(each, now, soon)
+            elif peer.assigned != each:
+                _update(peer, each, now, soon)
+            self.by_node[each.node] = peer
+        self.by_session = {peer.assigned.session: peer for peer in self.by_node.values()}
+
+
+def _update(peer: Peer, assigned: MeshPeer, now: float, soon: float) -> None:
+    """Use a new key. A probe under the old one gets no answer any more, and is not lost."""
+    if peer.assigned.session != assigned.session:
+        # Its agent was restarted, and counts from the start.
+        peer.last_sequence = 0
+        peer.due_at = soon
+    if (peer.assigned.host, peer.assigned.port) != (assigned.host, assigned.port):
+        peer.window = ProbeWindow()
+        peer.due_at = soon
+    if peer.pending is not None:
+        peer.pending, peer.due_at = None, soon
+    peer.assigned, peer.since = assigned, now

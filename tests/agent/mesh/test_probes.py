@@ -1,0 +1,228 @@
+"""Probes by real UDP on loopback: what is measured, and what gets no answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.mesh.packets import (
+    ANSWER,
+    PACKET_BYTES,
+    QUESTION,
+    Packet,
+    encode_packet,
+    has_valid_tag,
+    parse_packet,
+)
+from agent.mesh.window import ProbeWindow
+from tests.agent.mesh.pairs import KEY, Clock, Node, Stranger, mesh_node
+from tests.waiting import until
+from wire.mesh import KEY_BYTES
+
+ALPHA, BETA = 2**62 + 1, 2**61 + 7
+OTHER_KEY = b"k" * KEY_BYTES
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def alpha(clock: Clock) -> AsyncIterator[Node]:
+    async with mesh_node("alpha", ALPHA, clock) as node:
+        yield node
+
+
+@pytest.fixture
+async def beta(clock: Clock) -> AsyncIterator[Node]:
+    async with mesh_node("beta", BETA, clock) as node:
+        yield node
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[tuple[asyncio.DatagramTransport, Stranger]]:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.create_datagram_endpoint(Stranger, local_addr=("127.0.0.1", 0))
+    yield transport, protocol
+    transport.close()
+
+
+def introduce(alpha: Node, beta: Node, clock: Clock) -> None:
+    alpha.peers.assign([beta.as_peer()], clock())
+    beta.peers.assign([alpha.as_peer()], clock())
+
+
+async def test_two_nodes_measure_each_other(alpha: Node, beta: Node, clock: Clock) -> None:
+    introduce(alpha, beta, clock)
+    clock.advance(1)
+    for node, name in ((alpha, "beta"), (beta, "alpha")):
+        assert node.endpoint.prober.send_due(clock()) > 0
+        window = node.peers.by_node[name].window
+        await until(partial(has_result, window, clock))
+        summary = window.summary(clock())
+        assert summary is not None
+        assert (summary.answered, summary.lost) == (1, 0)
+        assert summary.p50_seconds is not None
+        assert 0 < summary.p50_seconds < 0.5
+
+
+def has_result(window: ProbeWindow, clock: Clock) -> bool:
+    return window.summary(clock()) is not None
+
+
+def question(sequence: int = 1, *, key: bytes = KEY, receiver: int = BETA, sender: int = ALPHA) -> bytes:
+    return encode_packet(Packet(QUESTION, 0, receiver, sender, sequence), key)
+
+
+def flipped(datagram: bytes, place: int) -> bytes:
+    return datagram[:place] + bytes([datagram[place] ^ 1]) + datagram[place + 1 :]
+
+
+BAD = {
+    "empty": b"",
+    "too short": question()[:-1],
+    "too long": question() + b"\0",
+    "a large one": question() + bytes(1400),
+    "a foreign key": question(key=OTHER_KEY),
+    "a wrong receiver": question(receiver=BETA + 1),
+    "an unknown sender": question(sender=ALPHA + 1),
+    "its own session as sender": question(sender=BETA),
+    "a changed sequence": flipped(question(), 23),
+    "a changed tag": flipped(question(), PACKET_BYTES - 1),
+    "an unknown kind": encode_packet(Packet(0x21, 0, BETA, ALPHA, 1), KEY),
+    "a time in a question": encode_packet(Packet(QUESTION, 5, BETA, ALPHA, 1), KEY),
+    "an answer to no question": encode_packet(Packet(ANSWER, 0, BETA, ALPHA, 1), KEY),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+async def test_what_is_not_valid_gets_no_answer_and_changes_nothing(
+    what: str,
+    alpha: Node,
+    beta: Node,
+    clock: Clock,
+    stranger: tuple[asyncio.DatagramTransport, Stranger],
+) -> None:
+    introduce(alpha, beta, clock)
+    before = repr(beta.peers.by_node["alpha"])
+    transport, protocol = stranger
+    transport.sendto(BAD[what], ("127.0.0.1", beta.port))
+    # A valid question after it is answered, so the first one was handled and is not.
+    transport.sendto(question(9), ("127.0.0.1", beta.port))
+    answer = await asyncio.wait_for(protocol.received.get(), 10)
+    packet = parse_packet(answer)
+    assert packet is not None
+    assert (packet.kind, packet.sequence, packet.sender, packet.receiver) == (ANSWER, 9, BETA, ALPHA)
+    assert has_valid_tag(answer, KEY)
+    assert protocol.received.empty()
+    peer = beta.peers.by_node["alpha"]
+    assert (peer.last_sequence, peer.answers) == (9, 1.0)
+    peer.last_sequence, peer.answers, peer.answered_at = 0, 0.0, 0.0
+    assert repr(peer) == before
+
+
+async def test_an_answer_is_as_long_as_its_question(
+    alpha: Node, beta: Node, clock: Clock, stranger: tuple[asyncio.DatagramTransport, Stranger]
+) -> None:
+    introduce(alpha, beta, clock)
+    transport, protocol = stranger
+    transport.sendto(question(), ("127.0.0.1", beta.port))
+    assert len(await asyncio.wait_for(protocol.received.get(), 10)) == len(question()) == PACKET_BYTES
+
+
+async def test_a_replayed_question_gets_no_second_answer(
+    alpha: Node, beta: Node, clock: Clock, stranger: tuple[asyncio.DatagramTransport, Stranger]
+) -> None:
+    introduce(alpha, beta, clock)
+    transport, protocol = stranger
+    for sequence in (5, 5, 4, 6):
+        transport.sendto(question(sequence), ("127.0.0.1", beta.port))
+    received = [parse_packet(await asyncio.wait_for(protocol.received.get(), 10)) for _ in range(2)]
+    assert [packet.sequence for packet in received if packet is not None] == [5, 6]
+    assert beta.endpoint.discarded == 2
+
+
+async def test_a_peer_that_asks_too_often_is_answered_at_its_rate(
+    alpha: Node, beta: Node, clock: Clock, stranger: tuple[asyncio.DatagramTransport, Stranger]
+) -> None:
+    introduce(alpha, beta, clock)
+    transport, protocol = stranger
+    for sequence in range(1, 21):
+        transport.sendto(question(sequence), ("127.0.0.1", beta.port))
+    await until(lambda: beta.endpoint.discarded == 15)
+    clock.advance(1)
+    transport.sendto(question(21), ("127.0.0.1", beta.port))
+    received = [parse_packet(await asyncio.wait_for(protocol.received.get(), 10)) for _ in range(6)]
+    assert [packet.sequence for packet in received if packet is not None] == [1, 2, 3, 4, 5, 21]
+
+
+async def test_a_replayed_or_forged_answer_changes_no_result(alpha: Node, beta: Node, clock: Clock) -> None:
+    introduce(alpha, beta, clock)
+    peer = alpha.peers.by_node["beta"]
+    clock.advance(1)
+    alpha.endpoint.prober.send_due(clock())
+    await until(lambda: peer.window.summary(clock()))
+    before = peer.window.summary(clock())
+    for sequence, key in ((1, KEY), (2, KEY), (1, OTHER_KEY)):
+        forged = encode_packet(Packet(ANSWER, 0, ALPHA, BETA, sequence), key)
+        assert not alpha.endpoint.receive(forged, ("127.0.0.1", beta.port), 0)
+    assert peer.window.summary(clock()) == before
+
+
+async def test_a_probe_without_answer_is_lost_unless_its_key_is_new(alpha: Node, clock: Clock) -> None:
+    async with mesh_node("gone", 77, clock) as gone:
+        absent = gone.as_peer()
+    alpha.peers.assign([absent], clock())
+    peer, prober = alpha.peers.by_node["gone"], alpha.endpoint.prober
+    for _ in range(8):
+        clock.advance(2)
+        prober.send_due(clock())
+    assert peer.window.summary(clock()) is None
+    for _ in range(3):
+        clock.advance(max(0.0, peer.due_at - clock()))
+        prober.send_due(clock())
+    summary = peer.window.summary(clock())
+    assert summary is not None
+    assert (summary.p50_seconds, summary.p95_seconds, summary.answered, summary.lost) == (None, None, 0, 3)
+
+
+async def test_a_restarted_peer_counts_its_questions_from_the_start(
+    alpha: Node, beta: Node, clock: Clock
+) -> None:
+    introduce(alpha, beta, clock)
+    beta.peers.by_node["alpha"].last_sequence = 500
+    async with mesh_node("alpha", ALPHA + 5, clock) as restarted:
+        beta.peers.assign([restarted.as_peer()], clock())
+        restarted.peers.assign([beta.as_peer()], clock())
+        clock.advance(1)
+        restarted.endpoint.prober.send_due(clock())
+        await until(lambda: restarted.peers.by_node["beta"].window.summary(clock()))
+        # What the earlier run sent is not valid any more.
+        assert not beta.endpoint.receive(question(501), ("127.0.0.1", alpha.port), 0)
+
+
+@given(st.binary(max_size=64))
+def test_no_foreign_datagram_has_a_valid_tag(datagram: bytes) -> None:
+    packet = parse_packet(datagram)
+    assert packet is None or not has_valid_tag(datagram, KEY)
+
+
+@given(
+    st.sampled_from((QUESTION, ANSWER)),
+    st.integers(0, 2**24 - 1),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_packet_is_read_as_it_was_written(
+    kind: int, held: int, receiver: int, sender: int, sequence: int
+) -> None:
+    packet = Packet(kind, held, receiver, sender, sequence)
+    datagram = encode_packet(packet, KEY)
+    assert parse_packet(datagram) == packet
+    assert has_valid_tag(datagram, KEY)
+    assert not has_valid_tag(datagram, OTHER_KEY)
