@@ -164,8 +164,9 @@ class _SamplingLoop:
         for alert in alerts:
             self._state.update_alert(alert)
             log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
-        events = self._sampler.names.take_events() if self._sampler.names is not None else []
-        report = self._reporter.report(sample, events, alerts)
+        names = self._sampler.names
+        events, images = ([], None) if names is None else (names.take_events(), names.images)
+        report = self._reporter.report(sample, events, alerts, images)
         if report is not None and self._reports:
             self._state.sender.enqueue(report)
 

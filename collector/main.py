@@ -26,7 +26,7 @@ from collector.ingest.pull import pulling
 from collector.jobs.analysis import AnalysisJob, analysing
 from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
-from collector.jobs.traits import storing_traits
+from collector.jobs.traits import restore_images, storing_traits
 from collector.live.node_account import Limit
 from collector.live.registry import Registry
 from collector.live.windows import SLOT_SECONDS, SLOTS
@@ -123,6 +123,7 @@ async def restore(core: Core) -> None:
     since = now - (SLOTS + 1) * SLOT_SECONDS
     windows = await core.history.load_windows(since, core.registry.container_ids())
     core.registry.tables.restore_windows(windows)
+    await restore_images(core)
     core.registry.restored_at = now
 
 

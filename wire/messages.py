@@ -37,6 +37,8 @@ PowerWeight = Annotated[float, Meta(ge=0.1, le=10)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 MAX_NAME_LENGTH = 253
 MAX_TEXT_LENGTH = 1024
+MAX_IMAGES = 256
+"""Names of images in one report."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)]
 
@@ -294,6 +296,9 @@ class Report(_Message, frozen=True):
     alerts: tuple[Alert, ...] = ()
     """Alerts that opened, changed or closed; with `heartbeat`, also all open alerts."""
     heartbeat: Heartbeat | None = None
+    images: Annotated[tuple[Name, ...], Meta(max_length=MAX_IMAGES)] | None = None
+    """Names of the images that the engine of the node has, with tag or digest: the newest, if there are more.
+    Sent when they changed, and every hour."""
 
 
 class Receipt(_Message, frozen=True):

@@ -41,6 +41,8 @@ _EARLY_RATIO = 0.1
 _MAX_ENDED = 1000
 """Number of containers ended since the last heartbeat that causes the next one early."""
 _CPU = 0
+_IMAGES_SECONDS = 3600.0
+"""Images that did not change are reported again after this time, in case a report was lost."""
 
 
 class Reporter:
@@ -67,9 +69,16 @@ class Reporter:
         self._ended: dict[str, UsageTally] = {}
         """Usage of containers that ended since the last heartbeat."""
         self._open_alerts: dict[Resource, Alert] = {}
+        self._images: tuple[str, ...] | None = None
+        self._images_seconds = 0.0
+        """When images were last reported."""
 
     def report(
-        self, sample: NodeSample, runtime_events: Sequence[RuntimeEvent], alerts: Sequence[Alert]
+        self,
+        sample: NodeSample,
+        runtime_events: Sequence[RuntimeEvent],
+        alerts: Sequence[Alert],
+        images: tuple[str, ...] | None = None,
     ) -> Report | None:
         """The report for this sample; None if nothing changed."""
         events: tuple[Event, ...] = ()
@@ -87,8 +96,9 @@ class Reporter:
         events += changes.events
         heartbeat = self._heartbeat(sample) if full else None
         reported_alerts = self._alerts(alerts, full=full)
+        new_images = self._new_images(images, sample.monotonic_seconds)
         is_due = state or containers or changes.gone or events or reported_alerts or heartbeat
-        if not is_due and not due.beacon:
+        if not is_due and not due.beacon and new_images is None:
             return None
         self._schedule.mark_sent(sample.monotonic_seconds)
         self._sequence += 1
@@ -103,7 +113,16 @@ class Reporter:
             events=events,
             alerts=reported_alerts,
             heartbeat=heartbeat,
+            images=new_images,
         )
+
+    def _new_images(self, images: tuple[str, ...] | None, now_seconds: float) -> tuple[str, ...] | None:
+        """The images, if they changed or were not reported for long."""
+        is_old = now_seconds - self._images_seconds >= _IMAGES_SECONDS
+        if images is None or (images == self._images and not is_old):
+            return None
+        self._images, self._images_seconds = images, now_seconds
+        return images
 
     def all_due(self, after_seconds: float, now_seconds: float) -> bool:
         """Whether a heartbeat is due and all windows close at a sample that follows one `after_seconds`."""

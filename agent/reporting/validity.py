@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from wire.messages import (
+    MAX_IMAGES,
     MAX_TEXT_LENGTH,
     Gap,
     Report,
@@ -95,6 +96,9 @@ def _without_invalid(report: Report) -> tuple[Report, tuple[str, ...]]:
             events=valid(report.events, "event"),
             alerts=valid(report.alerts, "alert"),
             heartbeat=heartbeat,
+            images=None
+            if report.images is None
+            else tuple(each for each in report.images if _is_valid(each, str))[:MAX_IMAGES],
         ),
         tuple(left_out),
     )

@@ -95,7 +95,7 @@ async def _add_usage(core: Core, key: UsageKey, usage: Sequence[ContainerUsage])
 def _kind(report: Report) -> ReportKind:
     if report.heartbeat is not None:
         return ReportKind.HEARTBEAT
-    parts = (report.state, report.containers, report.gone, report.events, report.alerts)
+    parts = (report.state, report.containers, report.gone, report.events, report.alerts, report.images)
     return ReportKind.CHANGE if any(parts) else ReportKind.BEACON
 
 

@@ -65,6 +65,7 @@ class Admission:
         unknown -= account.containers.keys()
         names = set() if is_stored else self._surplus_names(account, unknown)
         alerts = self._alerts(account, report.alerts)
+        images = self._images(account, report.images)
         heartbeat = report.heartbeat
         if heartbeat is not None:
             heartbeat = self._heartbeat(report.node, account, heartbeat)
@@ -79,6 +80,7 @@ class Admission:
             events=tuple(each for each in events if each.container not in names),
             alerts=alerts,
             heartbeat=heartbeat,
+            images=images,
         )
 
     def refuse(self, node: str, limit: Limit, now: float, count: int = 1) -> None:
@@ -213,6 +215,15 @@ class Admission:
         # Labels that Wattpack acts on come first, so that the surplus is among the others.
         items = sorted(container.labels.items(), key=lambda item: not item[0].startswith(_LABEL_PREFIX))
         return msgspec.structs.replace(container, labels=dict(items[: self._limits.max_labels]))
+
+    def _images(self, account: NodeAccount, images: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if images is None or (fingerprint := hash(images)) == account.images:
+            return images
+        if not self._count_bytes(account, sum(map(_bytes, images))):
+            account.refuse(Limit.BYTES)
+            return None
+        account.images = fingerprint
+        return images
 
     def _heartbeat(self, node: str, account: NodeAccount, heartbeat: Heartbeat) -> Heartbeat:
         refused = account.refused.total()

@@ -92,6 +92,13 @@ class LiveTables:
             self._advance(at)
             self._nodes.apply_beacons(nodes, at)
 
+    def restore_images(self, images: Mapping[str, frozenset[str]]) -> None:
+        """Set the references of the images of existing nodes from the history."""
+        with self._lock:
+            for node, references in images.items():
+                if self._nodes.row(node) is not None:
+                    self._nodes.put_images(node, references)
+
     def restore_windows(self, usage: Iterable[SlotUsage]) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
         with self._lock:

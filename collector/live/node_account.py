@@ -56,6 +56,8 @@ class NodeAccount:
     capacity: Quantities = _UNKNOWN
     gaps: int = 0
     """Fingerprint of what the node cannot measure."""
+    images: int = 0
+    """Fingerprint of the names of its images."""
     hour: int = 0
     new_containers: int = 0
     """In this hour, as the next three."""

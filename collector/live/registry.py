@@ -103,6 +103,7 @@ class Registry:
             curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
             failures=failures,
             is_new_run=is_new_run,
+            images=merged.images,
         )
         if report.alerts or report.heartbeat or is_new_run:
             update = entry.with_alerts(update)

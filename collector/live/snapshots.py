@@ -15,6 +15,7 @@ from collector.live.task_columns import TaskColumns, TaskTable
 from collector.live.windows import Amounts
 from collector.snapshot.applications import Applications
 from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
 
@@ -69,6 +70,7 @@ class _Copy:
     claims: Mapping[str, ServiceClaim]
     """The services that belong to an application."""
     claims_version: int
+    images: ImageTable | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class SnapshotBuilder:
         self._applications: _Cached[Applications | None] = _Cached()
         self._history: _Cached[Floats] = _Cached()
         self._task_windows: _Cached[Amounts] = _Cached()
+        self._images: _Cached[ImageTable | None] = _Cached()
         self._last_nodes: Nodes | None = None
 
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
@@ -150,6 +153,9 @@ class SnapshotBuilder:
             facts=self._facts,
             claims=self._claims.get((tasks.applications.version,), tasks.applications.copy),
             claims_version=tasks.applications.version,
+            images=self._images.get(
+                (nodes.table.version, nodes.images_version), lambda: _images(nodes, node_names.names)
+            ),
         )
 
     def snapshot(self, copy: _Copy, now: float) -> Snapshot:
@@ -172,6 +178,7 @@ class SnapshotBuilder:
                 (running.version, facts.version, copy.claims_version),
                 lambda: applications_of(copy.claims, services.services, self._rules),
             ),
+            images=copy.images,
         )
 
     def _names(self, nodes: NodeTable, order: Rows) -> _NodeNames:
@@ -251,6 +258,11 @@ class SnapshotBuilder:
             variance=sum_by_node(tasks.node, tasks.variance, count),
             strictest_class=strictest_by_node(tasks.node, tasks.task_class, count),
         )
+
+
+def _images(nodes: NodeTable, names: Sequence[str]) -> ImageTable | None:
+    """The images of nodes; None if no node reports any."""
+    return ImageTable(references=nodes.images(names)) if nodes.images_version else None
 
 
 def _culprits(columns: NodeColumns, names: Sequence[str], tasks: TaskTable, task_order: Rows) -> Rows:

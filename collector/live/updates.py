@@ -36,6 +36,8 @@ class NodeUpdate:
     """Containers that died or ran out of memory."""
     is_new_run: bool = False
     """Whether the agent restarted: the state of its earlier run is void."""
+    images: Sequence[str] | None = None
+    """Names of the images on the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ reports do no harm, and the order in which reports arrive does not matter.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import msgspec
@@ -41,6 +41,8 @@ class Merged:
     """Those of its containers for which it is the newest report."""
     gone: Sequence[str]
     """Ids of the containers that ended."""
+    images: Sequence[str] | None = None
+    """The images of the node, if they are the newest."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,8 @@ class AgentRun:
     """The newest report of any kind."""
     state: Reported[NodeState] | None = None
     heartbeat: Reported[Heartbeat] | None = None
+    images_sequence: int = 0
+    """Of the newest report with images."""
     containers: dict[str, Reported[ContainerState]] = field(default_factory=dict)
     """The running containers, by id."""
     _gone: dict[str, int] = field(default_factory=dict)
@@ -63,6 +67,13 @@ class AgentRun:
 
     def merge(self, report: Report, received_at: float) -> Merged:
         """Merge a report of this run; returns what it changed."""
+        merged = self._merge(report, received_at)
+        if report.images is None or report.sequence < self.images_sequence:
+            return merged
+        self.images_sequence = report.sequence
+        return replace(merged, images=report.images)
+
+    def _merge(self, report: Report, received_at: float) -> Merged:
         is_ahead = bool(self.newest.sequence) and report.sequence > self.newest.sequence + 1
         self.last_report_at = max(self.last_report_at, received_at)
         if report.sequence > self.newest.sequence:

@@ -118,16 +118,19 @@ def _applications(packed: dict[str, Any] | None) -> Applications | None:
 
 
 def _packed_images(images: ImageTable | None) -> dict[str, Any] | None:
+    """Each name once, as most nodes have the same ones."""
     if images is None:
         return None
-    return {"nodes": images.nodes, "rows_of": {name: rows.tolist() for name, rows in images.rows_of.items()}}
+    names = sorted(frozenset[str]().union(*images.references))
+    number = {name: place for place, name in enumerate(names)}
+    return {"names": names, "nodes": [sorted(map(number.__getitem__, each)) for each in images.references]}
 
 
 def _images(packed: dict[str, Any] | None) -> ImageTable | None:
     if packed is None:
         return None
-    rows_of = {name: np.array(rows, dtype=np.intp) for name, rows in packed["rows_of"].items()}
-    return ImageTable(nodes=packed["nodes"], rows_of=rows_of)
+    names = packed["names"]
+    return ImageTable(references=tuple(frozenset(names[place] for place in each) for each in packed["nodes"]))
 
 
 def _restored(table: type[Table], packed: dict[str, Any]) -> Table:

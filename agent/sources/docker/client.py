@@ -10,15 +10,25 @@ import aiohttp
 import msgspec
 
 from agent.sources.docker.index import ACTIONS, ContainerIndex
-from agent.sources.docker.models import ContainerInfo, RuntimeEvent, parse_event, parse_listing
+from agent.sources.docker.models import (
+    ContainerInfo,
+    EngineEvent,
+    RuntimeEvent,
+    parse_event,
+    parse_images,
+    parse_listing,
+)
 from wire.messages import Gap
 
 log = logging.getLogger(__name__)
 
-_FILTERS = {"type": ["container"], "event": list(ACTIONS)}
+_IMAGE_ACTIONS = ("pull", "load", "import", "tag", "untag", "delete")
+_FILTERS = {"type": ["container", "image"], "event": [*ACTIONS, *_IMAGE_ACTIONS]}
 _RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _CONNECT_SECONDS = 5.0
 _LIST_SECONDS = 30.0
+_IMAGES_SECONDS = 5.0
+"""Minimum time between two lists of images: a pull of many is one change."""
 _MAX_EVENTS = 4096
 """Events are kept until the next sample; beyond this number the oldest are lost."""
 
@@ -32,6 +42,9 @@ class DockerWatcher:
         self._events: deque[RuntimeEvent] = deque(maxlen=_MAX_EVENTS)
         self._has_answered = False
         self._failures = 0
+        self._images_changed = asyncio.Event()
+        self.images: tuple[str, ...] | None = None
+        """Names of the engine's images; None until it has listed them."""
         self.gap: Gap | None = None
         """Set while the engine is not available."""
         self.listed = asyncio.Event()
@@ -70,10 +83,35 @@ class DockerWatcher:
             # Events before the list, so that no container that starts in between is missed.
             self._index.replace_all(await self._list(session))
             self._set_available()
-            async for line in events.content:
-                if (changes := self._index.apply(parse_event(line))) is not None:
-                    self._events.append(changes)
+            self._images_changed.set()
+            images = asyncio.create_task(self._follow_images(session))
+            try:
+                async for line in events.content:
+                    self._apply(parse_event(line))
+            finally:
+                images.cancel()
         raise ConnectionResetError  # the engine closed the stream, which never ends by itself
+
+    def _apply(self, event: EngineEvent) -> None:
+        if (changes := self._index.apply(event)) is not None:
+            self._events.append(changes)
+        info = self._index.get(event.container_id) if event.action == "start" else None
+        if event.is_of_image or (info is not None and info.image not in (self.images or ())):
+            self._images_changed.set()
+
+    async def _follow_images(self, session: aiohttp.ClientSession) -> None:
+        """List the images, and again after changes. An engine that does not allow this is not asked again."""
+        timeout = aiohttp.ClientTimeout(total=_LIST_SECONDS)
+        while True:
+            await self._images_changed.wait()
+            self._images_changed.clear()
+            try:
+                async with session.get("/images/json", timeout=timeout, raise_for_status=True) as response:
+                    self.images = parse_images(await response.read(), self._index.images())
+            except (OSError, aiohttp.ClientError, msgspec.MsgspecError) as error:
+                log.info("docker: images are not listed (%s)", _reason(error, self._socket))
+                return
+            await asyncio.sleep(_IMAGES_SECONDS)
 
     async def _list(self, session: aiohttp.ClientSession) -> dict[str, ContainerInfo]:
         timeout = aiohttp.ClientTimeout(total=_LIST_SECONDS)

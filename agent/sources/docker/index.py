@@ -24,6 +24,10 @@ class ContainerIndex:
     def get(self, container_id: str) -> ContainerInfo | None:
         return self._containers.get(container_id)
 
+    def images(self) -> set[str]:
+        """Names of the images of all containers."""
+        return {info.image for info in self._containers.values() if info.image}
+
     def replace_all(self, listing: Mapping[str, ContainerInfo]) -> None:
         """Take over the engine's list, and keep what only events contain."""
         self._ended.clear()
@@ -42,6 +46,8 @@ class ContainerIndex:
     def apply(self, event: EngineEvent) -> RuntimeEvent | None:
         """Apply an event; returns it for the report if it is a start, an exit or an out-of-memory kill."""
         container_id = event.container_id
+        if event.is_of_image:
+            return None
         match event.action:
             case "create":
                 self._created_at[container_id] = event.unix_seconds

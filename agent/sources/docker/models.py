@@ -1,13 +1,13 @@
 """The engine's container list and event stream, parsed strictly. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
-from wire.messages import MAX_TEXT_LENGTH
+from wire.messages import MAX_IMAGES, MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 
 MAX_LABELS = 64
 _EXIT_CODES = 2**31
@@ -59,6 +59,8 @@ class EngineEvent:
     container_id: str
     unix_seconds: float
     attributes: Mapping[str, str] = field(default_factory=dict)
+    is_of_image: bool = False
+    """Whether it is about an image, and not about a container."""
 
     @property
     def name(self) -> str:
@@ -120,6 +122,12 @@ class _Listed(msgspec.Struct, rename="pascal"):
     labels: dict[str, str] | None = None
 
 
+class _Image(msgspec.Struct, rename="pascal"):
+    repo_tags: list[str] | None = None
+    repo_digests: list[str] | None = None
+    created: int = 0
+
+
 class _Actor(msgspec.Struct):
     id: str = msgspec.field(name="ID")
     attributes: dict[str, str] | None = msgspec.field(name="Attributes", default=None)
@@ -127,11 +135,13 @@ class _Actor(msgspec.Struct):
 
 class _Event(msgspec.Struct):
     actor: _Actor = msgspec.field(name="Actor")
+    type: str = msgspec.field(name="Type", default="container")
     action: str = msgspec.field(name="Action", default="")
     time_nanoseconds: int = msgspec.field(name="timeNano", default=0)
 
 
 _listing_decoder = msgspec.json.Decoder(list[_Listed])
+_image_decoder = msgspec.json.Decoder(list[_Image])
 _event_decoder = msgspec.json.Decoder(_Event)
 
 
@@ -161,4 +171,22 @@ def parse_event(line: bytes) -> EngineEvent:
         container_id=event.actor.id,
         unix_seconds=max(0.0, event.time_nanoseconds / _NANOSECONDS),
         attributes=event.actor.attributes or {},
+        is_of_image=event.type == "image",
     )
+
+
+def parse_images(body: bytes, in_use: Iterable[str] = ()) -> tuple[str, ...]:
+    """Names of the images from `GET /images/json`, at most `MAX_IMAGES`; raises `MsgspecError`.
+
+    Names that containers use come first, then those of the newest images. Swarm pulls by digest, so that its
+    images have no tag; the name that a container uses has both.
+    """
+    newest_first = sorted(_image_decoder.decode(body), key=lambda image: -image.created)
+    listed = (name for image in newest_first for name in (image.repo_tags or []) + (image.repo_digests or []))
+    names = dict.fromkeys(name for name in (*sorted(in_use), *listed) if _is_image_name(name))
+    return tuple(sorted(list(names)[:MAX_IMAGES]))
+
+
+def _is_image_name(name: str) -> bool:
+    """Whether a name can be reported: not of an image without one, nor an id."""
+    return 0 < len(name) <= MAX_NAME_LENGTH and "<none>" not in name and not name.startswith("sha256:")

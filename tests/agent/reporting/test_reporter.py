@@ -31,11 +31,12 @@ class Node:
         alerts: Sequence[Alert] = (),
         *,
         seconds: float = 3.0,
+        images: tuple[str, ...] | None = None,
         **host: Quantities,
     ) -> Report | None:
         self.clock.advance(seconds)
         shown = node_sample(self.clock, containers, watts=50.0, **host)
-        report = self.reporter.report(shown, events, alerts)
+        report = self.reporter.report(shown, events, alerts, images)
         if report is not None:
             assert parse_batch(b"[" + encode(report) + b"]") == (report,), "the collector would refuse it"
             self.reported.append(report)
@@ -553,3 +554,17 @@ def test_a_hundred_containers_are_remembered_in_two_megabytes() -> None:
     finally:
         tracemalloc.stop()
     assert held_bytes < 2e6
+
+
+# --- Images ---------------------------------------------------------------------------------
+
+
+def test_images_are_reported_when_they_change_and_every_hour() -> None:
+    node = Node(quiet())
+    assert the(node.tick()).images is None, "the engine has not listed them"
+    assert the(node.tick(images=("a:1",))).images == ("a:1",)
+    assert node.tick(images=("a:1",)) is None
+    assert the(node.tick(images=("a:1", "b:2"))).images == ("a:1", "b:2")
+    assert node.tick(images=None) is None, "an engine that is lost keeps its images"
+    assert the(node.tick(images=())).images == ()
+    assert the(node.tick(images=(), seconds=3600.0)).images == ()

@@ -126,3 +126,10 @@ def test_a_report_without_labels_keeps_our_own() -> None:
     (arrived,) = parse_batch(b"[" + short + b"]")
     assert arrived.containers[0].labels == {"wattpack.class": "2"}
     assert without_labels(short) is None
+
+
+def test_the_name_of_an_image_that_is_no_text_is_left_out() -> None:
+    broken = msgspec.structs.replace(report(), images=("a:1", "\udcff"))
+    body, _ = encode_valid(broken)
+    (arrived,) = parse_batch(b"[" + body + b"]")
+    assert arrived.images == ("a:1",)

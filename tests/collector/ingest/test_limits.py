@@ -374,3 +374,17 @@ async def test_energy_that_no_node_can_use_is_refused_and_shown() -> None:
         joules_of = {each.key: each.joules for each in accounts}
         assert joules_of["alpha"] == pytest.approx(2000.0)
         assert joules_of["mallory"] <= 2 * 300 * LIMITS.max_node_watts
+
+
+async def test_names_of_images_count_as_texts_only_when_they_change() -> None:
+    async with collecting(limited(max_new_containers_per_hour=1)) as client:
+        names = tuple(f"image-{number}:1" for number in range(150))
+        await client.send(report("noisy"), partial_report("noisy", sequence=2, images=names))
+        for sequence in range(3, 8):
+            await client.send(partial_report("noisy", sequence=sequence, images=names))
+        [node] = await client.nodes()
+        assert not node.get("refused")
+        other = tuple(f"other-{number}:1" for number in range(150))
+        await client.send(partial_report("noisy", sequence=8, images=other))
+        [node] = await client.nodes()
+        assert node["refused"] == {"bytes": 1}

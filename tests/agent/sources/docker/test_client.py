@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent.sources.docker import ContainerInfo, DockerWatcher, RuntimeEvent
+from agent.sources.docker import ContainerInfo, DockerWatcher, RuntimeEvent, client
 from tests.agent.sources.docker.events import ID, line
 from tests.waiting import until
 
@@ -29,8 +29,21 @@ async def names(socket: Path) -> AsyncIterator[DockerWatcher]:
 
 
 @asynccontextmanager
-async def engine(socket: Path, listing: list[dict[str, Any]], *events: bytes) -> AsyncIterator[None]:
-    """As much of an engine as faults need; the real one is in the lab."""
+async def engine(
+    socket: Path,
+    listing: list[dict[str, Any]],
+    *events: bytes,
+    images: tuple[list[dict[str, Any]], list[dict[str, Any]]] | None = ([], []),
+) -> AsyncIterator[None]:
+    """As much of an engine as faults need; the real one is in the lab.
+
+    `images` are its images before the events, and after them; None if it does not allow to list them.
+    """
+    are_sent = False
+
+    async def list_images(_: web.Request) -> web.Response:
+        assert images is not None
+        return web.json_response(images[are_sent])
 
     async def containers(_: web.Request) -> web.Response:
         return web.json_response(listing)
@@ -38,6 +51,8 @@ async def engine(socket: Path, listing: list[dict[str, Any]], *events: bytes) ->
     async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
+        nonlocal are_sent
+        are_sent = bool(events)
         for event in events:
             await response.write(event)
         await asyncio.Event().wait()
@@ -46,6 +61,8 @@ async def engine(socket: Path, listing: list[dict[str, Any]], *events: bytes) ->
     app = web.Application()
     app.router.add_get("/containers/json", containers)
     app.router.add_get("/events", stream)
+    if images is not None:
+        app.router.add_get("/images/json", list_images)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.UnixSite(runner, str(socket)).start()
@@ -123,3 +140,29 @@ async def test_lost_engine_keeps_names_and_is_logged_once(
         f"docker: the Docker engine at {socket} closed the connection; new containers are listed by ID",
         f"docker: the engine at {socket} is available again",
     ]
+
+
+REDIS = {"Id": "sha256:1", "RepoTags": ["redis:7"], "RepoDigests": ["redis@sha256:aa"], "Created": 5}
+NGINX = {"Id": "sha256:2", "RepoTags": ["nginx:1"], "RepoDigests": [], "Created": 6}
+
+
+async def test_images_are_listed_at_the_start_and_after_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_IMAGES_SECONDS", 0.0)
+    pulled = line("pull", container_id="nginx:1").replace(b"{", b'{"Type": "image", ', 1)
+    async with (
+        engine(tmp_path / "s", [DB], pulled, images=([REDIS], [REDIS, NGINX])),
+        names(tmp_path / "s") as watched,
+    ):
+        await until(lambda: watched.images == ("nginx:1", "pg", "redis:7", "redis@sha256:aa"))
+        assert watched.take_events() == [], "an event of an image is none of a container"
+
+
+async def test_an_engine_that_does_not_allow_to_list_images_still_names_containers(tmp_path: Path) -> None:
+    async with (
+        engine(tmp_path / "s", [], line("start", 7.5), images=None),
+        names(tmp_path / "s") as watched,
+    ):
+        await until(lambda: watched.get(ID) is not None)
+        assert (watched.images, watched.gap) == (None, None)

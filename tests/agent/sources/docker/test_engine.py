@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from agent.sources.docker import DockerWatcher, RuntimeEvent
+from tests.lab import image
 from tests.lab.docker import Engine, docker_engine
 from tests.waiting import until
 
@@ -116,3 +117,12 @@ async def test_an_engine_that_restarts_takes_no_names_along(
         assert info is not None
         assert info.name == "later"
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+async def test_images_follow_the_engine(engine: Engine) -> None:
+    async with names_of(engine) as names:
+        await until(lambda: names.images is not None and image.NAME in names.images)
+        await asyncio.to_thread(engine.docker, "tag", image.NAME, "renamed:2")
+        await until(lambda: "renamed:2" in (names.images or ()), _PATIENCE_SECONDS)
+        await asyncio.to_thread(engine.docker, "rmi", "renamed:2")
+        await until(lambda: "renamed:2" not in (names.images or ()), _PATIENCE_SECONDS)

@@ -11,11 +11,12 @@ from agent.sources.docker.models import (
     ContainerInfo,
     limit_labels,
     parse_event,
+    parse_images,
     parse_listing,
     service_of,
 )
 from tests.agent.sources.docker.events import ID, line
-from wire.messages import MAX_TEXT_LENGTH
+from wire.messages import MAX_IMAGES, MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 
 LABELS = {"com.docker.swarm.service.name": "s", "tier": "front"}
 
@@ -107,3 +108,26 @@ def test_nonsense_is_one_kind_of_error(body: bytes) -> None:
 def test_pods_of_one_workload_are_one_service(pod: str, workload: str) -> None:
     labels = {"io.kubernetes.pod.namespace": "prod", "io.kubernetes.pod.name": pod}
     assert service_of(labels) == f"prod/{workload}"
+
+
+def test_images_have_their_tags_and_digests_and_what_has_no_name_is_left_out() -> None:
+    listed = [
+        {"Id": "sha256:1", "RepoTags": ["redis:7", "cache:new"], "RepoDigests": ["redis@sha256:aa"]},
+        {"Id": "sha256:2", "RepoTags": ["<none>:<none>"], "RepoDigests": ["<none>@<none>"]},
+        {"Id": "sha256:3", "RepoTags": None, "RepoDigests": None},
+        {"Id": "sha256:4", "RepoTags": ["x" * (MAX_NAME_LENGTH + 1)], "Size": 5},
+    ]
+    used = {"web:1@sha256:bb", "sha256:cc", ""}
+    assert parse_images(json.dumps(listed).encode(), used) == (
+        "cache:new",
+        "redis:7",
+        "redis@sha256:aa",
+        "web:1@sha256:bb",
+    )
+
+
+def test_of_too_many_images_those_in_use_and_the_newest_are_listed() -> None:
+    listed = [{"RepoTags": [f"image:{number:04}"], "Created": number} for number in range(1000)]
+    found = parse_images(json.dumps(listed).encode(), {"image:0000"})
+    assert len(found) == MAX_IMAGES
+    assert found == ("image:0000", *(f"image:{number:04}" for number in range(1000 - MAX_IMAGES + 1, 1000)))
