@@ -15,9 +15,8 @@ from math import inf
 import numpy as np
 
 from collector.policies.interface import Request
-from collector.snapshot.columns import best_guess, four
+from collector.policies.pending import pending_task
 from collector.snapshot.pending import PendingTask, with_pending
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags, Snapshot
 from wire.errors import UserError
 
@@ -79,7 +78,7 @@ class Reservations:
             id=name,
             made_at=now,
             expires_at=now + seconds,
-            sent=sent(request, node),
+            sent=pending_task(request, node),
             there_before=frozenset(there.get((node, request.service or ""), ())),
         )
         self.release(name)
@@ -187,28 +186,6 @@ class Reservations:
 
 def _kept(task: str) -> str:
     return f"kept/{task}"
-
-
-def sent(request: Request, node: str) -> PendingTask:
-    """Return what a request adds to a node until it is measured there."""
-    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
-    return PendingTask(
-        node=node,
-        service=request.service,
-        allocated=four(request.reserve),
-        envelope=_row(best_guess(demand, reserve)),
-        mean=_row(best_guess(mean, demand, reserve)),
-        variance=request.variance,
-        task_class=request.task_class,
-        is_known=request.known or any(request.variance),
-        application=request.application,
-        delay_max=request.delay_max,
-    )
-
-
-def _row(amounts: Floats) -> tuple[float, float, float, float]:
-    cpu, memory, disk, network = amounts.tolist()
-    return cpu, memory, disk, network
 
 
 def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str], set[str]]:

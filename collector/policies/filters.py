@@ -25,6 +25,17 @@ def eligible(
 
     With `wake`, nodes that are off are eligible too, and need not have reported.
     """
+    refused = eligible_at_any_distance(snapshot, request, stale_seconds=stale_seconds, wake=wake)
+    near = near_members(snapshot, request)
+    if near is not None:
+        _reject(refused, ~near, Rejection.DISTANCE)
+    return refused
+
+
+def eligible_at_any_distance(
+    snapshot: Snapshot, request: Request, *, stale_seconds: float = STALE_SECONDS, wake: bool = False
+) -> Codes:
+    """Return the same without the bound of its application."""
     key = "eligible", stale_seconds, wake
     refused = snapshot.cached(key, lambda: _unavailable(snapshot.nodes, stale_seconds, wake=wake)).copy()
     for name in request.exclude:
@@ -37,9 +48,6 @@ def eligible(
         row = snapshot.services.index.get(service, NOWHERE)
         if row != NOWHERE:
             _reject(refused, snapshot.instances(row) > 0, Rejection.AVOIDED)
-    near = near_members(snapshot, request)
-    if near is not None:
-        _reject(refused, ~near, Rejection.DISTANCE)
     return refused
 
 

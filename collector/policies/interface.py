@@ -1,6 +1,6 @@
 """The interface of a policy: requests in, rankings and plans out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, Any
@@ -131,6 +131,33 @@ class Plan:
     """Number of times that a node was examined for a container; 0 if the policy does not count."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationPlacement:
+    """A node for each container of an application; or none for any, and what is missing."""
+
+    nodes: tuple[str, ...] = ()
+    """A node per request, in their order; empty if nothing is placed."""
+    reasons: tuple[str, ...] = ()
+    needs: tuple[Action, ...] = ()
+    """Nodes that must be switched on first."""
+    objective: float | None = None
+    """ge-kube's F = D / D_max + (Z - 1) / (|N| - 1): the lower the better. None if nothing is placed."""
+    absent_images: int = 0
+    """D: containers whose image is absent from their node, or not reported there."""
+    nodes_in_use: int = 0
+    """Z: nodes that the application uses then, those of its running containers included."""
+    candidates: int = 0
+    """|N|: nodes that could be used."""
+    round_trip_seconds: float | None = None
+    """The longest round-trip time between two nodes of containers that talk; None if it is unknown."""
+    gap_ratio: float | None = None
+    """How much lower F could be at most, as a share of F: 0 if this is the optimum. None if unknown."""
+    why_not: str | None = None
+    """Why nothing is placed."""
+    needed: tuple[str, ...] = ()
+    """What would be needed, if nothing is placed."""
+
+
 class PolicySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of the settings of every policy."""
 
@@ -218,6 +245,8 @@ class Policy:
     """Time between two runs, unless the operator sets another."""
     place: Callable[[Snapshot, Request, Any], Ranking] | None = None
     rebalance: Callable[[Snapshot, Any], Plan] | None = None
+    place_all: Callable[[Snapshot, Sequence[Request], Any], ApplicationPlacement] | None = None
+    """Places an application as a whole; None if it places one container after the other."""
 
 
 def rank_by_score(

@@ -9,6 +9,7 @@ from collector.policies.energy4cloud.policy import ENERGY4CLOUD
 from collector.policies.genpack.policy import GENPACK
 from collector.policies.interface import Policy
 from collector.policies.least_watts.policy import LEAST_WATTS
+from collector.policies.net.policy import NET_AWARE, NET_OPTIMAL
 from collector.policies.peers import (
     BALANCED_ALLOCATION,
     LEAST_ALLOCATED,
@@ -36,6 +37,8 @@ _TABLE: tuple[Policy, ...] = (
     ENERGY4CLOUD,
     CONSOLIDATE,
     LEAST_WATTS,
+    NET_AWARE,
+    NET_OPTIMAL,
     PRIORITY,
     QOS_DRIVEN,
 )

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.placement.reservations import sent
 from collector.policies.actions import Cut, Kill, Start
 from collector.policies.energy4cloud.policy import Energy4CloudSettings, place, rebalance
 from collector.policies.interface import Rejection, Request
 from collector.policies.overbooking import LIMITS, TOLERANCES, lenders
+from collector.policies.pending import pending_task
 from collector.snapshot.pending import with_pending
 from collector.snapshot.tables import Snapshot, TaskKind
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -112,7 +112,7 @@ def test_what_was_sent_to_a_node_that_lends_counts_at_once() -> None:
     seen = assemble([replace(hot, used=promise(6.0, 1.0))], [busy])
     assert lenders(seen).tolist() == [False]
     one = request(1, 1, 4)
-    fuller = with_pending(seen, [sent(one, "hot")], 1)
+    fuller = with_pending(seen, [pending_task(one, "hot")], 1)
     assert lenders(fuller).tolist() == [True]
     assert order(fuller, one) == ["hot"]
 

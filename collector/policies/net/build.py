@@ -1,0 +1,134 @@
+"""The problem of placing an application, from a snapshot and requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from collector.policies.distance import application_of, bound_of, near_all, nodes_of, peers_of
+from collector.policies.filters import eligible_at_any_distance, free_of_allocated, without_room
+from collector.policies.interface import Rejection, Request
+from collector.policies.net.problem import Problem, kinds_of
+from collector.policies.scoring import amounts
+from collector.snapshot.applications import NO_APPLICATIONS
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BuiltProblem:
+    """A problem, and what its kinds stand for."""
+
+    problem: Problem
+    kinds: tuple[Request, ...]
+    """A request of each kind."""
+    kind: Rows
+    """The kind of each request."""
+    refused: Codes
+    """Why each kind may not use each node: a row per kind."""
+    candidates: int
+    """Nodes that could be used, whatever their distance and room: |N|."""
+    application: str | None
+
+
+def build(
+    snapshot: Snapshot, requests: Sequence[Request], *, stale_seconds: float, bound: float | None = None
+) -> BuiltProblem:
+    """Build the problem. `bound` replaces that of the requests, in seconds."""
+    kind = kinds_of(requests)
+    kinds = tuple(requests[int(np.flatnonzero(kind == each)[0])] for each in range(int(kind.max()) + 1))
+    if bound is None:
+        bound = min(bound_of(snapshot, each) for each in kinds)
+    sizes = np.array([np.concatenate((amounts(each.reserve), amounts(each.demand))) for each in kinds])
+    free = free_amounts(snapshot)
+    takes = sizes.any(axis=0)
+    counts = np.bincount(kind, minlength=len(kinds))
+    # No node takes more than all pods: so unknown amounts, which do not limit, are finite.
+    all_of_them = counts @ sizes
+    refused = np.array(
+        [eligible_at_any_distance(snapshot, each, stale_seconds=stale_seconds) for each in kinds]
+    )
+    application = next((name for each in kinds if (name := application_of(snapshot, each))), None)
+    used = used_nodes(snapshot, application)
+    could = (refused == Rejection.NOT).any(axis=0) | used
+    for row, each in enumerate(kinds):
+        refused[row] = without_room(refused[row], free[:, :4], each.reserve)
+        refused[row] = without_room(refused[row], free[:, 4:], each.demand)
+        near = _near_members(snapshot, each, bound)
+        if near is not None:
+            refused[row][(refused[row] == Rejection.NOT) & ~near] = Rejection.DISTANCE
+    candidates = int(could.sum())
+    problem = Problem(
+        nodes=np.arange(len(snapshot.nodes.names)),
+        counts=counts,
+        sizes=sizes[:, takes],
+        free=np.minimum(free, all_of_them)[:, takes],
+        allowed=refused == Rejection.NOT,
+        absent=np.array([absent_image(snapshot, each) for each in kinds]),
+        talks=_talks(snapshot, kinds, application),
+        used=used,
+        delays=snapshot.delays,
+        bound=bound,
+        absent_weight=1 / len(requests),
+        node_weight=1 / max(candidates - 1, 1),
+    )
+    return BuiltProblem(
+        problem=problem,
+        kinds=kinds,
+        kind=kind,
+        refused=refused,
+        candidates=candidates,
+        application=application,
+    )
+
+
+def free_amounts(snapshot: Snapshot) -> Floats:
+    """Return what each node has left for reservations, then what it has left for use; unknown is infinite.
+
+    Used is what its containers are expected to use, or what it reports if that is more.
+    """
+    nodes = snapshot.nodes
+    free = np.column_stack(
+        (free_of_allocated(snapshot), nodes.capacity - np.fmax(nodes.used, nodes.envelope_sum))
+    )
+    return np.where(np.isnan(free), np.inf, free)
+
+
+def absent_image(snapshot: Snapshot, request: Request) -> Flags:
+    """Return the nodes without the image of a request; all if nothing is reported about it."""
+    image = request.image
+    if image is None:
+        row = snapshot.services.index.get(request.service or "", NOWHERE)
+        image = None if row == NOWHERE else snapshot.services.images[row]
+    if not image or snapshot.images is None:
+        return np.ones(len(snapshot.nodes.names), dtype=np.bool_)
+    return ~snapshot.images.on_nodes(image)
+
+
+def used_nodes(snapshot: Snapshot, application: str | None) -> Flags:
+    """Return the nodes that an application uses already."""
+    applications = snapshot.applications or NO_APPLICATIONS
+    used = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
+    if application is not None and application in applications.index:
+        used[nodes_of(snapshot, applications.services_of(applications.index[application]))] = True
+    return used
+
+
+def _near_members(snapshot: Snapshot, request: Request, bound: float) -> Flags | None:
+    if snapshot.delays is None or np.isinf(bound):
+        return None
+    members = nodes_of(snapshot, peers_of(snapshot, request))
+    return near_all(snapshot.delays, members, bound) if members.size else None
+
+
+def _talks(snapshot: Snapshot, kinds: Sequence[Request], application: str | None) -> Flags:
+    """Return which kinds talk: all of them, unless it is given who talks to whom."""
+    applications = snapshot.applications or NO_APPLICATIONS
+    links = applications.links.get(applications.index.get(application or "", NOWHERE))
+    if links is None and not any(each.talks_to for each in kinds):
+        return np.ones((len(kinds), len(kinds)), dtype=np.bool_)
+    names = snapshot.services.names
+    pairs = {(names[one], names[other]) for one, other in links or ()}
+    pairs |= {(each.service or "", other) for each in kinds for other in each.talks_to}
+    pairs |= {(other, one) for one, other in pairs}
+    return np.array([[(one.service, other.service) in pairs for other in kinds] for one in kinds])

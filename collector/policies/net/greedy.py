@@ -1,0 +1,198 @@
+"""`net-aware`: ge-kube's greedy from many starts at once.
+
+The paper places one pod after the other on the node that adds the least to F, of those with room that are
+near all nodes in use. Here each start prefers some nodes to begin with and has an order of the pods, and all
+starts advance together, as rows of the same arrays: the best result counts. So it takes little longer than
+one start, and seldom ends where no node is left.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+from collector.policies.net.problem import Counts, Problem
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import Flags
+
+_ROUNDING = 1e-9
+_ALL_PAIRS = 16
+"""Up to this number of nodes, every pair of nodes is a start."""
+_STARTS = 16
+"""Starts in a larger cluster."""
+_CANDIDATES = 192
+"""Nodes that are examined in a larger cluster; all, if no placement is found among these."""
+_REGIONS = 4
+"""Nodes far from each other near which candidates are chosen."""
+_TIE = 1e-4
+"""Weight of what decides between nodes that add the same to F: far below the smallest difference of F."""
+
+
+def solve(problem: Problem) -> Counts | None:
+    """Return how many pods of each kind go to each node; None if no placement is found."""
+    places = np.flatnonzero(problem.room.any(axis=0))
+    if (problem.room.sum(axis=1) < problem.counts).any():
+        return None
+    if places.size > _CANDIDATES:
+        some = places[_candidates(problem.among(places))]
+        found = _best(problem, some)
+        if (found.sum(axis=1) == problem.counts).all():
+            return found
+    found = _best(problem, places)
+    return found if (found.sum(axis=1) == problem.counts).all() else None
+
+
+def solve_partly(problem: Problem) -> Counts:
+    """Return a placement of as many pods as possible."""
+    places = np.flatnonzero(problem.room.any(axis=0))
+    if places.size > _CANDIDATES:
+        places = places[_candidates(problem.among(places))]
+    return _best(problem, places)
+
+
+def _best(problem: Problem, places: Rows) -> Counts:
+    placed = np.zeros(problem.allowed.shape, dtype=np.int64)
+    if places.size:
+        placed[:, places] = _Starts(problem.among(places)).run()
+    return placed
+
+
+class _Starts:
+    """All starts of the greedy, a row each: preferred nodes, and an order of the pods."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._near = problem, problem.near
+        value = _values(problem)
+        preferred, orders = self._preferred(value), _orders(problem)
+        count = len(preferred) * len(orders)
+        preferred = np.tile(preferred, (len(orders), 1))
+        self._order = np.repeat(orders, count // len(orders), axis=0)
+        self._rows = np.arange(count)
+        self._base = _base_costs(problem, value)
+        self._left_over = np.zeros(count, dtype=np.int64)
+        self._new_weight = np.where(preferred | problem.used, 0.0, problem.node_weight)
+        self._free = [np.tile(each, (count, 1)) for each in problem.free.T]
+        self._placed = np.zeros((count, *problem.allowed.shape), dtype=np.int64)
+        kinds = 1 if problem.all_talk else len(problem.counts)
+        self._open_to = np.ones((count, kinds, len(problem.nodes)), dtype=np.bool_)
+        if problem.all_talk and problem.is_bounded:
+            for row, node in np.argwhere(preferred).tolist():
+                self._open_to[row, 0] &= self._near[node]
+
+    def _preferred(self, value: Floats) -> Flags:
+        """Return the nodes that each start prefers: none, one, or a pair."""
+        count = len(self._problem.nodes)
+        sets: list[tuple[int, ...]] = [()]
+        if count <= _ALL_PAIRS:
+            sets += [(each,) for each in range(count)]
+            sets += [pair for pair in combinations(range(count), 2) if self._near[pair]]
+        else:
+            sets += [(each,) for each in diverse(self._problem, value, _STARTS)]
+        preferred = np.zeros((len(sets), count), dtype=np.bool_)
+        for row, places in enumerate(sets):
+            preferred[row, list(places)] = True
+        return preferred
+
+    def run(self) -> Counts:
+        """Place the pods from every start; return the placement with the most pods, of these the best."""
+        problem = self._problem
+        for kinds in self._order.T:
+            self._place(kinds)
+        absent = (self._placed * problem.absent).sum(axis=(1, 2))
+        in_use = (self._placed.any(axis=1) | problem.used).sum(axis=1)
+        value = absent * problem.absent_weight + in_use * problem.node_weight
+        best: Counts = self._placed[np.lexsort((value, self._left_over))[0]]
+        return best
+
+    def _place(self, kinds: Rows) -> None:
+        """Place one pod in every row."""
+        problem, rows = self._problem, self._rows
+        sizes = problem.sizes[kinds].T
+        fits = self._open_to[:, 0] if problem.all_talk else self._open_to[rows, kinds]
+        for size, free in zip(sizes, self._free, strict=True):
+            fits = fits & (free >= size[:, np.newaxis] * (1 - _ROUNDING))
+        cost = self._base[kinds]
+        cost += self._new_weight
+        cost[~fits] = np.inf
+        node = cost.argmin(axis=1)
+        found = cost[rows, node] < np.inf
+        if not found.all():
+            self._left_over += ~found
+            rows, kinds, node, sizes = rows[found], kinds[found], node[found], sizes[:, found]
+        for size, free in zip(sizes, self._free, strict=True):
+            free[rows, node] -= size
+        self._new_weight[rows, node] = 0.0
+        self._placed[rows, kinds, node] += 1
+        if not problem.is_bounded:
+            return
+        near = self._near[node]
+        if problem.all_talk:
+            self._open_to[rows, 0] &= near
+        else:
+            self._open_to[rows] &= near[:, np.newaxis] | ~problem.talks[kinds][:, :, np.newaxis]
+
+
+def _base_costs(problem: Problem, value: Floats) -> Floats:
+    """Return what a pod of each kind adds to F on each node in use; infinite where it may not be.
+
+    Of nodes that add the same, a pod without its image leaves alone those that have the images of others.
+    """
+    present = problem.allowed & ~problem.absent
+    wanted = problem.counts @ present / max(int(problem.counts.sum()), 1)
+    costs = problem.absent_weight * problem.absent + _TIE * (problem.absent * wanted) - _TIE**2 * value
+    costs[~problem.allowed] = np.inf
+    return np.asarray(costs, dtype=np.float64)
+
+
+def _orders(problem: Problem) -> Rows:
+    """Return orders of the pods, by kind: the largest, the rarest image, or the largest in sum first."""
+    shares = problem.sizes / np.maximum(problem.free.mean(axis=0), _ROUNDING)
+    largest = shares.max(axis=1, initial=0.0)
+    present = (problem.allowed & ~problem.absent).sum(axis=1)
+    orders = [np.lexsort((present, -largest)), np.lexsort((-largest, present))]
+    if shares.shape[1] > 1:
+        orders.append(np.lexsort((present, -shares.sum(axis=1))))
+    return np.array([np.repeat(each, problem.counts[each]) for each in orders])
+
+
+def _values(problem: Problem) -> Floats:
+    """Return how attractive each node is: by the pods that fit there, and those with their image."""
+    fits = problem.room / max(int(problem.counts.sum()), 1)
+    largest = np.maximum(problem.free.max(axis=0, initial=0.0), _ROUNDING)
+    free = (problem.free / largest).min(axis=1, initial=1.0)
+    values: Floats = fits.sum(axis=0) + (fits * ~problem.absent).sum(axis=0) + free
+    return values
+
+
+def diverse(problem: Problem, value: Floats, count: int) -> list[int]:
+    """Return attractive nodes: first those far from each other, then the best of the others."""
+    order = np.argsort(-value, kind="stable")
+    chosen: list[int] = []
+    is_left = np.ones(len(value), dtype=np.bool_)
+    while len(chosen) < count // 2 and is_left.any():
+        best = int(order[is_left[order].argmax()])
+        chosen.append(best)
+        is_left &= ~problem.near_to(best)
+        is_left[best] = False
+    taken = set(chosen)
+    more = [each for each in order[: 2 * count].tolist() if each not in taken]
+    return chosen + more[: count - len(chosen)]
+
+
+def _candidates(problem: Problem) -> Rows:
+    """Return the nodes of a large cluster that are examined.
+
+    Near each of a few nodes that are far apart: for each kind the best with its image, until they have room
+    for twice its pods; then the best of all.
+    """
+    value = _values(problem)
+    starts = diverse(problem, value, 2 * _REGIONS)[:_REGIONS]
+    chosen = [np.flatnonzero(problem.used)]
+    for start in starts:
+        near = np.flatnonzero(problem.near_to(start))
+        near = near[np.argsort(-value[near], kind="stable")]
+        chosen.append(near[: _CANDIDATES // len(starts)])
+        rooms = np.where(problem.absent[:, near], 0, problem.room[:, near])
+        for room, count in zip(rooms, problem.counts.tolist(), strict=True):
+            before = room.cumsum() - room
+            chosen.append(near[(room > 0) & (before < 2 * count)])
+    return np.unique(np.concatenate(chosen))
