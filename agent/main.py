@@ -26,7 +26,7 @@ from agent.sampling.ticker import ticks
 from agent.sources.machine import read_machine
 from wire.address import Address, parse_address
 from wire.http.hosts import is_named_after, is_own_host, machine_names
-from wire.http.serving import metrics_handler, serving
+from wire.http.serving import check_address, metrics_handler, serving
 from wire.messages import Report
 
 log = logging.getLogger(__name__)
@@ -54,10 +54,11 @@ async def running(
     config: AgentConfig, alive: Callable[[], None] = lambda: None
 ) -> AsyncIterator[RunningAgent]:
     """Run an agent while the block runs; `alive` is called after each sample."""
+    address = parse_address(config.http.listen)
+    await check_address(address, "http.listen")
     sampler = Sampler(config, persistent=True)
     state = AgentState(ReportSender(config.collector, config.spool))
     metrics = AgentMetrics(state)
-    address = parse_address(config.http.listen)
     app = web.Application(middlewares=[] if config.http.web_config else [_host_check(config, address)])
     app.router.add_get("/metrics", metrics_handler(metrics.registry))
     app.router.add_get("/healthz", _healthz)

@@ -3,7 +3,7 @@
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,10 +18,13 @@ from collector.common.outages import Dependency, Outages
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.control.journal import open_journal
+from collector.control.lease import lease_path
 from collector.control.loop import acting
 from collector.control.orchestrator_state import CompletedActions
 from collector.core.parts import Core, ReportOutcome
+from collector.drivers.table import open_driver
 from collector.history.factory import open_history
+from collector.history.prometheus.client import connect
 from collector.ingest.pull import pulling
 from collector.jobs.analysis import AnalysisJob, analysing
 from collector.jobs.promises import PromiseRestore, keeping_promises
@@ -40,7 +43,7 @@ from collector.web.scopes import CALLER, Scope
 from collector.web.token_file import TokenFile
 from wire.address import Address, parse_address
 from wire.http.connections import ConnectionLimits
-from wire.http.serving import Handler, serving
+from wire.http.serving import Handler, check_address, serving
 
 _CLOCK_SECONDS = 5.0
 
@@ -62,11 +65,12 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
     """Run a collector while the block runs; raises `UserError` if it cannot start."""
     clock = SteadyClock() if clock is None else clock
     listener = open_listener(config)
+    listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
+    await check_address(listen, "http.listen")
     outages = Outages()
     async with open_history(config, outages, clock) as history:
         core = Core(config, Registry(config, socket.gethostname()), history, clock, outages=outages)
         await restore(core)
-        listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
         async with (
             analysing(core) as analysis,
             acting(core) as control,
@@ -85,6 +89,22 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
             _watching_clock(core),
         ):
             yield RunningCollector(address, core, analysis)
+
+
+async def check_start(config: CollectorConfig) -> None:
+    """Check what a start checks beyond the settings themselves, without listening or writing.
+
+    Raise `UserError` for tokens, certificates, credentials, or a driver that a start would refuse.
+    """
+    open_listener(config)
+    async with AsyncExitStack() as stack:
+        if config.history.store == "prometheus":
+            await stack.enter_async_context(connect(config.store, "store"))
+        if config.pull.url:
+            await stack.enter_async_context(connect(config.pull, "pull"))
+        driver = await stack.enter_async_context(open_driver(config.driver))
+        if not driver.dry:
+            lease_path(config)
 
 
 @asynccontextmanager

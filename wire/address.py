@@ -36,8 +36,8 @@ class Address:
             return False
 
 
-def parse_address(text: str) -> Address:
-    """Parse `host:port`; an IPv6 host is in brackets. Raises `UserError`."""
+def parse_address(text: str, key: str = "") -> Address:
+    """Parse `host:port`; an IPv6 host is in brackets. Raises `UserError`, which names the setting `key`."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     bare_ipv6 = ":" in host and not text.startswith("[")
@@ -49,7 +49,8 @@ def parse_address(text: str) -> Address:
         or not port.isdigit()
         or int(port) > _HIGHEST_PORT
     ):
+        setting = f"{key}: " if key else ""
         raise UserError(
-            f"{text!r} is not an address: write host:port, such as {COLLECTOR_DEFAULT} or [::1]:8640"
+            f"{setting}{text!r} is not an address: write host:port, such as {COLLECTOR_DEFAULT} or [::1]:8640"
         )
     return Address(host, int(port))

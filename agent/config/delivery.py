@@ -31,7 +31,7 @@ class HttpConfig(Section, frozen=True):
     ] = ""
 
     def __post_init__(self) -> None:
-        parse_address(self.listen)
+        parse_address(self.listen, "http.listen")
 
     @property
     def other_names(self) -> frozenset[str]:

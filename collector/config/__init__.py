@@ -15,6 +15,7 @@ from collector.config.section import Section
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
 from collector.config.slo import SloClass, default_classes
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
+from wire.errors import UserError
 
 __all__ = [
     "AccessConfig",
@@ -92,11 +93,26 @@ class CollectorConfig(Section, frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Add the default classes of promises that the file does not replace."""
+        """Add the default classes of promises that the file does not replace, and check names."""
         force_setattr(self, "slo", default_classes() | self.slo)
         default = self.placement.default_slo
         if default and default not in self.slo:
             known = ", ".join(self.slo)
-            raise ValueError(
-                f"placement.default_slo ({default}) is not a class under [slo]: write one of {known}"
+            raise UserError(
+                f"placement.default_slo: {default!r} is not a class under [slo]: write one of {known}"
             )
+        if self.history.store == "prometheus" and not self.store.url:
+            raise UserError(
+                'store.url: empty, but history.store is "prometheus": set it to the address of the store,'
+                " such as http://127.0.0.1:8428"
+            )
+        self._check_policies()
+
+    def _check_policies(self) -> None:
+        from collector.policies.resolve import resolve  # noqa: PLC0415 - policies import numpy
+
+        for name, settings in self.policies.items():
+            try:
+                resolve(name, settings)
+            except UserError as error:
+                raise UserError(f"policies.{name}: {error}") from error

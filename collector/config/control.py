@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from collector.config.schedule import Schedule
 from collector.config.section import Section
 from wire.errors import UserError
 
@@ -225,6 +226,22 @@ class ControlConfig(Section, frozen=True):
             " are deleted.",
         ),
     ] = 64 << 20
+
+    def __post_init__(self) -> None:
+        # Policies import numpy; the commands that only read settings stay without it.
+        from collector.policies.resolve import find_policy  # noqa: PLC0415 - see above
+
+        for key, name in (("control.policy", self.policy), ("control.timer_policy", self.timer_policy)):
+            try:
+                if name:
+                    find_policy(name, "rebalance")
+            except UserError as error:
+                raise UserError(f"{key}: {error}") from error
+        self.schedule()
+
+    def schedule(self) -> Schedule:
+        """When actions are allowed."""
+        return Schedule.of(self.allowed_times, self.forbidden_times, self.time_zone)
 
     def concurrent_moves(self, containers: int) -> int:
         """The number of containers that may move at the same time in a cluster of this size."""

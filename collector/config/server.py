@@ -57,7 +57,7 @@ class HttpConfig(Section, frozen=True):
     ] = 100
 
     def __post_init__(self) -> None:
-        parse_address(self.listen)
+        parse_address(self.listen, "http.listen")
 
     @property
     def other_names(self) -> frozenset[str]:

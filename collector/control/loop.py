@@ -28,9 +28,8 @@ from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.interface import HistoryUnavailable
 from collector.placement.question import PlacementQuestion
-from collector.policies.resolve import PolicyChoice, SettingsError, resolve
+from collector.policies.resolve import PolicyChoice, resolve
 from collector.snapshot.tables import Snapshot
-from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +45,9 @@ class ControlLoop:
     def __init__(self, core: Core, actor: Actor) -> None:
         config = core.config
         self._core, self._settings = core, config.control
-        self._alert_policy = _resolve(config, config.control.policy, "control.policy")
-        self._timer_policy = _resolve(config, config.control.timer_policy, "control.timer_policy")
-        self._room_policy = _resolve(config, ROOM_POLICY, "policies")
+        self._alert_policy = _resolve(config, config.control.policy)
+        self._timer_policy = _resolve(config, config.control.timer_policy)
+        self._room_policy = _resolve(config, ROOM_POLICY)
         self._keeps_promises = self._timer_policy is not None and self._timer_policy.policy.keeps_promises
         self._timer_ran_at = core.clock()
         self._queue: QueueState | None = None
@@ -213,16 +212,9 @@ def _changes(decision: Decision, snapshot: Snapshot, now: float, settle_seconds:
     return changes
 
 
-def _resolve(config: CollectorConfig, name: str, key: str) -> PolicyChoice | None:
+def _resolve(config: CollectorConfig, name: str) -> PolicyChoice | None:
     """Return the policy of this name as configured, or None if the name is empty."""
-    if not name:
-        return None
-    try:
-        return resolve(name, config.policies.get(name, {}), "rebalance")
-    except SettingsError as error:
-        raise UserError(f"policies.{name}: {error}") from error
-    except UserError as error:
-        raise UserError(f"{key}: {error}") from error
+    return resolve(name, config.policies.get(name, {}), "rebalance") if name else None
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from collector.common.outages import Dependency
-from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
 from collector.control.lease import Held, Lease
@@ -40,9 +39,7 @@ class Situation:
     def __init__(self, core: Core, driver: Driver, journal: Journal, lease: Lease | None) -> None:
         self.core, self._driver, self._lease = core, driver, lease
         self.settings = core.config.control
-        self._schedule = Schedule.of(
-            self.settings.allowed_times, self.settings.forbidden_times, self.settings.time_zone
-        )
+        self._schedule = self.settings.schedule()
         self.journal = journal
         self.view = OrchestratorState()
         self._refreshed_at: float | None = None

@@ -1,6 +1,7 @@
 """Resolve a policy from its name and settings, as a settings file, a request or a scenario gives them."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,12 +16,18 @@ from wire.errors import UserError
 Ability = Literal["place", "rebalance"]
 _LACKS: Mapping[Ability, str] = {"place": "does not place containers", "rebalance": "does not make plans"}
 
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
+
 
 class SettingsError(UserError):
     """Settings that a policy does not accept."""
 
-    def __init__(self, error: msgspec.ValidationError) -> None:
-        super().__init__(f"{error} (GET /v1/policies lists the settings of each policy)")
+    def __init__(self, error: msgspec.ValidationError, policy: Policy) -> None:
+        found = _UNKNOWN_FIELD.match(str(error))
+        valid = policy.settings.__struct_fields__
+        near = difflib.get_close_matches(found[1], valid, n=1) if found else []
+        hint = f": did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"{error}{hint} (GET /v1/policies lists the settings of each policy)")
         self.error = error
 
 
@@ -76,4 +83,4 @@ def resolve(
     try:
         return PolicyChoice(policy, msgspec.convert(settings, policy.settings, strict=strict))
     except msgspec.ValidationError as error:
-        raise SettingsError(error) from error
+        raise SettingsError(error, policy) from error

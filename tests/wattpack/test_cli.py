@@ -59,6 +59,15 @@ def test_check_config_rejects_what_the_service_rejects(
     file.write_text('[http]\nlisten = "0.0.0.0:8640"\n')
     assert main(["check-config", "collector", str(file)]) == 2
     assert "loopback" in capsys.readouterr().err
+    file.write_text('[driver]\nname = "docker"\n')
+    assert main(["check-config", "collector", str(file)]) == 2
+    assert "[driver.engines] is empty" in capsys.readouterr().err
+    file.write_text('[pull]\nurl = "http://127.0.0.1:9090"\ntoken_file = "/absent"\n')
+    assert main(["check-config", "collector", str(file)]) == 2
+    assert "check pull.token_file" in capsys.readouterr().err
+    file.write_text('[host]\ncgroup = "/absent"\n')
+    assert main(["check-config", "agent", str(file)]) == 2
+    assert "host.cgroup" in capsys.readouterr().err
 
 
 def test_agent_once_prints_a_report_as_json() -> None:
@@ -80,21 +89,29 @@ def test_agent_once_prints_a_table() -> None:
     assert "\npower: " in ended.stdout
 
 
-def test_port_in_use_is_a_user_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("taken", "free", "key"),
+    [("collector", "agent", "http.listen"), ("agent", "collector", "agent.http.listen")],
+)
+def test_port_in_use_is_a_user_error_and_leaves_no_files(
+    taken: str, free: str, key: str, tmp_path: Path
+) -> None:
     with free_port() as (port, _taken):
         ended = wattpack(
             "up",
             "--data",
-            str(tmp_path),
+            str(tmp_path / "data"),
             "--set",
-            f"collector.http.listen=127.0.0.1:{port}",
+            f"{taken}.http.listen=127.0.0.1:{port}",
+            "--set",
+            f"{free}.http.listen=127.0.0.1:0",
         ).run()
     assert ended.returncode == 2
     # Log lines of the service come before it.
     assert ended.stderr.splitlines()[-1] == (
-        f"wattpack: 127.0.0.1:{port} is already in use: stop that process, "
-        "or set http.listen to another address"
+        f"wattpack: 127.0.0.1:{port} is already in use: stop that process, or set {key} to another address"
     )
+    assert not (tmp_path / "data").exists()
 
 
 def test_agent_does_not_import_numpy_sdks_or_the_collector() -> None:

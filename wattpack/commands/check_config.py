@@ -1,6 +1,7 @@
 """`wattpack check-config`: check a configuration file, and show what differs from the defaults."""
 
 import argparse
+import asyncio
 import os
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import msgspec
 
 from agent.config import AgentConfig
 from agent.delivery.credentials import read_token, tls_context
+from agent.sampling.sampler import Sampler
 from collector.config import CollectorConfig
-from collector.web.listener import open_listener
+from collector.main import check_start
 from wattpack.config.loader import Sources, keys, load
 from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wire.http.webconfig import check_web_config
@@ -29,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     for key in keys(config):
         if key.path == WEB_CONFIG and (file := _value(loaded, key.path)):
             check_web_config(Path(str(file)))
-    _check_access(loaded)
+    _check_start(loaded)
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(loaded)).decode())
         return 0
@@ -43,14 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_access(loaded: object) -> None:
-    """Check tokens and certificates as the role does at startup."""
+def _check_start(loaded: object) -> None:
+    """Check what the role checks at startup: tokens, certificates, the cgroup, the driver."""
     if isinstance(loaded, AgentConfig):
         if loaded.collector.enabled:
             read_token(loaded.collector)
             tls_context(loaded.collector)
+        Sampler(loaded)
     elif isinstance(loaded, CollectorConfig):
-        open_listener(loaded)
+        asyncio.run(check_start(loaded))
 
 
 def _value(config: object, path: tuple[str, ...]) -> object:

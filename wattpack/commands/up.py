@@ -18,8 +18,9 @@ from wattpack.config.options import ROLES
 from wattpack.output.report import show_report
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
-from wire.address import Address
+from wire.address import Address, parse_address
 from wire.errors import UserError
+from wire.http.serving import check_address
 from wire.version import __version__
 
 _LINES_AROUND_THE_TABLE = 6
@@ -65,23 +66,24 @@ async def _up(data: Path, assignments: list[str]) -> None:
             assignments=settings["collector"],
         ),
     )
-    async with running_collector(collector_config) as collector:
-        agent_config = load(
-            AgentConfig,
-            "agent",
-            Sources(
-                base={
-                    "collector": {"url": collector.address.url},
-                    "spool": {"path": str(data / "spool.db")},
-                    "power": {
-                        "model_file": str(data / "model.json"),
-                        "energy_file": str(data / "energy.json"),
-                    },
-                },
-                environment=os.environ,
-                assignments=settings["agent"],
-            ),
+    files = {
+        "spool": {"path": str(data / "spool.db")},
+        "power": {"model_file": str(data / "model.json"), "energy_file": str(data / "energy.json")},
+    }
+
+    def agent_settings(url: str) -> AgentConfig:
+        sources = Sources(
+            base={"collector": {"url": url}, **files},
+            environment=os.environ,
+            assignments=settings["agent"],
         )
+        return load(AgentConfig, "agent", sources)
+
+    # Before the collector creates its history.
+    agent_listen = agent_settings("http://127.0.0.1").http.listen
+    await check_address(parse_address(agent_listen), "agent.http.listen")
+    async with running_collector(collector_config) as collector:
+        agent_config = agent_settings(collector.address.url)
         async with running_agent(agent_config) as agent:
             print("\n".join(_welcome(agent, collector.address)), flush=True)
             showing = asyncio.create_task(_show(agent, agent_config.sampling.interval_seconds))

@@ -4,8 +4,6 @@ Later sources override earlier ones: defaults, file, environment, `--set`. The c
 all keys, so an error names the key, its line, and the nearest valid key.
 """
 
-import difflib
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +13,10 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from wattpack.config.explain import KINDS, Origin, explain, unknown
 from wire.errors import UserError
 
 Config = TypeVar("Config", bound=msgspec.Struct)
-
-_TABLE = re.compile(r"^\s*\[\s*(?P<path>[^\[\]]+?)\s*\]\s*(#.*)?$")
-_KEY = re.compile(r"^\s*(?P<path>[A-Za-z0-9_.\"'-]+)\s*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ def load(config: type[Config], role: str, sources: Sources) -> Config:
     valid_keys = {key.path: key for key in keys(config)}
     text = _read(sources.file) if sources.file else ""
     tree = _merged(sources.base, _parse(text, sources.file))
-    origin = _Origin(sources.file, text)
+    origin = Origin(sources.file, text)
     _refuse_unknown(tree, valid_keys, origin)
     for key, value, where in [
         *_from_environment(valid_keys, role, sources.environment),
@@ -86,44 +82,8 @@ def load(config: type[Config], role: str, sources: Sources) -> Config:
     try:
         return msgspec.convert(tree, config)
     except msgspec.ValidationError as error:
-        raise UserError(_explained(error, tree, origin)) from None
-
-
-class _Origin:
-    """Tracks where values come from, for error messages."""
-
-    def __init__(self, file: Path | None, text: str) -> None:
-        self.file = file
-        self.lines = text.splitlines()
-        self.overrides: dict[tuple[str, ...], str] = {}
-
-    def of(self, path: tuple[str, ...]) -> str:
-        for depth in range(len(path), 0, -1):
-            if where := self.overrides.get(path[:depth]):
-                return where
-            line = self._line(path[:depth])
-            if line:
-                return f"{self.file}, line {line}"
-        inside = (where for key, where in self.overrides.items() if key[: len(path)] == path)
-        return next(inside, str(self.file or "configuration"))
-
-    def _line(self, path: tuple[str, ...]) -> int | None:
-        table: tuple[str, ...] = ()
-        for number, line in enumerate(self.lines, start=1):
-            if header := _TABLE.match(line):
-                table = _split(header["path"])
-                found = table
-            elif assignment := _KEY.match(line):
-                found = (*table, *_split(assignment["path"]))
-            else:
-                continue
-            if found == path:
-                return number
-        return None
-
-
-def _split(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+        types = {path: key.type for path, key in valid_keys.items()}
+        raise UserError(explain(error, tree, types, origin)) from None
 
 
 def _read(file: Path) -> str:
@@ -154,7 +114,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _refuse_unknown(
-    tree: Mapping[str, Any], valid_keys: _Keys, origin: _Origin, above: tuple[str, ...] = ()
+    tree: Mapping[str, Any], valid_keys: _Keys, origin: Origin, above: tuple[str, ...] = ()
 ) -> None:
     tables = {path[:depth] for path in valid_keys for depth in range(1, len(path))}
     for name, value in tree.items():
@@ -170,15 +130,7 @@ def _refuse_unknown(
 
 
 def _unknown_key(dotted: str, valid_keys: _Keys) -> str:
-    return _unknown("key", dotted, [key.dotted for key in valid_keys.values()])
-
-
-def _unknown(what: str, name: str, valid: Sequence[str]) -> str:
-    # First the same key in another table: difflib prefers another key in the same table.
-    near = [key for key in valid if key.rpartition(".")[2] == name.rpartition(".")[2]]
-    near = near or difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "docs/configuration.md lists all of them"
-    return f"unknown {what} {name!r}: {hint}"
+    return unknown("key", dotted, [key.dotted for key in valid_keys.values()])
 
 
 def _from_environment(
@@ -189,7 +141,7 @@ def _from_environment(
         if not variable.startswith(f"WATTPACK_{role.upper()}_"):
             continue
         if variable not in by_variable:
-            raise UserError(_unknown("environment variable", variable, list(by_variable)))
+            raise UserError(unknown("environment variable", variable, list(by_variable)))
         yield by_variable[variable], value, f"environment variable {variable}"
 
 
@@ -208,29 +160,8 @@ def _put(tree: dict[str, Any], key: Key, text: str, where: str) -> None:
     try:
         value = text if key.type is str else msgspec.convert(text, key.type, strict=False)
     except msgspec.ValidationError:
-        wanted = _KINDS.get(key.type, "tables, which only the file can hold")
+        wanted = KINDS.get(key.type, "tables, which only the file can hold")
         raise UserError(f"{where}: {key.dotted} must be {wanted}, not {text!r}") from None
     for table in key.path[:-1]:
         tree = tree.setdefault(table, {})
     tree[key.path[-1]] = value
-
-
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-_EXPECTED = re.compile(r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<rest>.*)")
-
-
-def _explained(error: msgspec.ValidationError, tree: Mapping[str, Any], origin: _Origin) -> str:
-    message, _, at = str(error).partition(" - at `$")
-    path = tuple(at.strip("`.").split(".")) if at else ()
-    if "[" in at:
-        # msgspec does not name which of several tables it is.
-        return f"{origin.of(path[:1])}: {'.'.join(path)}: {message[:1].lower()}{message[1:]}"
-    value: Any = tree
-    for part in path:
-        value = value[part]
-    if match := _EXPECTED.fullmatch(message):
-        kind = {"bool": bool, "int": int, "float": float, "str": str}.get(match["kind"])
-        rest = match["rest"].partition(", got ")[0].replace("matching regex", "that matches")
-        wanted = (_KINDS[kind] if kind else match["kind"]) + rest
-        return f"{origin.of(path)}: {'.'.join(path)} must be {wanted}, not {value!r}"
-    return f"{origin.of(path)}: {'.'.join(path)}: {message}"

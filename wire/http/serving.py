@@ -1,6 +1,7 @@
 """The HTTP server that agent and collector share: listening, TLS and basic authentication, `/metrics`."""
 
 import errno
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -64,16 +65,26 @@ async def serving(  # noqa: PLR0913 - most are left at their defaults
     )
     await runner.setup()
     try:
-        try:
-            sockets = await listen(address, limits or ConnectionLimits.of_process())
-        except OSError as error:
-            raise UserError(_listen_error(error, address, key)) from error
+        sockets = await _listen(address, key, limits)
         port = sockets[0].getsockname()[1]
         for each in sockets:
             await web.SockSite(runner, each, ssl_context=tls, backlog=BACKLOG).start()
         yield Address(address.host, port, tls=tls is not None)
     finally:
         await runner.cleanup()
+
+
+async def check_address(address: Address, key: str) -> None:
+    """Raise `UserError` if `serving` could not listen now, so that a start fails before it writes a file."""
+    for each in await _listen(address, key, None):
+        each.close()
+
+
+async def _listen(address: Address, key: str, limits: ConnectionLimits | None) -> list[socket.socket]:
+    try:
+        return await listen(address, limits or ConnectionLimits.of_process())
+    except OSError as error:
+        raise UserError(_listen_error(error, address, key)) from error
 
 
 def _listen_error(error: OSError, address: Address, key: str) -> str:

@@ -49,7 +49,6 @@ from collector.history.prometheus.shipper import Shipper
 from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.files.connection import IN_MEMORY, reason
 from collector.history.sqlite.history import open_sqlite
-from wire.errors import UserError
 from wire.messages import Report
 
 Result = TypeVar("Result")
@@ -167,11 +166,6 @@ async def open_prometheus(
     config: CollectorConfig, troubles: Outages, clock: Callable[[], float]
 ) -> AsyncIterator[PrometheusHistory]:
     """Open the file and the outbox, and send while the block runs; raises `UserError` if that fails."""
-    if not config.store.url:
-        raise UserError(
-            'history.store is "prometheus", but store.url is not set: set it to the address of the store, '
-            "such as http://127.0.0.1:8428"
-        )
     path = config.history.path
     async with AsyncExitStack() as stack:
         file = await stack.enter_async_context(open_sqlite(config.history))

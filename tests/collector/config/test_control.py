@@ -35,5 +35,5 @@ def test_no_moves_per_hour_are_none_in_any_cluster() -> None:
 def test_an_unknown_default_class_of_promises_is_refused_with_a_list_of_the_known_ones() -> None:
     own = {"nightly": SloClass(availability=0.3, importance=4)}
     assert CollectorConfig(slo=own, placement=PlacementConfig(default_slo="nightly")).slo.keys() > own.keys()
-    with pytest.raises(ValueError, match=r"\(platinum\) is not a class under \[slo\]: write one of gold, .*"):
+    with pytest.raises(ValueError, match=r"'platinum' is not a class under \[slo\]: write one of gold, .*"):
         CollectorConfig(placement=PlacementConfig(default_slo="platinum"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config import CollectorConfig, ControlConfig, HistoryConfig
+from collector.config import CollectorConfig, ControlConfig, HistoryConfig, StoreConfig
 from collector.control.lease import Lease, lease_path
 from tests.collector.builders import START, Clock
 from wire.errors import UserError
@@ -87,9 +87,10 @@ async def test_different_clocks_are_reported(tmp_path: Path, skew_seconds: float
 
 def test_collectors_without_a_shared_disk_need_the_place_of_the_lease(tmp_path: Path) -> None:
     store = HistoryConfig(store="prometheus", path=str(tmp_path / "history.db"))
+    url = StoreConfig(url="http://127.0.0.1:8428")
     with pytest.raises(UserError, match=r"set control\.lease_file"):
-        lease_path(CollectorConfig(history=store))
+        lease_path(CollectorConfig(history=store, store=url))
     given_file = ControlConfig(lease_file=str(tmp_path / "shared.db"))
-    assert lease_path(CollectorConfig(history=store, control=given_file)) == tmp_path / "shared.db"
+    assert lease_path(CollectorConfig(history=store, store=url, control=given_file)) == tmp_path / "shared.db"
     with pytest.raises(UserError, match=r"set history\.path to a file"):
         lease_path(CollectorConfig(history=HistoryConfig(path=":memory:")))

@@ -204,7 +204,7 @@ async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
 
 
 async def test_invalid_settings_are_an_error_of_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"store\.url is not set"):
+    with pytest.raises(UserError, match=r"^store\.url: empty"):
         async with opened(tmp_path / "db", ""):
             pass
     absent = str(tmp_path / "absent")
