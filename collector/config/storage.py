@@ -51,6 +51,15 @@ class HistoryConfig(Section, frozen=True):
     hourly_days: Annotated[
         float, Meta(gt=0, le=3660, description="Retention of hourly means, maxima and energy.")
     ] = 366.0
+    rollup_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=3600,
+            description="Time between two passes that add new reports to the means and energy accounts, and"
+            " delete old samples.",
+        ),
+    ] = 60.0
     max_size_bytes: Annotated[
         int,
         Meta(

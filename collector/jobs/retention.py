@@ -13,7 +13,6 @@ from collector.live.node_account import Limit
 
 log = logging.getLogger(__name__)
 
-_RETENTION_SECONDS = 60.0
 _COMPACTION_SECONDS = 0.25
 _CHECK_SECONDS = 5.0
 _COMPACT_AT_ONCE = 8
@@ -45,7 +44,12 @@ async def retention(core: Core) -> AsyncIterator[None]:
     core.outages.watch(Dependency.HISTORY)
     async with in_background(
         repeat(partial(check_history, core), _CHECK_SECONDS, "checking the history"),
-        repeat(drop_old, _RETENTION_SECONDS, "dropping old samples", expected=HistoryUnavailable),
+        repeat(
+            drop_old,
+            core.config.history.rollup_seconds,
+            "dropping old samples",
+            expected=HistoryUnavailable,
+        ),
         repeat(compact_usage, _COMPACTION_SECONDS, "compacting usage", expected=HistoryUnavailable),
     ):
         yield

@@ -70,6 +70,24 @@ def test_check_config_rejects_what_the_service_rejects(
     assert "host.cgroup" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--days", "-1"], "wattpack: --days -1: use a number above 0 and up to 36500\n"),
+        (["--days", "nan"], "wattpack: --days nan: use a number above 0 and up to 36500\n"),
+        (
+            ["--start", "2026-05-02", "--end", "2026-05-01"],
+            "wattpack: --start 2026-05-02 00:00:00 is not before the end of the period, 2026-05-01 00:00:00",
+        ),
+    ],
+)
+def test_energy_of_an_impossible_period_is_a_user_error(
+    options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["energy", "--collector", "http://127.0.0.1:1", *options]) == 2
+    assert capsys.readouterr().err.startswith(expected)
+
+
 def test_agent_once_prints_a_report_as_json() -> None:
     ended = wattpack("agent", "--once", "--json", "--set", "node=here").run()
     assert ended.returncode == 0, ended.stderr

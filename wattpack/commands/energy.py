@@ -5,13 +5,13 @@ import time
 from datetime import UTC, datetime
 
 from wattpack.client.collector import Json, add_collector_options, json_text, moment, query_collector
-from wattpack.output.report import table
+from wattpack.output.report import energy_text, table
 from wire.errors import UserError
 
 _BY = ("node", "container", "service", "day")
 _LABEL = "label:"
 _DAY_SECONDS = 86_400.0
-_JOULES_PER_WATT_HOUR = 3600.0
+_MAX_DAYS = 36_500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +33,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.by not in _BY and not arguments.by.startswith(_LABEL):
         raise UserError(f"--by {arguments.by}: use {', '.join(_BY)} or {_LABEL}KEY")
     end = time.time() if arguments.end is None else _time("--end", arguments.end)
+    if not 0 < arguments.days <= _MAX_DAYS:
+        raise UserError(f"--days {arguments.days:g}: use a number above 0 and up to {_MAX_DAYS}")
     start = (
         end - arguments.days * _DAY_SECONDS if arguments.start is None else _time("--start", arguments.start)
     )
+    if start >= end:
+        raise UserError(
+            f"--start {moment(start)} is not before the end of the period, {moment(end)} UTC: give an earlier"
+            " --start or a later --end"
+        )
     found = query_collector(
         arguments,
         lambda collector: collector.get_all(
@@ -48,7 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(_table(arguments.by, found)))
         print(f"From {moment(start)} to {moment(end)} UTC, whole machines at the wall.")
     else:
-        print(f"No data from {moment(start)} to {moment(end)} UTC. Agents report energy with each heartbeat.")
+        print(
+            f"No data from {moment(start)} to {moment(end)} UTC. Agents report energy with each heartbeat,"
+            " every five minutes by default."
+        )
     return 0
 
 
@@ -67,7 +77,7 @@ def _table(by: str, accounts: list[Json]) -> list[str]:
             (
                 each["key"],
                 *(
-                    _wh(each[part])
+                    energy_text(each[part])
                     for part in ("joules", "idle_joules", "system_joules", "containers_joules")
                 ),
             )
@@ -76,13 +86,16 @@ def _table(by: str, accounts: list[Json]) -> list[str]:
         return table(header, rows)
     if by == "container":
         rows = [
-            (each["name"] or each["key"], each["node"] or "-", each["service"] or "-", _wh(each["joules"]))
+            (
+                each["name"] or each["key"],
+                each["node"] or "-",
+                each["service"] or "-",
+                energy_text(each["joules"]),
+            )
             for each in accounts
         ]
         return table(("CONTAINER", "NODE", "SERVICE", "ENERGY"), rows)
-    rows = [("(none)" if each["key"] is None else each["key"], _wh(each["joules"])) for each in accounts]
+    rows = [
+        ("(none)" if each["key"] is None else each["key"], energy_text(each["joules"])) for each in accounts
+    ]
     return table((by.removeprefix(_LABEL).upper(), "ENERGY"), rows)
-
-
-def _wh(joules: float | None) -> str:
-    return "-" if joules is None else f"{joules / _JOULES_PER_WATT_HOUR:.2f} Wh"

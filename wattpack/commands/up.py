@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -15,16 +16,19 @@ from collector.config import CollectorConfig
 from collector.main import running as running_collector
 from wattpack.config.loader import Sources, load
 from wattpack.config.options import ROLES
+from wattpack.output.live import LinesAbove, LiveText, rows_of
 from wattpack.output.report import show_report
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
 from wire.address import Address, parse_address
 from wire.errors import UserError
 from wire.http.serving import check_address
+from wire.messages import Report
 from wire.version import __version__
 
-_LINES_AROUND_THE_TABLE = 6
-_CLEAR_BELOW = "\x1b[J"
+_MIN_CONTAINERS = 3
+_HEARTBEAT_SECONDS, _ROLLUP_SECONDS = 10.0, 5.0
+"""One host sends little: `wattpack energy` has data within half a minute."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,13 +65,17 @@ async def _up(data: Path, assignments: list[str]) -> None:
         "collector",
         Sources(
             # One process on loopback needs no tokens.
-            base={"history": {"path": str(data / "collector.db")}, "access": {"tokens": ""}},
+            base={
+                "history": {"path": str(data / "collector.db"), "rollup_seconds": _ROLLUP_SECONDS},
+                "access": {"tokens": ""},
+            },
             environment=os.environ,
             assignments=settings["collector"],
         ),
     )
     files = {
         "spool": {"path": str(data / "spool.db")},
+        "reporting": {"heartbeat_seconds": _HEARTBEAT_SECONDS},
         "power": {"model_file": str(data / "model.json"), "energy_file": str(data / "energy.json")},
     }
 
@@ -122,17 +130,26 @@ def _welcome(agent: RunningAgent, collector: Address) -> Iterator[str]:
 
 async def _show(agent: RunningAgent, period_seconds: float) -> None:
     """Show the last report: redrawn after each sample in a terminal, else printed once."""
-    drawn = 0
+    live = LiveText(sys.stdout, shutil.get_terminal_size)
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        root = logging.getLogger()
+        root.handlers = [LinesAbove(each, live) for each in root.handlers]
     while True:
         await asyncio.sleep(period_seconds)
         sample = agent.state.sample
         if sample is None:
             continue
-        room = shutil.get_terminal_size().lines - _LINES_AROUND_THE_TABLE
-        text = show_report(full_report(agent.node, sample), most_containers=max(3, room))
+        text = fit_report(full_report(agent.node, sample), shutil.get_terminal_size())
         if not sys.stdout.isatty():
             print(text, flush=True)
             return
-        back = f"\x1b[{drawn}F" if drawn else ""
-        print(f"{back}{_CLEAR_BELOW}{text}", flush=True)
-        drawn = text.count("\n") + 1
+        live.show(text)
+
+
+def fit_report(report: Report, size: os.terminal_size) -> str:
+    """The report with as many containers as fit on the terminal, at least three."""
+    for count in range(max(_MIN_CONTAINERS, size.lines), _MIN_CONTAINERS - 1, -1):
+        text = show_report(report, most_containers=count)
+        if rows_of(text, size.columns) < size.lines:
+            break
+    return text

@@ -9,6 +9,7 @@ from wire.text import printable
 _UNKNOWN = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
+_ENERGY = (("MWh", 3.6e9), ("kWh", 3.6e6), ("Wh", 3600.0), ("mWh", 3.6))
 
 
 def bytes_text(number: float | None, per: str = "") -> str:
@@ -31,6 +32,16 @@ def count_text(number: int, noun: str) -> str:
 def watts_text(watts: float, error_ratio: float) -> str:
     """`12.3 W ±4.5`: watts are never shown without their error."""
     return f"{watts:.2f} W ±{watts * error_ratio:.2f}"
+
+
+def energy_text(joules: float | None) -> str:
+    """`12.30 kWh`, `1.20 Wh`, `33.3 mWh`, `2.50 J`, or `-` if unknown."""
+    if joules is None:
+        return _UNKNOWN
+    for unit, size in _ENERGY:
+        if joules >= size:
+            return f"{joules / size:.2f} {unit}"
+    return f"{joules:.2f} J"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

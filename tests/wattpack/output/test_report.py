@@ -1,7 +1,7 @@
 import pytest
 
 from tests.reports import container, report
-from wattpack.output.report import bytes_text, show_report
+from wattpack.output.report import bytes_text, energy_text, show_report
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,22 @@ from wattpack.output.report import bytes_text, show_report
 )
 def test_bytes_text_chooses_the_unit(number: float | None, text: str) -> None:
     assert bytes_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"),
+    [
+        (None, "-"),
+        (0.0, "0.00 J"),
+        (2.5, "2.50 J"),
+        (36.0, "10.00 mWh"),
+        (3600.0, "1.00 Wh"),
+        (7.2e6, "2.00 kWh"),
+        (3.6e10, "10.00 MWh"),
+    ],
+)
+def test_energy_text_chooses_the_unit(joules: float | None, text: str) -> None:
+    assert energy_text(joules) == text
 
 
 def test_report_lists_containers_by_power() -> None:
