@@ -135,6 +135,7 @@ PARTS: Final = {
             (_may_administer, _is_pc),
         ),
         Part("prometheus", {"prometheus": "prometheus", "promtool": "prometheus"}),
+        Part("browser", {"chromium": "chromium"}),
         Part("certificates", {"openssl": "openssl"}),
         Part("victoria-metrics", {"victoria-metrics": "victoria-metrics"}),
     )

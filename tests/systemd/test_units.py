@@ -28,6 +28,16 @@ def test_the_settings_file_shows_every_key_with_its_default(role: str) -> None:
     assert msgspec.toml.decode(uncommented) == msgspec.json.decode(msgspec.json.encode(ROLES[role]()))
 
 
+def test_docs_have_the_memory_limits_of_the_units() -> None:
+    found = [
+        re.search(r"^MemoryMax=(\d+)(M|G)$", (SYSTEMD / f"wattpack-{role}.service").read_text(), re.MULTILINE)
+        for role in ROLES
+    ]
+    limits = " | ".join(f"{each[1]} {each[2]}B" for each in found if each)
+    operations = (SYSTEMD.parent / "docs/operations.md").read_text(encoding="utf-8")
+    assert f"| memory, at most (`MemoryMax`) | {limits} |" in operations
+
+
 def _install(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(SYSTEMD / "install.sh"), *arguments], check=False, capture_output=True, text=True
