@@ -148,8 +148,9 @@ async def _show(agent: RunningAgent, period_seconds: float) -> None:
 
 def fit_report(report: Report, size: os.terminal_size) -> str:
     """The report with as many containers as fit on the terminal, at least three."""
-    for count in range(max(_MIN_CONTAINERS, size.lines), _MIN_CONTAINERS - 1, -1):
+    count = max(_MIN_CONTAINERS, size.lines)
+    text = show_report(report, most_containers=count)
+    while count > _MIN_CONTAINERS and rows_of(text, size.columns) >= size.lines:
+        count -= 1
         text = show_report(report, most_containers=count)
-        if rows_of(text, size.columns) < size.lines:
-            break
     return text
