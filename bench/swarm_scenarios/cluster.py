@@ -1,4 +1,8 @@
-"""Three nodes, an agent on each, and collectors that act on them: all real, as processes."""
+"""Nodes, an agent on each, and collectors that act on them: all real, as processes.
+
+With round-trip times between the nodes, agents run in the network of their node, and reach the collector with
+tokens, as on machines of their own.
+"""
 
 import json
 import re
@@ -16,7 +20,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from collector.web.scopes import Scope
+from collector.web.token_file import edit_tokens
+from collector.web.tokens import make_token
 from tests.lab import image
+from tests.lab.link import Host, Matrix
 from tests.lab.swarm import Swarm, Task, swarm
 from tests.lab.waiting import eventually
 
@@ -38,11 +46,11 @@ _AS_THEY_ARE: Mapping[str, object] = MappingProxyType({})
 class Process:
     """`wattpack ...` with its output in a file, so that no pipe fills up."""
 
-    def __init__(self, log: Path, *arguments: str) -> None:
+    def __init__(self, log: Path, *arguments: str, prefix: Sequence[str] = ()) -> None:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "wattpack", *arguments],
+                [*prefix, sys.executable, "-m", "wattpack", *arguments],
                 cwd=Path(__file__).parents[2],
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -73,19 +81,27 @@ class Collector:
 
     url: str
     process: Process
+    token: str = ""
+    """Needed where other machines could reach it."""
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
         """What it answers."""
-        with urllib.request.urlopen(self.url + path, timeout=30) as answer:  # noqa: S310 - loopback, our own
+        request = urllib.request.Request(self.url + path, headers=self._headers())  # noqa: S310 - our own
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own
             return json.load(answer)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         """What it answers to a question."""
         request = urllib.request.Request(  # noqa: S310 - loopback, our own
-            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+            self.url + path,
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json", **self._headers()},
         )
         with urllib.request.urlopen(request, timeout=_ACTED_SECONDS) as answer:  # noqa: S310 - loopback, our own
             return json.load(answer)
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def decisions(self, **query: str) -> list[dict[str, Any]]:
         """Its record, the latest first."""
@@ -116,9 +132,14 @@ class Cluster:
         merged: dict[str, Any] = {key: dict(value) for key, value in self.settings.items()}
         for key, value in (tables or {}).items():
             merged[key] = {**merged.get(key, {}), **value}
+        token = ""
         merged["http"] = {"listen": f"127.0.0.1:{self._port}"}
-        merged["history"] = {"path": str(self.folder / f"{name}.db")}
         merged["access"] = {"tokens": ""}
+        if self.swarm.link is not None:
+            token = self._token(Scope.ADMIN, name)
+            merged["http"] = {"listen": f"{self.swarm.address}:{self._port}", "insecure_plaintext": True}
+            merged["access"] = {"tokens": str(self._tokens)}
+        merged["history"] = {"path": str(self.folder / f"{name}.db")}
         merged["control"] = {"lease_file": str(self.folder / "lease.db"), **merged.get("control", {})}
         self._collectors += 1
         config = self.folder / f"{name}-{self._collectors}.toml"
@@ -133,7 +154,7 @@ class Cluster:
 
         url = eventually(announced, _START_SECONDS)
         assert url is not None
-        started = Collector(url, process)
+        started = Collector(url, process, token)
         self._port = self._port or int(url.rsplit(":", 1)[1])
         return started
 
@@ -150,14 +171,33 @@ class Cluster:
                 "sampling.interval_seconds": 2,
                 **settings,
             }
+            prefix: Sequence[str] = ()
+            if self.swarm.link is not None:
+                prefix = Host(node.address, node.namespace).command()
+                token_file = self.folder / f"{node.name}-{self._collectors}.token"
+                token_file.touch(mode=0o600)
+                token_file.write_text(self._token(Scope.NODE, node.name), encoding="ascii")
+                options["collector.token_file"] = token_file
             sets = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
-            agent = Process(self.folder / f"agent-{node.name}-{self._collectors}.log", "agent", *sets)
+            log = self.folder / f"agent-{node.name}-{self._collectors}.log"
+            agent = Process(log, "agent", *sets, prefix=prefix)
             self.stack.callback(agent.end)
             self.agents[node.name] = agent
         names = {node.name for node in self.swarm.nodes}
         eventually(
             lambda: names <= {node["name"] for node in collector.get("/v1/nodes")["nodes"]}, _START_SECONDS
         )
+
+    @property
+    def _tokens(self) -> Path:
+        return self.folder / "tokens.jsonl"
+
+    def _token(self, kind: Scope, name: str) -> str:
+        """The secret of a new token."""
+        token, secret = make_token(kind, name, time.time())
+        with edit_tokens(self._tokens) as tokens:
+            tokens.append(token)
+        return secret
 
     def second(self, first: Collector) -> Collector:
         """Another collector, with a history of its own, with agents of its own."""
@@ -226,10 +266,21 @@ def until(check: Callable[[], Seen], seconds: float) -> tuple[Seen | None, float
 
 @contextmanager
 def cluster(
-    *, cores: float = NODE_CORES, memory_bytes: int = NODE_MEMORY_BYTES, **settings: Table
+    *,
+    cores: float = NODE_CORES,
+    memory_bytes: int = NODE_MEMORY_BYTES,
+    round_trips: Matrix | None = None,
+    **settings: Table,
 ) -> Iterator[Cluster]:
-    """Three nodes of equal size; a collector and the agents are started by the scenario."""
-    with swarm(nodes=3) as nodes, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    """Three nodes of equal size, or one per row of `round_trips`.
+
+    A collector and the agents are started by the scenario.
+    """
+    with (
+        swarm(nodes=3, round_trips=round_trips) as nodes,
+        tempfile.TemporaryDirectory() as folder,
+        ExitStack() as stack,
+    ):
         for node in nodes.nodes:
             nodes.limit(node, cpus=cores, memory_bytes=memory_bytes)
         _run_everywhere(nodes)

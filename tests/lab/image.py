@@ -1,6 +1,8 @@
-"""The one image that the lab's containers run: a static busybox, since none can be pulled."""
+"""The image of the lab's containers: a static busybox, and programs of this machine; none can be pulled."""
 
 import io
+import os
+import re
 import subprocess
 import tarfile
 from typing import Final
@@ -13,8 +15,15 @@ BURN: Final = ("sh", "-c", "while :; do :; done")
 """A command that burns a whole core, or exactly what a CPU quota leaves of it."""
 
 
-def archive() -> bytes:
-    """Give the image's root file system as a tar archive, fit for `docker import`."""
+_LIBRARY: Final = re.compile(r"(/\S+) \(0x")
+"""A library in the output of `ldd`."""
+
+
+def archive(*programs: str) -> bytes:
+    """Give the image's root file system as a tar archive, fit for `docker import`.
+
+    It has these programs of this machine as well, with the libraries that they need.
+    """
     busybox = find_program("busybox")
     assert busybox is not None, "the part's requirements were not checked"
     applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
@@ -28,6 +37,20 @@ def archive() -> bytes:
         for applet in applets:
             entry = tarfile.TarInfo(f"bin/{applet}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
-            if applet != "busybox":
+            if applet != "busybox" and applet not in programs:
                 tar.addfile(entry)
+        for path, name in _files(programs):
+            tar.add(os.path.realpath(path), name.lstrip("/"))
     return buffer.getvalue()
+
+
+def _files(programs: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The files of the programs and of their libraries, with the path of each in the image."""
+    found = {}
+    for program in programs:
+        path = find_program(program)
+        assert path is not None, "the part's requirements were not checked"
+        found[path] = f"bin/{program}"
+        listing = subprocess.run(["ldd", path], check=True, capture_output=True, text=True).stdout
+        found |= {library: library for library in _LIBRARY.findall(listing)}
+    return list(found.items())

@@ -104,7 +104,7 @@ class Swarm:
 
     # --- Services ---------------------------------------------------------------------------
 
-    def create_service(
+    def create_service(  # noqa: PLR0913 - the options of a service
         self,
         name: str,
         *command: str,
@@ -112,8 +112,12 @@ class Swarm:
         replicas: int = 1,
         labels: Mapping[str, str] | None = None,
         extra: Sequence[str] = (),
+        image: str = image.NAME,
     ) -> None:
-        """Ask for a service of the lab's image, on one node only if given; `wait_until_runs` waits for it."""
+        """Ask for a service of the lab's image or another, on one node only if given.
+
+        `wait_until_runs` waits for it.
+        """
         options = [
             "--detach",
             f"--name={name}",
@@ -126,7 +130,7 @@ class Swarm:
         if node is not None:
             options.append(f"--constraint={_only_on(node)}")
         options += [f"--label={key}={value}" for key, value in (labels or {}).items()]
-        self.manager.docker("service", "create", *options, *extra, image.NAME, *command)
+        self.manager.docker("service", "create", *options, *extra, image, *command)
 
     def move_service(self, name: str, to: str) -> None:
         """Allow a service on one node only; the swarm moves it there."""
