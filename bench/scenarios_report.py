@@ -7,9 +7,10 @@ import msgspec
 
 from bench.markdown import table_head, table_row
 from replay.reporting.references import Beside, asked, name_of, notes, shown
+from replay.reporting.tables import APPLICATION_HEADER, application_rows_of
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
-from replay.simulation.results import PolicyResult
+from replay.simulation.results import PolicyResult, Results
 from wire.resources import RESOURCES
 
 NAME = "results"
@@ -78,6 +79,7 @@ def _page(report: Report) -> Iterator[str]:
     for name, each in report.scenarios.items():
         yield from ("", f"## {each.title}", "", f"`scenarios/{name}.toml`. {each.about}".rstrip(), "")
         yield from _policies(each.policies)
+        yield from _applications(each.policies)
         if each.notes:
             yield ""
             yield from (f"- {policy}: {note}" for policy, note in each.notes.items())
@@ -108,6 +110,14 @@ def _policies(policies: dict[str, PolicyResult]) -> Iterator[str]:
                 "" if slowest is None else f"{slowest:.1f}",
             )
         )
+
+
+def _applications(policies: dict[str, PolicyResult]) -> Iterator[str]:
+    rows = list(application_rows_of(Results(policies)))
+    if rows:
+        yield ""
+        yield from table_head(tuple(name.lower() for name in APPLICATION_HEADER))
+        yield from map(table_row, rows)
 
 
 def _overloaded_heads() -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from replay.generators import borg, cloud_hour, deployments, fleet, images, listed
+from replay.generators import borg, cloud_hour, deployments, elastic, fleet, images, listed
 from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.readers.period import Period
 from replay.readers.queues import requests, submissions
@@ -32,6 +32,7 @@ GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Worklo
     "borg": (borg.BorgSettings, borg.generate),
     "cloud-hour": (cloud_hour.CloudHourSettings, cloud_hour.generate),
     "deployments": (deployments.DeploymentsSettings, deployments.generate),
+    "elastic": (elastic.ElasticSettings, elastic.generate),
     "fleet": (fleet.FleetSettings, fleet.generate),
     "images": (images.ImagesSettings, images.generate),
     "listed": (listed.ListedSettings, listed.generate),

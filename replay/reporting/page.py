@@ -10,9 +10,10 @@ from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, summary
 from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.scatter import scatter_svg
+from replay.reporting.tables import APPLICATION_HEADER, HEADER, application_rows_of, rows_of
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
-from replay.simulation.results import HEADER, Point, rows_of
+from replay.simulation.results import Point
 from wire.resources import RESOURCES, Resource
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a00", "#666666")
@@ -66,6 +67,7 @@ def page(comparison: Comparison, scenario: Scenario, pareto: Pareto | None = Non
             f"<h1>{escape(title)}</h1>",
             f"<p>{escape(scenario.about)}</p>" if scenario.about else "",
             _table(HEADER, rows_of(comparison.results), count()),
+            *_applications(comparison),
             *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in comparison.notes.items()),
             *(_pareto(pareto, names) if pareto is not None else ()),
             '<div class="charts">',
@@ -73,6 +75,13 @@ def page(comparison: Comparison, scenario: Scenario, pareto: Pareto | None = Non
             "</div>\n</body>\n</html>\n",
         ]
     )
+
+
+def _applications(comparison: Comparison) -> Iterator[str]:
+    rows = list(application_rows_of(comparison.results))
+    places = {name: place for place, name in enumerate(comparison.results.policies)}
+    if rows:
+        yield _table(APPLICATION_HEADER, rows, [places[row[0]] for row in rows])
 
 
 def _colour(place: int) -> str:

@@ -10,11 +10,14 @@ from collector.common.labels import GENERATION_LABEL
 from collector.config import PlacementConfig
 from collector.snapshot.power_curves import Floats, PowerCurves
 from collector.snapshot.tables import Flags
-from replay.setup.scenario import MIPS_PER_CORE, Host
+from replay.setup.scenario import MIPS_PER_CORE, Host, Network
+from wire.errors import UserError
 from wire.messages import PowerCurve, PowerSource
 
 MEGABYTE = 1e6
 MEBIBYTE = float(1 << 20)
+MILLI = 1000.0
+_PLAIN = Network()
 _DOMAIN_LABEL = PlacementConfig().domain_label
 
 
@@ -35,6 +38,8 @@ class Hosts:
     on: Flags
     labels: tuple[Mapping[str, str], ...]
     """As the orchestrator has them: those of the scenario, and labels for generation and domain."""
+    round_trip_seconds: Floats | None = None
+    """From each host to each; None if the scenario has no regions."""
 
     @property
     def size(self) -> int:
@@ -42,7 +47,7 @@ class Hosts:
         return len(self.names)
 
 
-def build_hosts(kinds: Sequence[Host], *, interleave: bool = False) -> Hosts:
+def build_hosts(kinds: Sequence[Host], *, interleave: bool = False, network: Network = _PLAIN) -> Hosts:
     """Every host of every kind. Names sort in the order of the scenario."""
     named = sorted(_named(kinds, interleave=interleave), key=lambda each: each[0])
     each_kind = [kind for _, kind in named]
@@ -59,7 +64,22 @@ def build_hosts(kinds: Sequence[Host], *, interleave: bool = False) -> Hosts:
         boot_joules=np.array([kind.boot_joules for kind in each_kind]),
         on=np.array([kind.on for kind in each_kind], dtype=np.bool_),
         labels=tuple(_labels(kind) for kind in each_kind),
+        round_trip_seconds=_round_trips(each_kind, network),
     )
+
+
+def _round_trips(kinds: Sequence[Host], network: Network) -> Floats | None:
+    regions = [kind.region for kind in kinds if kind.region is not None]
+    if not regions:
+        return None
+    if len(regions) != len(kinds):
+        without = next(kind.name for kind in kinds if kind.region is None)
+        raise UserError(f"host {without!r} has no region, and others have one: set it for all or for none")
+    names = sorted(set(regions))
+    times = {one: {other: network.between(one, other) for other in names} for one in names}
+    seconds = np.array([[times[one][other] / MILLI for other in regions] for one in regions])
+    seconds[np.diag_indices(len(regions))] = 0.0
+    return seconds
 
 
 def _named(kinds: Sequence[Host], *, interleave: bool) -> Iterator[tuple[str, Host]]:

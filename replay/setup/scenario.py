@@ -17,6 +17,7 @@ from wire.errors import UserError
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Patterns = Annotated[tuple[str, ...], Meta(min_length=1)]
 MIPS_PER_CORE = 1000.0
 """Policies count CPU in cores. A core is a thousand MIPS or MHz."""
 _FEWEST_WATTS = 2
@@ -52,6 +53,8 @@ class Host(_Table, frozen=True, kw_only=True):
     """Whether it is on at the start."""
     generation: str = "any"
     domain: str | None = None
+    region: str | None = None
+    """Its place in `[network]`."""
     labels: dict[str, str] = {}
 
     def __post_init__(self) -> None:
@@ -60,6 +63,50 @@ class Host(_Table, frozen=True, kw_only=True):
         if self.generation.upper() not in Generation.__members__:
             known = ", ".join(member.lower() for member in Generation.__members__)
             raise ValueError(f"generation of host {self.name!r} must be one of {known}")
+
+
+class Network(_Table, frozen=True, kw_only=True):
+    """Round-trip times between hosts, by their regions."""
+
+    inside_ms: NotNegative = 1.0
+    """Between two hosts of a region; within a host it is 0."""
+    round_trip_ms: dict[str, dict[str, NotNegative]] = {}
+    """Between hosts of two regions; one direction is enough."""
+
+    def between(self, one: str, other: str) -> float:
+        """The round-trip time between hosts of two regions, in milliseconds."""
+        if one == other:
+            return self.inside_ms
+        found = self.round_trip_ms.get(one, {}).get(other)
+        found = self.round_trip_ms.get(other, {}).get(one) if found is None else found
+        if found is None:
+            raise UserError(f"[network.round_trip_ms] has no time between the regions {one} and {other}")
+        return found
+
+
+class Application(_Table, frozen=True, kw_only=True):
+    """Services that talk to each other. Results then contain the response time of its requests.
+
+    A request goes from a caller to a server, each with the same probability. Its response time is the service
+    time under the CPU that the server gets, and the round trips between their hosts.
+    """
+
+    name: Annotated[str, Meta(min_length=1)]
+    services: Patterns = ("*",)
+    """Patterns of the names of its services; likewise the next two."""
+    callers: Patterns = ("*",)
+    servers: Patterns = ("*",)
+    delay_max_ms: Positive | None = None
+    """Maximum round-trip time between two hosts that it uses; None is no bound."""
+    service_ms: NotNegative
+    """Time that a server takes for a request if it gets all the CPU that it demands."""
+    round_trips: NotNegative = 1.0
+    """Between caller and server, per request."""
+    response_max_ms: Positive
+    """Results contain the share of requests that take longer."""
+    connections: Annotated[int, Meta(ge=1)] | None = None
+    """Of each caller, spread over the servers. If each sends a request as soon as the last one is answered,
+    this and the response times give the operations per second; a server answers one request at a time."""
 
 
 class Machines(_Table, frozen=True, kw_only=True):
@@ -96,6 +143,9 @@ class Simulation(_Table, frozen=True, kw_only=True):
     """What happens to a container that fits on no host."""
     patience_seconds: Positive | None = None
     """Maximum waiting time of a container, after which it counts as refused; by default unlimited."""
+    mesh: bool = True
+    """Whether the collector knows the round-trip times between hosts. If not, bounds of applications cannot
+    be checked, as in a cluster that does not measure them."""
     out_of_memory: Annotated[str, Meta(pattern="^(count|kill)$")] = "count"
     """When a host has no memory left: only count the time, or kill all its containers."""
     migration_mb_per_second: Positive = 62.5
@@ -188,6 +238,8 @@ class Scenario(_Table, frozen=True, kw_only=True):
     interleave: bool = False
     """Whether hosts of different kinds alternate, instead of one kind after the other."""
     hosts: tuple[Host, ...] = ()
+    network: Network = Network()
+    applications: tuple[Application, ...] = ()
     machines: tuple[Machines, ...] = ()
     """The machines of a trace are divided into as many blocks of equal size, in the order of the file."""
     trace: Trace | None = None
@@ -215,6 +267,7 @@ def read_scenario(path: Path) -> Scenario:
             hosts_dataset=below.hosts_dataset,
             startup=_either(scenario.startup, below.startup),
             interleave=below.interleave,
+            network=below.network,
             machines=scenario.machines or below.machines,
             control=scenario.control or below.control,
             simulation=_either(scenario.simulation, below.simulation),

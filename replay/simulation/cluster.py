@@ -31,6 +31,7 @@ class Phase(IntEnum):
 class Load:
     """The demand at one time."""
 
+    seconds: float
     running: Rows
     wanted: Floats
     """The demand of each running container, up to its reservation."""
@@ -83,7 +84,7 @@ class Cluster:
         if moving.size:
             twice = wanted[moving] * self._migration_use_ratio
             by_node += sum_by_node(self.target[running[moving]], twice, self.hosts.size)
-        return Load(running, wanted, by_node)
+        return Load(seconds, running, wanted, by_node)
 
     def served(self, load: Load) -> Floats:
         """The usage of each running container: a host with too little CPU divides what it has.
@@ -99,6 +100,13 @@ class Cluster:
         capacity, wanted = self.hosts.capacity[:, _CPU], load.by_node[:, _CPU]
         share = np.divide(capacity, wanted, out=np.ones_like(wanted), where=wanted > capacity)
         return share[self.node[load.running]]
+
+    def cpu_share(self, load: Load) -> Floats:
+        """The share of the CPU that each running container would use, without limits, that it gets."""
+        unlimited = self.workload.use.at(load.seconds, load.running, self.since[load.running])[:, _CPU]
+        got = load.wanted[:, _CPU] * self.speed(load)
+        share: Floats = np.divide(got, unlimited, out=np.ones_like(got), where=unlimited > 0)
+        return share
 
     def on_or_coming(self, node: int) -> Rows:
         """The containers that run on a host or move to it."""

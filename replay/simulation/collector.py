@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 
 import msgspec
+import numpy as np
 
 from collector.analysis.analysis import LatestAnalysis
 from collector.analysis.usage import slot_of
@@ -17,6 +18,8 @@ from collector.placement.placing import Placement, place_container
 from collector.placement.question import PlacementQuestion
 from collector.placement.reservations import Reservations
 from collector.policies.resolve import PolicyChoice
+from collector.snapshot.delays import DelayKind, Delays
+from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from wire.messages import Report
 
@@ -28,7 +31,9 @@ _SNAPSHOT_SECONDS = PlacementConfig().snapshot_seconds
 class SimulatedCollector:
     """Takes reports, and answers with snapshots and placements. Times are Unix times."""
 
-    def __init__(self, config: CollectorConfig, *, seed: int = 0) -> None:
+    def __init__(
+        self, config: CollectorConfig, *, seed: int = 0, round_trip_seconds: Floats | None = None
+    ) -> None:
         # The tables must not keep a snapshot themselves: this class knows when one is out of date.
         placement = msgspec.structs.replace(config.placement, snapshot_seconds=0.0)
         self.config, self._seed = msgspec.structs.replace(config, placement=placement), seed
@@ -36,6 +41,11 @@ class SimulatedCollector:
         self.reservations = Reservations()
         self.latest = LatestAnalysis()
         self._analysis = AnalysisPass(self.registry, self.config)
+        self._delays = None
+        if round_trip_seconds is not None:
+            kinds = np.full(round_trip_seconds.shape, DelayKind.MEASURED, dtype=np.int8)
+            # Nodes in a snapshot are in the order of their names, as hosts are.
+            self._delays = Delays.of_matrix(round_trip_seconds, kinds)
         self._analysed_at = self._tidied_at = -inf
         self._snapshot: Snapshot | None = None
 
@@ -90,6 +100,8 @@ class SimulatedCollector:
             taken = self.registry.tables.snapshot(now)
             if self._seed:
                 taken = replace(taken, seed=self._seed)
+            if self._delays is not None:
+                taken = replace(taken, delays=self._delays)
             self._snapshot = taken
         return self.reservations.fold(taken, now)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from replay.setup.applications import find_members, with_applications
 from replay.setup.hosts import Hosts, build_hosts
 from replay.setup.scenario import Scenario
 from replay.setup.workload import Workload
@@ -41,13 +42,14 @@ def compare(
 ) -> Comparison:
     """Replay the workload with each of these policies."""
     chosen = contenders(names, scenario)
-    hosts = build_hosts(scenario.hosts, interleave=scenario.interleave)
-    workload = fitted(workload, hosts)
+    hosts = build_hosts(scenario.hosts, interleave=scenario.interleave, network=scenario.network)
+    applications = find_members(workload, scenario.applications)
+    workload = with_applications(fitted(workload, hosts), applications)
     results, points = {}, {}
     for contender in chosen:
         with progress(contender.name, workload.duration_seconds) as update:
             if workload.promised is None:
-                outcome = run(contender, hosts, workload, earlier, update)
+                outcome = run(contender, hosts, workload, earlier, update, applications)
             else:
                 outcome = run_queue(contender, hosts, workload, scenario.startup, update)
         results[contender.name] = result_of(outcome)

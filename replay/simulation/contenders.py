@@ -32,7 +32,12 @@ def _contender(text: str, scenario: Scenario) -> Contender:
         name=text,
         chosen=resolved,
         collector=_converted(
-            {**choice.collector, "control": {**scenario.control, **choice.control}},
+            {
+                # As users name applications that span nodes, if no orchestrator lists their services.
+                "applications": {each.name: {} for each in scenario.applications},
+                **choice.collector,
+                "control": {**scenario.control, **choice.control},
+            },
             CollectorConfig,
             f"the collector's settings of {text}",
         ),

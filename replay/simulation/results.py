@@ -1,7 +1,7 @@
 """The results of a run: as JSON, as rows of a CSV, as a table."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from io import StringIO
 from typing import Any
@@ -62,6 +62,23 @@ class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
     """Inequality of their availabilities: 0 if all are equal."""
 
 
+class ApplicationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """An application of the scenario, over the time in which it ran; None if that is no time at all."""
+
+    response_mean_ms: float | None
+    """Service time under the CPU that a server gets, and the round trips between the hosts of the caller and
+    the server."""
+    response_p95_ms: float | None
+    above_ratio: float | None
+    """Share of requests that take longer than `response_max_ms`."""
+    operations_per_second: float | None
+    """If each connection sends a request as soon as the last one is answered; None without `connections`."""
+    apart_time_ratio: float | None
+    """Share of the time in which two hosts that it uses are further apart than `delay_max_ms`."""
+    hosts_mean: float | None
+    containers_mean: float | None
+
+
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     """One policy on one workload."""
 
@@ -109,6 +126,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     """How often a container was stopped for another one."""
     operations: int | UnsetType = UNSET
     """How often the policy examined a host for a waiting container."""
+    applications: dict[str, ApplicationResult] | UnsetType = UNSET
+    """Only for a scenario with applications."""
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -154,6 +173,8 @@ def result_of(outcome: Outcome) -> PolicyResult:
         ),
         nodes=_nodes(outcome.nodes),
         **_promises(outcome.promises),
+        applications={name: ApplicationResult(**asdict(each)) for name, each in outcome.applications.items()}
+        or UNSET,
     )
 
 
@@ -243,47 +264,3 @@ def csv_of(results: Results) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return stream.getvalue()
-
-
-HEADER = ("POLICY", "kWh", "OVER BOUND", "NODE HOURS", "MOVES", "OVERLOADED %", "PLACED", "REFUSED", "p99 ms")
-
-
-def rows_of(results: Results) -> Iterator[tuple[str, ...]]:
-    """A row per policy, for a table in a terminal."""
-    for name, result in results.policies.items():
-        overloaded = " ".join(f"{100 * share:.2f}" for share in result.overloaded_node_time_ratio.values())
-        bound = result.lower_bound_kwh
-        slowest = result.timing.place_p99_ms
-        yield (
-            name,
-            f"{result.energy_kwh:.2f}",
-            f"{result.energy_kwh / bound:.2f}" if bound else "-",
-            f"{result.node_hours:.1f}",
-            str(result.migrations),
-            overloaded,
-            str(result.placed + result.placed_later),
-            str(result.refused + result.waiting_at_end),
-            "-" if slowest is None else f"{slowest:.1f}",
-        )
-
-
-SLO_HEADER = ("POLICY", "CLASS", "REQUESTS", "KEPT %", "MEAN %", "LOWEST %", "GINI", "PENALTY", "STOPPED")
-
-
-def slo_rows_of(results: Results) -> Iterator[tuple[str, ...]]:
-    """A row per policy and class of promises, for a table in a terminal."""
-    for name, result in results.policies.items():
-        if isinstance(result.slo, UnsetType):
-            continue
-        for place, (promise, kept) in enumerate(result.slo.items()):
-            whole_run = ("", "") if place else (f"{result.penalty:.0f}", str(result.preemptions))
-            yield (
-                name,
-                promise,
-                str(kept.requests),
-                f"{100 * kept.met_ratio:.2f}",
-                f"{100 * kept.mean_availability:.2f}",
-                f"{100 * kept.min_availability:.2f}",
-                f"{kept.gini:.3f}",
-                *whole_run,
-            )

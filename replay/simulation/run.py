@@ -5,9 +5,9 @@ Between two events nothing changes but what containers use, so energy is added u
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import thread_time
 from typing import Literal
 
@@ -20,6 +20,7 @@ from collector.policies.actions import Action
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, TaskKind
+from replay.setup.applications import ApplicationMembers, application_labels
 from replay.setup.hosts import Hosts
 from replay.setup.scenario import Simulation
 from replay.setup.workload import Workload
@@ -38,6 +39,7 @@ from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
 from replay.simulation.earlier import report_earlier
 from replay.simulation.queue.figures import PromisesKept
+from replay.simulation.response import ApplicationFigures, response_times
 from replay.simulation.samples import quantities
 from wire.errors import UserError
 
@@ -82,14 +84,16 @@ class Outcome:
     nodes: list[NodeAtEnd]
     promises: PromisesKept | None = None
     """Only of a workload with promises of availability."""
+    applications: dict[str, ApplicationFigures] = field(default_factory=dict)
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - the parts of a run
     contender: Contender,
     hosts: Hosts,
     workload: Workload,
     earlier: Workload | None,
     progress: Callable[[float], None],
+    applications: Sequence[ApplicationMembers] = (),
 ) -> Outcome:
     """Simulate the whole workload; `progress` is called with the simulated seconds."""
     if contender.chosen.policy.place is None:
@@ -97,7 +101,7 @@ def run(
             f"{contender.chosen.policy.name} places nothing, so there is nothing to replay with it"
         )
     with few_collections():
-        return _Run(contender, hosts, workload, earlier).go(progress)
+        return _Run(contender, hosts, workload, earlier, applications).go(progress)
 
 
 @contextmanager
@@ -128,7 +132,12 @@ class _Run:
     """A simulation that is under way. Times are seconds of the trace; agents and collector get Unix times."""
 
     def __init__(
-        self, contender: Contender, hosts: Hosts, workload: Workload, earlier: Workload | None
+        self,
+        contender: Contender,
+        hosts: Hosts,
+        workload: Workload,
+        earlier: Workload | None,
+        applications: Sequence[ApplicationMembers],
     ) -> None:
         simulation = contender.simulation
         self._contender, self._workload, self._simulation = contender, workload, simulation
@@ -139,7 +148,12 @@ class _Run:
         )
         self._sample_seconds = settings.sample_seconds
         self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
-        self._collector = SimulatedCollector(contender.collector, seed=simulation.seed)
+        self._responses = response_times(applications, self._cluster)
+        self._collector = SimulatedCollector(
+            contender.collector,
+            seed=simulation.seed,
+            round_trip_seconds=hosts.round_trip_seconds if simulation.mesh else None,
+        )
         if earlier is not None and not self._exact:
             report_earlier(self._collector, hosts, earlier, settings, self._start)
         self._agents = SimulatedAgents(hosts, workload, settings, all_resources=self._exact)
@@ -200,6 +214,8 @@ class _Run:
             )
             before, load = load, self._cluster.load(then)
             self._account.spend(now, before, then, load)
+            for response in self._responses.values():
+                response.spend(then - max(now, self._simulation.warm_up_seconds), before)
             self._live(then - now, before)
             now = then
             self._sample(now, load)
@@ -222,6 +238,9 @@ class _Run:
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
         self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
+        self._outcome.applications.update(
+            {name: response.figures() for name, response in self._responses.items()}
+        )
         return self._outcome
 
     # --- Agents and collector -----------------------------------------------------------------------
@@ -425,6 +444,7 @@ class _Run:
                 if workload.constraints
                 else ()
             ),
+            labels=application_labels(workload.labels[row]) if workload.labels else {},
             reserve_seconds=self._reserve_seconds,
         )
 

@@ -22,6 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "cpu_cores": 1,
         "memory_mb": 64,
     },
+    "elastic": {"seconds": 3600},
     "fleet": {"containers": 50, "days": 1},
     "images": {},
     "listed": {"kinds": {"x": {"cpu_cores": 1, "memory_mb": 64}}, "order": ["x", "x"]},
@@ -110,3 +111,21 @@ def test_deployments_have_the_promise_of_their_class() -> None:
     assert workload.promised.promise.tolist() == [0, 0, 1, 1, 1, 1]
     assert workload.promised.mode == "concurrent"
     assert workload.promised.by_service
+
+
+def test_instances_of_an_elastic_service_share_its_load_and_the_newest_ends_first() -> None:
+    settings = {"low_cores": 1, "high_cores": 4, "noise_ratio": 0, "wave_seconds": 7200, "target_ratio": 0.5}
+    workload = generate("elastic", {**settings, "seconds": 14_400, "most": 6}, 0)
+    begin, end = workload.arrival_seconds, workload.arrival_seconds + workload.lifetime_seconds
+    for seconds, load in ((0, 1.0), (3600, 4.0), (7200, 1.0), (9000, 2.5)):
+        rows = np.flatnonzero((begin <= seconds) & (seconds < end))
+        used = workload.use.at(seconds, rows, begin[rows])[:, 0]
+        assert used.sum() == pytest.approx(load, rel=1e-6)
+        assert len(set(used.tolist())) == 1
+    running = [int(((begin <= seconds) & (seconds < end)).sum()) for seconds in range(0, 14_400, 60)]
+    assert max(running) == 6
+    assert min(running) == 2
+    # Whatever ends began after all that runs on.
+    for row in np.flatnonzero(np.isfinite(end)):
+        stays = (begin <= end[row]) & (end > end[row]) & (begin < end[row])
+        assert (begin[stays] <= begin[row]).all()

@@ -17,10 +17,18 @@ from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.references import HEADER as BESIDE_HEADER
 from replay.reporting.references import beside, notes, rows
 from replay.reporting.scatter import scatter_text
+from replay.reporting.tables import (
+    APPLICATION_HEADER,
+    HEADER,
+    SLO_HEADER,
+    application_rows_of,
+    rows_of,
+    slo_rows_of,
+)
 from replay.setup.scenario import QUEUE_SIMULATION, Scenario, Trace, read_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import Comparison, compare
-from replay.simulation.results import HEADER, SLO_HEADER, csv_of, rows_of, slo_rows_of
+from replay.simulation.results import csv_of
 from replay.sources import FORMATS, with_data, workloads
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import search_path
@@ -168,6 +176,9 @@ def _format(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
         yield from table(SLO_HEADER, promised)
     else:
         yield from table(HEADER, list(rows_of(comparison.results)))
+    if applications := list(application_rows_of(comparison.results)):
+        yield ""
+        yield from table(APPLICATION_HEADER, applications)
     yield from (f"{name}: {note}" for name, note in comparison.notes.items())
     if held := beside(comparison.results, scenario.expected):
         yield ""
