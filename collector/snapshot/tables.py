@@ -357,6 +357,10 @@ class Snapshot:
         object.__setattr__(snapshot, "_cache", self._cache)
         return snapshot
 
+    def without_applications(self) -> "Snapshot":
+        """The same cluster without applications; cached values stay, since none depends on those."""
+        return self.with_pending(self.nodes, self.services, self.pending, None, self.turn)
+
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
         """A value computed from the tasks, or from the nodes' state, power curves and history, on first use.
 

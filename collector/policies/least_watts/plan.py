@@ -6,6 +6,8 @@ excess along. A node is emptied only if all its containers find a place within t
 containers first, and within the budget of moves.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from collector.common.text import counted
@@ -22,12 +24,28 @@ from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 _DAY_SECONDS = 86_400.0
 _TRIED = 12
 """Nodes that are tried for emptying, those with the fewest tasks first, before a plan ends."""
+_LEAST_WATTS = 0.05
+"""A smaller difference is not worth a mention."""
 _MOST_RELIEVED = 5
 """Containers that leave a short node in one plan: the next plan knows how much the first ones helped."""
 
 
 def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
-    """Relieve nodes, then empty nodes while that pays."""
+    """Relieve nodes, then empty nodes while that pays; state what the bounds of applications cost."""
+    plan, applications = _plan(snapshot, settings), snapshot.applications
+    if snapshot.delays is None or applications is None or np.isinf(applications.delay_max).all():
+        return plan
+    unbounded = _plan(snapshot.without_applications(), settings)
+    if plan.watts_after is None or unbounded.watts_after is None:
+        return plan
+    watts = plan.watts_after - unbounded.watts_after
+    if watts < _LEAST_WATTS:
+        return plan
+    cost = f"the bounds of applications cost {watts:.1f} W: without them, the plan would save as much more"
+    return replace(plan, reasons=(*plan.reasons, cost))
+
+
+def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     cluster = PlannedCluster(snapshot, settings)
     strained = _exceeds_budget(cluster)
     _relieve(cluster, strained=strained)

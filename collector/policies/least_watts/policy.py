@@ -10,7 +10,8 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, PowerOn
-from collector.policies.filters import eligible, reject_strained, without_room
+from collector.policies.distance import application_of, near_members
+from collector.policies.filters import eligible_at_any_distance, reject_strained, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, promise_room, share
 from collector.policies.least_watts.outlook import learned
@@ -42,7 +43,7 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     expected, variance = _node_sums(snapshot, usage, shares)
     variance, more_variance = variance * margins.together, more_variance * margins.together
     need = needed(expected + more, variance + more_variance, spread)
-    refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
+    refused = eligible_at_any_distance(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = reject_strained(nodes, refused)
     # A task that is alone on a node may use all of it: otherwise the largest would fit nowhere.
     alone = np.flatnonzero(nodes.tasks == 0)
@@ -61,14 +62,24 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     crowd = _crowd(snapshot, request)[rows]
     order = rising(cost)
     order = order[np.argsort(crowd[order], kind="stable")]
+    near = near_members(snapshot, request)
+    far = order[:0]
+    if near is not None:
+        far, order = order[~near[rows[order]]], order[near[rows[order]]]
+        refused[rows[far]] = Rejection.DISTANCE
 
     def explain(row: int) -> tuple[str, ...]:
         at = int(np.searchsorted(rows, row))
-        reasons = [_watts(float(added[at]), rows.size, off=not nodes.on[row])]
+        reasons = [_watts(float(added[at]), order.size, off=not nodes.on[row])]
         margin = share(after[at] - expected[row] - more, nodes.capacity[row])
         reasons.append(_keeps_free(margin, settings.short_ratio))
         if crowd[at]:
             reasons.append(f"{crowd[at]} more of its service would fail together with it")
+        if far.size and cost[far[0]] < cost[at] < UNKNOWN_WATTS:
+            bound = f"the bound of application {application_of(snapshot, request)}"
+            reasons.append(
+                f"{bound} costs {cost[at] - cost[far[0]]:.1f} W: {nodes.names[rows[far[0]]]} is too far away"
+            )
         return tuple(reasons)
 
     def needs(row: int) -> tuple[Action, ...]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from collector.policies.distance import application_of, bound_of, milliseconds, nodes_of, peers_of
 from collector.policies.filters import eligible, without_room
-from collector.policies.interface import ApplicationPlacement, Policy, Ranking, Rejection, Request
+from collector.policies.interface import ApplicationPlacement, Plan, Policy, Ranking, Rejection, Request
 from collector.policies.net import exact, greedy
 from collector.policies.net.answer import placed_answer, refused_answer
 from collector.policies.net.build import absent_image, build, free_amounts, used_nodes
 from collector.policies.net.settings import NetOptimalSettings, NetSettings
+from collector.policies.net.together import bring_together
 from collector.policies.scoring import instances_near, same_domain
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
@@ -102,11 +103,24 @@ def place_optimally(
     return placed_answer(snapshot, built, found.placed, least=found.lower_bound)
 
 
+def rebalance_greedily(snapshot: Snapshot, settings: NetSettings) -> Plan:
+    """Bring applications together that are apart, by the greedy."""
+    return bring_together(snapshot, settings, greedy.solve)
+
+
+def rebalance_optimally(snapshot: Snapshot, settings: NetOptimalSettings) -> Plan:
+    """Bring applications together that are apart, with the fewest moves."""
+    return bring_together(
+        snapshot, settings, lambda problem: exact.solve(problem, seconds=settings.limit_seconds).placed
+    )
+
+
 NET_AWARE = Policy(
     name="net-aware",
     summary="ge-kube's greedy: an application on few nodes that have its images, within its bound of delay",
     settings=NetSettings,
     place=place,
+    rebalance=rebalance_greedily,
     place_all=place_greedily,
 )
 NET_OPTIMAL = Policy(
@@ -114,5 +128,6 @@ NET_OPTIMAL = Policy(
     summary="the same, solved exactly as an integer linear program within a time limit",
     settings=NetOptimalSettings,
     place=place,
+    rebalance=rebalance_optimally,
     place_all=place_optimally,
 )
