@@ -1,4 +1,4 @@
-"""Lists from a collector, page by page, and the options that commands share."""
+"""Requests to a collector: lists page by page, questions, and the options that commands share."""
 
 import argparse
 import asyncio
@@ -12,26 +12,27 @@ from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
+from aiohttp import hdrs
 
-from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, open_session, token_hint
+from wattpack.client.session import (
+    CA_VARIABLE,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    NoAnswerError,
+    collector_url,
+    explain_failure,
+    explain_status,
+    no_answer,
+    open_session,
+)
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import Problem, UserError
+from wire.errors import UserError
 
 Found = TypeVar("Found")
 Json = dict[str, Any]
-_TIMEOUT = aiohttp.ClientTimeout(total=30)
+_TIMEOUT_SECONDS = 60.0
+_JSON_HEADERS = {"Content-Type": "application/json"}
 _PAGE = 1000
-
-
-class NoAnswerError(Exception):
-    """There is no answer, or no valid one; the text is the predicate of a sentence."""
-
-
-def no_answer(url: str, error: NoAnswerError) -> UserError:
-    """The error for the user."""
-    return UserError(
-        f"the collector at {url} {error}: check that it is running and that --collector is right"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +49,30 @@ class Collector:
 
     async def post(self, path: str, question: Json) -> Json:
         """Post a question that changes nothing; raises as `get` does. Null fields are left out."""
-        given = {name: value for name, value in question.items() if value is not None}
-        return await self._request("POST", path, json=given)
+        return await self.send(path, {name: value for name, value in question.items() if value is not None})
+
+    async def ask(self, path: str, question: object, shape: type[Found]) -> Found:
+        """Post a question; returns the typed answer. Raises as `get` does."""
+        try:
+            return msgspec.convert(await self.send(path, question), shape)
+        except msgspec.ValidationError as error:
+            raise UserError(
+                f"the collector at {self.url} is not of this version ({error}): use the same version"
+            ) from None
+
+    async def send(self, path: str, body: object) -> Json:
+        """Post a body as JSON; raises as `get` does."""
+        return await self._request("POST", path, data=msgspec.json.encode(body), headers=_JSON_HEADERS)
 
     async def _request(self, method: str, path: str, **content: Any) -> Json:  # noqa: ANN401 - aiohttp's
         try:
             async with self.session.request(method, self.url + path, **content) as answer:
                 body = await answer.read()
-        except TimeoutError:
-            raise NoAnswerError("does not answer in time") from None
-        except (aiohttp.ClientError, ValueError) as error:
-            raise NoAnswerError(f"does not answer ({error})") from None
-        if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-            raise UserError(_detail(body) or f"the collector at {self.url} has no {path}: check its version")
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise explain_failure(self.url, error) from None
         if answer.status != HTTPStatus.OK:
-            raise NoAnswerError(f"answers {answer.status} to {path}{token_hint(answer.status)}")
+            with_token = hdrs.AUTHORIZATION in self.session.headers
+            raise explain_status(self.url, path, answer.status, body, with_token=with_token)
         try:
             return msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.MsgspecError as error:
@@ -80,40 +90,38 @@ class Collector:
                 return found
 
 
-def _detail(body: bytes) -> str:
-    try:
-        return msgspec.json.decode(body, type=Problem).detail
-    except msgspec.MsgspecError:
-        return ""
-
-
 def add_collector_options(parser: argparse.ArgumentParser) -> None:
     """`--collector`, `--token-file`, `--ca-file` and `--json`."""
-    parser.add_argument(
-        "--collector",
-        metavar="URL",
-        help=f"address of the collector (default: http://{COLLECTOR_DEFAULT})",
-    )
-    parser.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help=f"file with the token (default: the environment variable {TOKEN_VARIABLE})",
-    )
-    parser.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        help=f"CA certificate of the collector (default: the environment variable {CA_VARIABLE})",
-    )
+    add_access_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def query_collector(arguments: argparse.Namespace, query: Callable[[Collector], Awaitable[Found]]) -> Found:
+def add_access_options(
+    parser: argparse.ArgumentParser,
+    collector_help: str = f"address of the collector (default: {URL_VARIABLE}, or http://{COLLECTOR_DEFAULT})",
+) -> None:
+    """`--collector`, `--token-file` and `--ca-file`."""
+    parser.add_argument("--collector", metavar="URL", help=collector_help)
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help=f"file with the token (default: {TOKEN_VARIABLE})"
+    )
+    parser.add_argument(
+        "--ca-file", metavar="FILE", help=f"CA certificate of the collector (default: {CA_VARIABLE})"
+    )
+
+
+def query_collector(
+    arguments: argparse.Namespace,
+    query: Callable[[Collector], Awaitable[Found]],
+    *,
+    timeout_seconds: float = _TIMEOUT_SECONDS,
+) -> Found:
     """Run `query` on the collector; raises `UserError` if it does not answer."""
     url = collector_url(arguments.collector)
+    timeout = aiohttp.ClientTimeout(total=timeout_seconds)
 
     async def run() -> Found:
-        async with open_session(_TIMEOUT, _environment(arguments)) as session:
+        async with open_session(timeout, access_environment(arguments)) as session:
             return await query(Collector(session, url))
 
     try:
@@ -122,7 +130,8 @@ def query_collector(arguments: argparse.Namespace, query: Callable[[Collector], 
         raise no_answer(url, error) from None
 
 
-def _environment(arguments: argparse.Namespace) -> Mapping[str, str]:
+def access_environment(arguments: argparse.Namespace) -> Mapping[str, str]:
+    """The environment, with the token and the CA certificate of the options."""
     environment = dict(os.environ)
     if arguments.ca_file is not None:
         environment[CA_VARIABLE] = arguments.ca_file

@@ -1,7 +1,6 @@
 """Deployments: asks a collector where services start, and creates them with the docker command."""
 
 import argparse
-import asyncio
 import os
 import shutil
 import subprocess
@@ -9,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.control.deploy import Deployment
-from wattpack.client.session import collector_url, post_question
-from wire.address import COLLECTOR_DEFAULT
+from wattpack.client.collector import add_collector_options, json_text, query_collector
 from wire.errors import UserError
 
 
@@ -20,9 +18,7 @@ def add_deploy_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pack", action="store_true", help="allow replicas of a service to share a node")
     parser.add_argument("--dry-run", action="store_true", help="only show where the services would start")
     parser.add_argument("--docker", default="docker", metavar="PATH", help="docker command (default: docker)")
-    parser.add_argument(
-        "--collector", metavar="URL", help=f"address of the collector (default: http://{COLLECTOR_DEFAULT})"
-    )
+    add_collector_options(parser)
 
 
 def ask_where(arguments: argparse.Namespace, services: Sequence[dict[str, Any]]) -> Deployment:
@@ -33,8 +29,12 @@ def ask_where(arguments: argparse.Namespace, services: Sequence[dict[str, Any]])
         "spread": not arguments.pack,
         "dry": arguments.dry_run,
     }
-    url = collector_url(arguments.collector)
-    return asyncio.run(post_question(url, "/v1/deploy", question, Deployment))
+    return query_collector(arguments, lambda collector: collector.ask("/v1/deploy", question, Deployment))
+
+
+def print_deployment(arguments: argparse.Namespace, deployment: Deployment) -> None:
+    """Print where each service starts, and why."""
+    print(json_text(deployment) if arguments.json else "\n".join(format_deployment(deployment)))
 
 
 def format_deployment(deployment: Deployment) -> list[str]:

@@ -1,23 +1,37 @@
-"""HTTP sessions with a collector, with the token and the CA certificate from the environment."""
+"""HTTP sessions with a collector: its address, the token, the CA certificate, and what an error means."""
 
 import os
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TypeVar
 
 import aiohttp
 import msgspec
+from aiohttp import hdrs
 
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import Problem, UserError
 
-Answer = TypeVar("Answer")
-_TIMEOUT = aiohttp.ClientTimeout(total=60)
-_JSON = {"Content-Type": "application/json"}
-
+URL_VARIABLE = "WATTPACK_COLLECTOR"
 TOKEN_VARIABLE = "WATTPACK_TOKEN"  # noqa: S105 - the name of one, not one
 CA_VARIABLE = "WATTPACK_CA_FILE"
+_HOST_MISMATCH = 62
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
+_IP_MISMATCH = 64
+_EXPIRED = 10
+"""X509_V_ERR_CERT_HAS_EXPIRED."""
+
+
+class NoAnswerError(Exception):
+    """There is no answer now, but later there may be; the text is the predicate of a sentence."""
+
+
+def no_answer(url: str, error: NoAnswerError) -> UserError:
+    """The error for the user."""
+    return UserError(
+        f"the collector at {url} {error}: check that it is running, and give its address with --collector or"
+        f" {URL_VARIABLE}"
+    )
 
 
 def open_session(
@@ -39,52 +53,82 @@ def open_session(
         ) from error
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=trusted),
-        headers={"Authorization": f"Bearer {token}"} if token else {},
+        headers={hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {},
         timeout=timeout,
     )
 
 
-def token_hint(status: int) -> str:
-    """A hint for an answer that is about the token; empty for any other."""
-    match status:
-        case HTTPStatus.UNAUTHORIZED:
-            return f" (set {TOKEN_VARIABLE} to a valid token)"
-        case HTTPStatus.FORBIDDEN:
-            return f" (the token in {TOKEN_VARIABLE} is of the wrong kind)"
-        case _:
-            return ""
-
-
-def collector_url(given: str | None) -> str:
-    """The address of the collector: as given, or on this host."""
-    url = given or f"http://{COLLECTOR_DEFAULT}"
+def collector_url(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """The address of the collector: as given, from the environment, or on this host."""
+    url = given or environment.get(URL_VARIABLE) or f"http://{COLLECTOR_DEFAULT}"
     if not url.startswith(("http://", "https://")):
-        raise UserError(f"--collector {url}: use a URL such as http://{COLLECTOR_DEFAULT}")
+        raise UserError(
+            f"{'--collector' if given else URL_VARIABLE} {url}: use a URL such as http://{COLLECTOR_DEFAULT}"
+        )
     return url.rstrip("/")
 
 
-async def post_question(url: str, path: str, question: object, shape: type[Answer]) -> Answer:
-    """Post a question to the collector; raises `UserError` if it rejects it or does not answer."""
-    async with open_session(_TIMEOUT) as session:
-        try:
-            async with session.post(url + path, data=msgspec.json.encode(question), headers=_JSON) as answer:
-                body = await answer.read()
-        except TimeoutError:
-            raise UserError(
-                f"the collector at {url} does not answer in time: check its load and log"
-            ) from None
-        except (aiohttp.ClientError, ValueError) as error:
-            raise UserError(
-                f"the collector at {url} does not answer ({error}): check that it is running and that"
-                " --collector is right"
-            ) from None
+def explain_failure(url: str, error: Exception) -> UserError | NoAnswerError:
+    """The error for a request without an answer: what to change, if it is not only the collector's state."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return UserError(_certificate_text(url, error))
+    if isinstance(error, aiohttp.ClientSSLError):
+        return UserError(f"the server at {url} does not use TLS ({error.strerror or error}): use http://")
+    if isinstance(error, TimeoutError):
+        return NoAnswerError("does not answer in time")
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError):
+        hint = "; if it uses TLS, its address begins with https://" if url.startswith("http://") else ""
+        return NoAnswerError(f"closes the connection without a valid answer{hint}")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return NoAnswerError(f"does not answer ({reason})")
+
+
+def _certificate_text(url: str, error: aiohttp.ClientConnectorCertificateError) -> str:
+    cause = error.certificate_error
+    code = cause.verify_code if isinstance(cause, ssl.SSLCertVerificationError) else None
+    reason = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
+    reason = reason.rstrip(".")
+    if code in {_HOST_MISMATCH, _IP_MISMATCH}:
+        return (
+            f"the certificate of the collector at {url} is for another name ({reason}): give its address with"
+            " a name in the certificate"
+        )
+    if code == _EXPIRED:
+        return f"the certificate of the collector at {url} has expired: renew it on the collector's host"
+    return (
+        f"the certificate of the collector at {url} is not trusted ({reason}): give the CA that signed it"
+        f" with --ca-file FILE or {CA_VARIABLE}"
+    )
+
+
+def explain_status(
+    url: str, path: str, status: int, body: bytes, *, with_token: bool
+) -> UserError | NoAnswerError:
+    """The error for an answer that is not a success."""
     try:
-        if answer.status != HTTPStatus.OK:
-            detail = msgspec.json.decode(body, type=Problem).detail
-            raise UserError(f"the collector rejects the request: {detail}{token_hint(answer.status)}")
-        return msgspec.json.decode(body, type=shape)
+        detail = msgspec.json.decode(body, type=Problem).detail
     except msgspec.MsgspecError:
-        raise UserError(
-            f"the server at {url} is not a collector of this version (status {answer.status}): check"
-            " --collector"
-        ) from None
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # A proxy in front of a collector that restarts.
+            return NoAnswerError(f"answers {status} to {path}")
+        return UserError(
+            f"the server at {url} answers {status} to {path}, not as a collector of this version: check"
+            f" --collector or {URL_VARIABLE}"
+        )
+    match status:
+        case HTTPStatus.UNAUTHORIZED if with_token:
+            return UserError(
+                f"the collector at {url} does not accept the token: it is unknown, revoked or expired. Create"
+                " one on its host with 'wattpack token add read NAME'"
+            )
+        case HTTPStatus.UNAUTHORIZED:
+            return UserError(
+                f"the collector at {url} requires a token: create one on its host with 'wattpack token add"
+                f" read NAME', and give it with --token-file FILE or {TOKEN_VARIABLE}"
+            )
+        case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
+            return NoAnswerError(f"is not available now ({detail})")
+        case HTTPStatus.BAD_REQUEST | HTTPStatus.NOT_FOUND:
+            return UserError(detail)
+        case _:
+            return UserError(f"the collector at {url} answers {status}: {detail}")

@@ -2,7 +2,8 @@
 
 import argparse
 
-from wattpack.client.collector import Json, add_collector_options, json_text, moment, query_collector
+from wattpack.client.collector import Json, json_text, moment, query_collector
+from wattpack.client.listing import add_list_options, print_more
 from wattpack.output.report import table
 
 _HEADER = ("SUBJECT", "KIND", "RESOURCE", "OPENED (UTC)", "CLOSED (UTC)")
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only alerts of this kind",
     )
     parser.add_argument("--node", metavar="NAME", help="only alerts of this node")
-    add_collector_options(parser)
+    add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,14 +30,16 @@ def run(arguments: argparse.Namespace) -> int:
             node=arguments.node,
         ),
     )
+    shown = found[: arguments.limit]
     if arguments.json:
-        print(json_text(found))
-    elif found:
-        lines = table(_HEADER, [_row(each) for each in found])
+        print(json_text(shown))
+    elif shown:
+        lines = table(_HEADER, [_row(each) for each in shown])
         print(lines[0])
-        for line, alert in zip(lines[1:], found, strict=True):
+        for line, alert in zip(lines[1:], shown, strict=True):
             print(line)
             print(f"    {alert['evidence']}")
+        print_more(found, shown)
     else:
         print("No alerts." if arguments.all else "No open alerts.")
     return 0

@@ -2,8 +2,9 @@
 
 import argparse
 
-from wattpack.client.collector import Json, add_collector_options, json_text, number_text, query_collector
-from wattpack.output.report import bytes_text, table
+from wattpack.client.collector import Json, number_text, query_collector
+from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.output.report import bytes_text
 
 _HEADER = ("CONTAINER", "NODE", "SERVICE", "WATTS", "CPU", "CPU NEED", "MEMORY", "MEMORY NEED", "GROUP")
 _SORTS = {
@@ -23,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort", choices=tuple(_SORTS), default="watts", help="sort order (default: %(default)s)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="show at most N containers")
-    add_collector_options(parser)
+    add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,15 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
         ),
     )
     found.sort(key=_SORTS[arguments.sort])
-    shown = found[: arguments.limit]
-    if arguments.json:
-        print(json_text(shown))
-    elif shown:
-        print("\n".join(table(_HEADER, [_row(each) for each in shown])))
-        if len(shown) < len(found):
-            print(f"... and {len(found) - len(shown)} more")
-    else:
-        print("No matching container. 'wattpack nodes' shows which nodes report.")
+    is_filtered = any((arguments.node, arguments.name, arguments.service, arguments.label, arguments.group))
+    which = "matching" if is_filtered else "running"
+    empty = f"No {which} containers. 'wattpack nodes' shows which nodes report."
+    print_list(arguments, found, Columns(_HEADER, _row), empty)
     return 0
 
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from wattpack.client.deploying import add_deploy_arguments, ask_where, format_deployment, run_docker
+from wattpack.client.deploying import add_deploy_arguments, ask_where, print_deployment, run_docker
 from wattpack.client.stack import held_stack, new_services, parse_stack
 from wire.errors import UserError
 
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"cannot read {file} ({(error.strerror or str(error)).lower()})") from None
     name = arguments.name or file.resolve().parent.name
     deployment = ask_where(arguments, new_services(document, name))
-    print("\n".join(format_deployment(deployment)))
+    print_deployment(arguments, deployment)
     if arguments.dry_run:
         return 0
     text = held_stack(document, name, deployment.services)

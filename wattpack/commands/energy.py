@@ -4,7 +4,8 @@ import argparse
 import time
 from datetime import UTC, datetime
 
-from wattpack.client.collector import Json, add_collector_options, json_text, moment, query_collector
+from wattpack.client.collector import Json, json_text, moment, query_collector
+from wattpack.client.listing import add_list_options, print_more
 from wattpack.output.report import energy_text, table
 from wire.errors import UserError
 
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--start", metavar="TIME", help="start of the period, such as 2026-05-01 or 2026-05-01T12:00 (UTC)"
     )
     parser.add_argument("--end", metavar="TIME", help="end of the period (default: now)")
-    add_collector_options(parser)
+    add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,10 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
             "/v1/energy", key="accounts", by=arguments.by, start=repr(max(0.0, start)), end=repr(end)
         ),
     )
+    shown = found[: arguments.limit]
     if arguments.json:
-        print(json_text(found))
-    elif found:
-        print("\n".join(_table(arguments.by, found)))
+        print(json_text(shown))
+    elif shown:
+        print("\n".join(_table(arguments.by, shown)))
+        print_more(found, shown)
         print(f"From {moment(start)} to {moment(end)} UTC, whole machines at the wall.")
     else:
         print(

@@ -1,7 +1,6 @@
 """`wattpack hint`: rank nodes for a container, with reasons."""
 
 import argparse
-import asyncio
 import math
 import re
 from collections.abc import Iterator
@@ -12,9 +11,9 @@ import msgspec
 from collector.live.traits import parse_delay
 from collector.placement.answers import PlacementHint, RankedNode
 from collector.policies.actions import describe
-from wattpack.client.session import collector_url, post_question
+from wattpack.client.collector import json_text, query_collector
+from wattpack.client.listing import add_list_options
 from wattpack.output.report import bytes_text, count_text, table
-from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
 
@@ -24,9 +23,9 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_container_arguments(parser)
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="show the N best (default: 10)")
     parser.add_argument("--all-rejected", action="store_true", help="list all rejected nodes")
     add_policy_arguments(parser)
+    add_list_options(parser, 10)
 
 
 def add_container_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +74,7 @@ def add_container_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options for the policy and the collector."""
+    """Options for the policy."""
     parser.add_argument("--policy", help="policy to use (default: as configured in the collector)")
     parser.add_argument(
         "--setting",
@@ -84,10 +83,6 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="a setting of the policy; may be given several times",
     )
-    parser.add_argument(
-        "--collector", metavar="URL", help=f"address of the collector (default: http://{COLLECTOR_DEFAULT})"
-    )
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def policy_question(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -123,10 +118,11 @@ def run(arguments: argparse.Namespace) -> int:
         "limit": arguments.limit,
         "refused": "all" if arguments.all_rejected else "some",
     }
-    url = collector_url(arguments.collector)
-    hint = asyncio.run(post_question(url, "/v1/hints/placement", question, PlacementHint))
+    hint = query_collector(
+        arguments, lambda collector: collector.ask("/v1/hints/placement", question, PlacementHint)
+    )
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(hint)).decode())
+        print(json_text(hint))
     else:
         print("\n".join(format_hint(hint)))
     return 0

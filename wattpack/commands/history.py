@@ -1,16 +1,14 @@
 """`wattpack history`: decisions of the control loop with reasons and outcome."""
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 
 from collector.policies.actions import Action, describe
-from wattpack.client.collector import moment
-from wattpack.client.control import add_collector_option, ask
+from wattpack.client.collector import json_text, moment, query_collector
+from wattpack.client.listing import add_list_options
 from wire.errors import UserError
 
 _SAME, _DIFFERS = 0, 1
@@ -21,34 +19,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", help="only decisions that affect this node")
     parser.add_argument("--service", help="only decisions that affect this service")
     parser.add_argument(
-        "--limit", type=int, default=20, metavar="N", help="show at most N decisions (default: %(default)s)"
-    )
-    parser.add_argument(
         "--replay", metavar="ID", help="make a decision again from its stored snapshot, and compare the plans"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_collector_option(parser)
+    add_list_options(parser, 20)
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.replay is not None:
         return _replay(arguments)
-    filters = {"id": arguments.id, "node": arguments.node, "service": arguments.service}
-    query = urlencode({"limit": arguments.limit} | {key: value for key, value in filters.items() if value})
-    answer = ask(arguments.collector, "GET", f"/v1/decisions?{query}")
+    answer = query_collector(
+        arguments,
+        lambda collector: collector.get(
+            "/v1/decisions",
+            limit=str(arguments.limit),
+            id=arguments.id,
+            node=arguments.node,
+            service=arguments.service,
+        ),
+    )
     if arguments.id is not None and not answer["decisions"]:
         raise UserError(f"no decision has the id {arguments.id!r}: 'wattpack history' lists all decisions")
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        print(json_text(answer))
     else:
         print("\n".join(format_decisions(answer["decisions"])) or "No decisions.")
     return 0
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    answer = ask(arguments.collector, "GET", "/v1/decisions/replay?" + urlencode({"id": arguments.replay}))
+    answer = query_collector(
+        arguments, lambda collector: collector.get("/v1/decisions/replay", id=arguments.replay)
+    )
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        print(json_text(answer))
     else:
         print("The plans are the same." if answer["same"] else "The plans differ.")
         for title, actions in (("recorded", answer["recorded"]), ("replayed", answer["replayed"])):

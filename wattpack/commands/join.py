@@ -14,7 +14,7 @@ import msgspec
 from agent.config import AgentConfig
 from agent.main import node_name
 from agent.sources.machine import read_machine
-from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, open_session
+from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, explain_failure, open_session
 from wattpack.config.options import ETC, add_config_options, load_config
 from wire.errors import Problem, UserError
 
@@ -76,8 +76,10 @@ async def _join(url: str, secret: str, ca_file: str, node: str, machine: str) ->
             async with session.post(f"{url}/v1/join", data=body, headers=headers) as response:
                 answer = await response.read()
         except (TimeoutError, aiohttp.ClientError, ValueError) as error:
-            why = str(error) or "no answer in time"
-            raise UserError(f"cannot reach the collector at {url} ({why}): check the URL") from None
+            failure = explain_failure(url, error)
+            if isinstance(failure, UserError):
+                raise failure from None
+            raise UserError(f"the collector at {url} {failure}: check the URL") from None
     try:
         if response.status == HTTPStatus.OK:
             return msgspec.json.decode(answer, type=_Joined)

@@ -2,15 +2,8 @@
 
 import argparse
 
-from wattpack.client.collector import (
-    Json,
-    add_collector_options,
-    json_text,
-    percent_text,
-    query_collector,
-    seconds_text,
-)
-from wattpack.output.report import table
+from wattpack.client.collector import Json, percent_text, query_collector, seconds_text
+from wattpack.client.listing import Columns, add_list_options, print_list
 
 _REFUSED = "REFUSED"
 _HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION", "GENERATION")
@@ -25,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--generation", choices=("any", "nursery", "young", "old"), help="only nodes of this generation"
     )
     parser.add_argument("--label", metavar="KEY[=VALUE]", help="only nodes with this label")
-    add_collector_options(parser)
+    add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,17 +32,16 @@ def run(arguments: argparse.Namespace) -> int:
             label=arguments.label,
         ),
     )
-    if arguments.json:
-        print(json_text(found))
-    elif found:
-        header: tuple[str, ...] = _HEADER
-        rows = [_row(each) for each in found]
-        if any(each["refused"] for each in found):
-            header = (*header, _REFUSED)
-            rows = [(*row, _refused_text(each)) for row, each in zip(rows, found, strict=True)]
-        print("\n".join(table(header, rows)))
-    else:
-        print("No matching node. Start an agent on each host with: wattpack agent")
+    is_filtered = any((arguments.state, arguments.region, arguments.generation, arguments.label))
+    empty = (
+        "No matching nodes. 'wattpack nodes' without options lists all of them."
+        if is_filtered
+        else "No nodes have reported yet. Start an agent on each host with: wattpack agent"
+    )
+    columns = Columns(_HEADER, _row)
+    if any(each["refused"] for each in found):
+        columns = Columns((*_HEADER, _REFUSED), lambda node: (*_row(node), _refused_text(node)))
+    print_list(arguments, found, columns, empty)
     return 0
 
 

@@ -3,7 +3,8 @@
 import argparse
 import re
 
-from wattpack.client.control import add_collector_option, ask, status_text
+from wattpack.client.collector import add_collector_options, json_text, query_collector
+from wattpack.client.control import status_text
 from wire.errors import UserError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -18,13 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="duration, such as 30m, 1h or 2d (default: until 'wattpack resume')",
     )
     parser.add_argument("--reason", default="", help="reason, shown in the status")
-    add_collector_option(parser)
+    add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     seconds = None if arguments.duration is None else parse_duration(arguments.duration)
     body = {"seconds": seconds, "why": arguments.reason}
-    print(status_text(ask(arguments.collector, "POST", "/v1/pause", body)))
+    status = query_collector(arguments, lambda collector: collector.send("/v1/pause", body))
+    print(json_text(status) if arguments.json else status_text(status))
     return 0
 
 

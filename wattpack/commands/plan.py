@@ -1,14 +1,11 @@
 """`wattpack plan`: what a policy would move, shrink or switch off now. It changes nothing."""
 
 import argparse
-import asyncio
 from collections.abc import Iterator
-
-import msgspec
 
 from collector.placement.answers import PlanHint
 from collector.policies.actions import Action, Move, PowerOff, describe
-from wattpack.client.session import collector_url, post_question
+from wattpack.client.collector import add_collector_options, json_text, query_collector
 from wattpack.commands.hint import add_policy_arguments, policy_question
 from wattpack.output.report import count_text
 
@@ -16,14 +13,16 @@ from wattpack.output.report import count_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--moves", type=int, metavar="N", help="plan at most N moves")
     add_policy_arguments(parser)
+    add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     question = policy_question(arguments) | {"moves": arguments.moves}
-    url = collector_url(arguments.collector)
-    plan = asyncio.run(post_question(url, "/v1/hints/rebalance", question, PlanHint))
+    plan = query_collector(
+        arguments, lambda collector: collector.ask("/v1/hints/rebalance", question, PlanHint)
+    )
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(plan)).decode())
+        print(json_text(plan))
     else:
         print("\n".join(format_plan(plan)))
     return 0

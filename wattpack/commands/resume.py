@@ -2,13 +2,15 @@
 
 import argparse
 
-from wattpack.client.control import add_collector_option, ask, status_text
+from wattpack.client.collector import add_collector_options, json_text, query_collector
+from wattpack.client.control import status_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_collector_option(parser)
+    add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    print(status_text(ask(arguments.collector, "POST", "/v1/resume", {})))
+    status = query_collector(arguments, lambda collector: collector.send("/v1/resume", {}))
+    print(json_text(status) if arguments.json else status_text(status))
     return 0

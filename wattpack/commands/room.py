@@ -1,16 +1,13 @@
 """`wattpack room`: make room for a container that fits nowhere, or list the containers that wait for room."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from collector.api.control import WaitingContainers
-from wattpack.client.collector import moment
-from wattpack.client.control import ask
-from wattpack.client.session import collector_url
+from wattpack.client.collector import add_collector_options, json_text, moment, query_collector
 from wattpack.commands.hint import add_container_arguments, add_policy_arguments, container_question
 from wattpack.commands.history import format_decisions
 from wattpack.output.report import table
@@ -27,18 +24,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_container_arguments(parser)
     add_policy_arguments(parser)
+    add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    url = collector_url(arguments.collector)
     if arguments.waiting:
-        answer = ask(url, "GET", "/v1/room")
+        answer = query_collector(arguments, lambda collector: collector.get("/v1/room"))
         lines = list(format_waiting(msgspec.convert(answer, WaitingContainers)))
     else:
         question = msgspec.to_builtins(container_question(arguments))
-        answer = ask(url, "POST", "/v1/room", question, timeout_seconds=_TIMEOUT_SECONDS)
+        answer = query_collector(
+            arguments,
+            lambda collector: collector.send("/v1/room", question),
+            timeout_seconds=_TIMEOUT_SECONDS,
+        )
         lines = list(format_room(answer))
-    print(json.dumps(answer, indent=2) if arguments.json else "\n".join(lines))
+    print(json_text(answer) if arguments.json else "\n".join(lines))
     return 0
 
 

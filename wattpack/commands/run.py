@@ -2,7 +2,7 @@
 
 import argparse
 
-from wattpack.client.deploying import add_deploy_arguments, ask_where, format_deployment, run_docker
+from wattpack.client.deploying import add_deploy_arguments, ask_where, print_deployment, run_docker
 from wattpack.client.stack import parse_docker_size
 from wire.errors import UserError
 
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         "constraints": arguments.constraint,
     }
     deployment = ask_where(arguments, [service])
-    print("\n".join(format_deployment(deployment)))
+    print_deployment(arguments, deployment)
     if arguments.dry_run:
         return 0
     [chosen] = deployment.services

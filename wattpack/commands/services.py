@@ -2,15 +2,9 @@
 
 import argparse
 
-from wattpack.client.collector import (
-    Json,
-    add_collector_options,
-    json_text,
-    number_text,
-    percent_text,
-    query_collector,
-)
-from wattpack.output.report import bytes_text, table
+from wattpack.client.collector import Json, number_text, percent_text, query_collector
+from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.output.report import bytes_text
 
 _HEADER = (
     "SERVICE",
@@ -24,6 +18,10 @@ _HEADER = (
     "MEMORY NEED",
     "PROFILED",
 )
+_NOTE = (
+    "CPU NEED and MEMORY NEED are per container. POWER WEIGHT is the power of CPU time relative to the"
+    " average of its nodes, learned where there is a meter."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("cpu", "memory", "disk", "network"),
         help="only services with this dominant resource",
     )
-    add_collector_options(parser)
+    add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,19 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
             "/v1/services", running="true" if arguments.running else None, dominant=arguments.dominant
         ),
     )
-    if arguments.json:
-        print(json_text(found))
-    elif found:
-        print("\n".join(table(_HEADER, [_row(each) for each in found])))
-        print(
-            "CPU NEED and MEMORY NEED are per container. POWER WEIGHT is the power of CPU time relative to"
-            " the average of its nodes, learned where there is a meter."
-        )
-    else:
-        print(
-            "No matching service. Services come from Swarm, Compose and Kubernetes labels, and appear a"
-            " minute after their start."
-        )
+    which = "matching" if arguments.running or arguments.dominant else "known"
+    empty = (
+        f"No {which} services. Services come from Swarm, Compose and Kubernetes labels, and appear a minute"
+        " after their start."
+    )
+    print_list(arguments, found, Columns(_HEADER, _row, _NOTE), empty)
     return 0
 
 

@@ -9,13 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from collector.slo.recorded import RecordedLog, RecordedStandings, apply_log, class_of, parse_log
-from wattpack.client.collector import (
-    Json,
-    add_collector_options,
-    json_text,
-    query_collector,
-    seconds_text,
-)
+from wattpack.client.collector import Json, json_text, query_collector, seconds_text
+from wattpack.client.listing import Columns, add_list_options, print_list
 from wattpack.output.report import count_text, table
 from wire.errors import UserError
 
@@ -30,6 +25,14 @@ _HEADER = (
     "CAN WAIT",
     "TREND",
     "PENALTY",
+)
+_NOTE = (
+    "CAN WAIT is how long an instance can wait from now on before the promise breaks, less the time of its"
+    " start. PENALTY is the missing running time of all instances; deep ones weigh twice."
+)
+_EMPTY = (
+    "No service has a promise. The label wattpack.slo names the class of a service: gold, silver or bronze,"
+    " or a class of your own under [slo]."
 )
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -50,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --from: only the first N seconds of the log (default: all of it)",
     )
-    add_collector_options(parser)
+    add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,19 +73,7 @@ def _show_live(arguments: argparse.Namespace) -> int:
     found = query_collector(
         arguments, lambda collector: collector.get_all("/v1/slo", slo_class=arguments.slo_class)
     )
-    if arguments.json:
-        print(json_text(found))
-    elif found:
-        print("\n".join(table(_HEADER, [_row(each) for each in found])))
-        print(
-            "CAN WAIT is how long an instance can wait from now on before the promise breaks, less the time"
-            " of its start. PENALTY is the missing running time of all instances; deep ones weigh twice."
-        )
-    else:
-        print(
-            "No service has a promise. The label wattpack.slo names the class of a service: gold, silver or"
-            " bronze, or a class of your own under [slo]."
-        )
+    print_list(arguments, found, Columns(_HEADER, _row, _NOTE), _EMPTY)
     return 0
 
 

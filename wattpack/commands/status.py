@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from wattpack.client.collector import (
     Collector,
     Json,
-    add_collector_options,
     json_text,
     percent_text,
     query_collector,
     seconds_text,
 )
+from wattpack.client.listing import add_list_options
 from wattpack.output.report import bytes_text, count_text
 
 _MAX_LINES = 5
@@ -20,7 +20,7 @@ _STALE_ANALYSIS_SECONDS = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_collector_options(parser)
+    add_list_options(parser, _MAX_LINES)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text({"cluster": cluster, "control": control, "alerts": alerts, "silent": silent}))
     else:
-        print("\n".join(format_status(cluster, control, alerts, silent)))
+        print("\n".join(format_status(cluster, control, alerts, silent, arguments.limit)))
     return 0
 
 
@@ -43,8 +43,10 @@ async def _ask(collector: Collector) -> tuple[Json, Json, list[Json], list[Json]
     return cluster, control, alerts, [*suspect, *down]
 
 
-def format_status(cluster: Json, control: Json, alerts: list[Json], silent: list[Json]) -> Iterator[str]:
-    """One screen of lines."""
+def format_status(
+    cluster: Json, control: Json, alerts: list[Json], silent: list[Json], limit: int = _MAX_LINES
+) -> Iterator[str]:
+    """One screen of lines, with at most `limit` alerts and silent nodes."""
     nodes, power = cluster["nodes"], cluster["power"]
     states = ", ".join(f"{count} {state}" for state, count in nodes.items() if count) or "none yet"
     yield f"nodes       {states}"
@@ -66,13 +68,16 @@ def format_status(cluster: Json, control: Json, alerts: list[Json], silent: list
     )
     yield f"policies    {control['policy'] or 'none'} on alerts, {_timer(control)}; {_acts(control)}"
     yield f"alerts      {len(alerts) or 'none'}{' open' if alerts else ''}"
-    yield from _first(f"            {each['subject']}: {each['evidence']}" for each in alerts)
+    yield from _first(limit, (f"            {each['subject']}: {each['evidence']}" for each in alerts))
     if silent:
         yield "silent"
         yield from _first(
-            f"            {each['name']} is {each['state']}, last report"
-            f" {seconds_text(each['last_seen_seconds_ago'])} ago"
-            for each in silent
+            limit,
+            (
+                f"            {each['name']} is {each['state']}, last report"
+                f" {seconds_text(each['last_seen_seconds_ago'])} ago"
+                for each in silent
+            ),
         )
     for problem in cluster["problems"]:
         yield f"problem     {problem}"
@@ -99,11 +104,11 @@ def _share(cluster: Json, what: str) -> str:
     return percent_text(cluster[f"{what}_used"] / cluster[what] if cluster[what] else None)
 
 
-def _first(lines: Iterator[str]) -> Iterator[str]:
+def _first(limit: int, lines: Iterator[str]) -> Iterator[str]:
     every = list(lines)
-    yield from every[:_MAX_LINES]
-    if len(every) > _MAX_LINES:
-        yield f"            ... and {len(every) - _MAX_LINES} more"
+    yield from every[:limit]
+    if len(every) > limit:
+        yield f"            ... and {len(every) - limit} more"
 
 
 def _next(cluster: Json, alerts: list[Json], silent: list[Json]) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import os
 import shutil
 import sys
 from collections.abc import AsyncGenerator
@@ -10,6 +11,8 @@ from contextlib import aclosing
 
 import msgspec
 
+from wattpack.client.collector import access_environment, add_access_options
+from wattpack.client.session import URL_VARIABLE, collector_url
 from wattpack.config.options import add_config_options, load_config
 from wattpack.top.scene import Scene
 from wattpack.top.screen import draw_all
@@ -22,11 +25,10 @@ _PIPE_WIDTH = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--collector",
-        metavar="URL",
-        help=f"show all nodes of this collector, such as http://{COLLECTOR_DEFAULT} (default: this host,"
-        " without a collector)",
+    add_access_options(
+        parser,
+        f"show all nodes of this collector, such as http://{COLLECTOR_DEFAULT} (default: {URL_VARIABLE}, or"
+        " this host without a collector)",
     )
     parser.add_argument(
         "--interval", type=float, default=2.0, metavar="SECONDS", help="time between updates (default: 2)"
@@ -67,14 +69,12 @@ async def _top(arguments: argparse.Namespace) -> None:
 
 
 def _scenes(arguments: argparse.Namespace) -> AsyncGenerator[Scene, None]:
-    url: str | None = arguments.collector
-    if url is None:
+    if not arguments.collector and not os.environ.get(URL_VARIABLE):
         from agent.config import AgentConfig  # noqa: PLC0415 - not needed with a collector
         from wattpack.top.local import local_scenes  # noqa: PLC0415 - the same
 
         return local_scenes(load_config(AgentConfig, "agent", arguments), arguments.interval)
-    if not url.startswith(("http://", "https://")):
-        raise UserError(f"--collector {url}: use a URL such as http://{COLLECTOR_DEFAULT}")
     from wattpack.top.remote import remote_scenes  # noqa: PLC0415 - not needed without a collector
 
-    return remote_scenes(url, arguments.interval)
+    url = collector_url(arguments.collector)
+    return remote_scenes(url, arguments.interval, access_environment(arguments))

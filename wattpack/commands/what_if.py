@@ -5,11 +5,11 @@ import argparse
 from wattpack.client.collector import (
     Collector,
     Json,
-    add_collector_options,
     json_text,
     number_text,
     query_collector,
 )
+from wattpack.client.listing import add_list_options, print_more
 from wattpack.output.report import bytes_text, table
 
 _HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RATIO",
         help="CPU time that virtualization adds, as a share: 0.1 for a tenth more (default: 0)",
     )
-    add_collector_options(parser)
+    add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,8 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text(found))
         return 0
-    if found["estimates"]:
-        print("\n".join(table(_HEADER, [_row(each) for each in found["estimates"]])))
+    if shown := found["estimates"][: arguments.limit]:
+        print("\n".join(table(_HEADER, [_row(each) for each in shown])))
+        print_more(found["estimates"], shown)
     for each in found["unknown"]:
         print(f"{each['node']}: no estimate: {each['reason']}")
     used, weight = found["load"], found["power_weight"]

@@ -1,24 +1,27 @@
 """Scenes of all nodes of a collector."""
 
 import asyncio
+import os
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
 import aiohttp
 import msgspec
 
 from agent.sampling.ticker import ticks
-from wattpack.client.collector import Collector, NoAnswerError, no_answer
-from wattpack.client.session import open_session
+from wattpack.client.collector import Collector
+from wattpack.client.session import NoAnswerError, no_answer, open_session
 from wattpack.top.scene import Scene
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 
 
-async def remote_scenes(url: str, interval_seconds: float) -> AsyncGenerator[Scene, None]:
+async def remote_scenes(
+    url: str, interval_seconds: float, environment: Mapping[str, str] = os.environ
+) -> AsyncGenerator[Scene, None]:
     """Yield one scene per interval; if the collector does not answer, the last one with the problem."""
     last: Scene | None = None
-    async with open_session(_TIMEOUT) as session:
+    async with open_session(_TIMEOUT, environment) as session:
         collector = Collector(session, url.rstrip("/"))
         async for _ in ticks(interval_seconds, time.monotonic):
             try:

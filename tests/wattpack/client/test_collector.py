@@ -26,10 +26,10 @@ async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int,
     [
         (["status"], ["1 up", "50.0 W ±1.5 at the wall = idle 30.0", "CPU at 97 %", "wattpack plan"]),
         (["nodes"], ["NODE", "alpha", "25 %", "LEE"]),
-        (["nodes", "--state", "down"], ["No matching node"]),
+        (["nodes", "--state", "down"], ["No matching nodes"]),
         (["containers"], ["web", "shop", "2.50", "47.7 MiB"]),
         (["containers", "--limit", "1"], ["... and 1 more"]),
-        (["containers", "--service", "none"], ["No matching container"]),
+        (["containers", "--service", "none"], ["No matching containers"]),
         (["alerts"], ["alpha", "cpu", "open", "CPU at 97 %"]),
         (["alerts", "--kind", "quiet"], ["No open alerts"]),
         (["energy"], ["No data from"]),
@@ -84,9 +84,83 @@ async def test_token_file_option(capsys: pytest.CaptureFixture[str], tmp_path: P
         words = ("nodes", "--collector", collector.url)
         status, _, err = await printed(capsys, *words)
         assert status == 2
-        assert "WATTPACK_TOKEN" in err
+        assert "requires a token" in err
+        assert "is running" not in err
         status, _, _ = await printed(capsys, *words, "--token-file", str(secret))
         assert status == 0
+
+
+_ASKING = (
+    "alerts",
+    "containers",
+    "deploy",
+    "energy",
+    "hint",
+    "history",
+    "nodes",
+    "pause",
+    "plan",
+    "resume",
+    "room",
+    "run",
+    "services",
+    "slo",
+    "status",
+    "top",
+    "what-if",
+)
+_WITHOUT_A_LIST = ("deploy", "pause", "plan", "resume", "room", "run", "top")
+
+
+@pytest.mark.parametrize("command", _ASKING)
+def test_commands_that_ask_a_collector_share_their_options(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    options = ["--collector URL", "--token-file FILE", "--ca-file FILE", "--json", "WATTPACK_COLLECTOR"]
+    assert all(option in shown for option in (*options, *(["--limit N"] * (command not in _WITHOUT_A_LIST))))
+
+
+async def test_address_from_the_environment(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with collecting(settings(tmp_path / "history.db")) as collector:
+        await collector.send(report())
+        monkeypatch.setenv("WATTPACK_COLLECTOR", collector.url)
+        for command in ("nodes", "status", "plan", "top", "history", "pause"):
+            status, out, err = await printed(capsys, command, "--json")
+            assert (status, err) == (0, ""), command
+            json.loads(out)
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "few"])
+def test_limit_is_a_number_above_0(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["nodes", f"--limit={limit}"])
+    assert ended.value.code == 2
+    assert "is not a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("nodes", "No nodes have reported yet. Start an agent on each host with: wattpack agent\n"),
+        ("containers", "No running containers. 'wattpack nodes' shows which nodes report.\n"),
+        ("services", "No known services. Services come from"),
+        ("alerts", "No open alerts.\n"),
+        ("slo", "No service has a promise. "),
+        ("history", "No decisions.\n"),
+    ],
+)
+async def test_empty_lists_are_sentences(
+    command: str, expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async with collecting(settings(tmp_path / "history.db")) as collector:
+        status, out, _ = await printed(capsys, command, "--collector", collector.url)
+        assert status == 0
+        assert out.startswith(expected)
 
 
 async def test_unreachable_collector_is_a_user_error(capsys: pytest.CaptureFixture[str]) -> None:

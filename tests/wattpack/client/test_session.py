@@ -9,7 +9,8 @@ from collector.web.scopes import Scope
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
 from tests.collector.web.test_auth import add
-from wattpack.client.session import open_session, token_hint
+from wattpack.client.collector import Collector
+from wattpack.client.session import NoAnswerError, open_session
 from wire.errors import UserError
 
 PATIENCE = aiohttp.ClientTimeout(total=10)
@@ -24,15 +25,42 @@ async def test_token_from_the_environment(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
     reads, reports = add(path, Scope.READ, "me"), add(path, Scope.NODE, "alpha")
     async with collecting(settings(tokens=path)) as client:
-        for environment, expected, advice in (
-            ({"WATTPACK_TOKEN": f"{reads}\n"}, 200, ""),
-            ({"WATTPACK_TOKEN": reports}, 403, "is of the wrong kind"),
-            ({"WATTPACK_TOKEN": "wrong"}, 401, "set WATTPACK_TOKEN"),
-            ({}, 401, "set WATTPACK_TOKEN"),
+        assert await status_of(client.url, {"WATTPACK_TOKEN": f"{reads}\n"}) == 200
+        for environment, expected in (
+            ({"WATTPACK_TOKEN": reports}, "answers 403: this request needs a token of kind read"),
+            ({"WATTPACK_TOKEN": "wrong"}, "does not accept the token: it is unknown, revoked or expired"),
+            (
+                {},
+                "requires a token: create .* and give it with --token-file FILE or WATTPACK_TOKEN",
+            ),
         ):
-            status = await status_of(client.url, environment)
-            assert status == expected
-            assert advice in token_hint(status)
+            with pytest.raises(UserError, match=expected) as caught:
+                await nodes_of(client.url, environment)
+            assert "is running" not in str(caught.value)
+
+
+async def nodes_of(url: str, environment: dict[str, str]) -> None:
+    async with open_session(PATIENCE, environment) as session:
+        await Collector(session, url).get("/v1/nodes")
+
+
+@pytest.mark.lab
+async def test_certificate_errors_name_what_to_change(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("server")
+    tls = TlsConfig(certificate=str(server.certificate), key=str(server.key))
+    async with collecting(msgspec.structs.replace(settings(), tls=tls)) as client:
+        with pytest.raises(UserError, match=r"is not trusted \(.*--ca-file FILE or WATTPACK_CA_FILE"):
+            await nodes_of(client.url, {})
+        other_name = client.url.replace("127.0.0.1", "127.0.0.2")
+        trusted = {"WATTPACK_CA_FILE": str(authority.certificate)}
+        with pytest.raises((UserError, NoAnswerError)):
+            await nodes_of(other_name, trusted)
+        with pytest.raises(NoAnswerError, match="its address begins with https://"):
+            await nodes_of(client.url.replace("https", "http"), trusted)
+    async with collecting(settings()) as client:
+        with pytest.raises(UserError, match=r"does not use TLS .* use http://"):
+            await nodes_of(client.url.replace("http", "https"), trusted)
 
 
 @pytest.mark.lab

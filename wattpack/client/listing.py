@@ -1,0 +1,57 @@
+"""Lists for people and scripts: a table or JSON, at most as many rows as asked for."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from wattpack.client.collector import Json, add_collector_options, json_text
+from wattpack.output.report import table
+
+
+def add_list_options(parser: argparse.ArgumentParser, default_limit: int | None = None) -> None:
+    """The options of `add_collector_options`, and `--limit`."""
+    shown = "all" if default_limit is None else str(default_limit)
+    parser.add_argument(
+        "--limit",
+        type=parse_limit,
+        default=default_limit,
+        metavar="N",
+        help=f"show at most N (default: {shown})",
+    )
+    add_collector_options(parser)
+
+
+def parse_limit(text: str) -> int:
+    """A number of rows."""
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a table, and a note below it."""
+
+    header: tuple[str, ...]
+    row: Callable[[Json], Sequence[str]]
+    note: str = ""
+
+
+def print_list(arguments: argparse.Namespace, found: list[Json], columns: Columns, empty: str) -> None:
+    """Print entries as JSON or as a table; `empty` if there are none."""
+    shown = found[: arguments.limit]
+    if arguments.json:
+        print(json_text(shown))
+    elif shown:
+        print("\n".join(table(columns.header, [columns.row(each) for each in shown])))
+        print_more(found, shown)
+        if columns.note:
+            print(columns.note)
+    else:
+        print(empty)
+
+
+def print_more(found: Sequence[object], shown: Sequence[object]) -> None:
+    """The number of entries that the limit leaves out."""
+    if len(shown) < len(found):
+        print(f"... and {len(found) - len(shown)} more")
