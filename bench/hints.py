@@ -18,7 +18,7 @@ from bench import packing
 from bench.frame import Figure, Progress, Result
 from bench.hints_asking import questions, server
 from bench.hints_cluster import BEGIN_SECONDS, as_new, cluster
-from collector.api.hints import answer_placement
+from collector.api.hints.containers import answer_placement
 from collector.config import CollectorConfig
 from collector.core.parts import Core
 from collector.history.interface import History

@@ -13,13 +13,14 @@ from collector.api.control import ROUTES as CONTROL
 from collector.api.energy import ROUTES as ENERGY
 from collector.api.events import ROUTES as EVENTS
 from collector.api.extender.routes import ROUTES as EXTENDER
-from collector.api.hints import ROUTES as HINTS
+from collector.api.hints.applications import ROUTES as APPLICATION_HINTS
+from collector.api.hints.containers import ROUTES as HINTS
+from collector.api.hints.what_if import ROUTES as WHAT_IF
 from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
 from collector.api.slo.routes import ROUTES as SLO
-from collector.api.what_if import ROUTES as WHAT_IF
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
 from collector.web.bodies import JSON_TYPE
@@ -76,6 +77,7 @@ ROUTES: tuple[Route, ...] = (
     *ENERGY,
     *WHAT_IF,
     *HINTS,
+    *APPLICATION_HINTS,
     *CONTROL,
     *EXTENDER,
     Route(

@@ -1,6 +1,6 @@
 """Questions about placement, and what the container is assumed to need."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from math import isnan
 from typing import Annotated, Any, Literal
@@ -107,9 +107,9 @@ def parse_constraint(text: str) -> Constraint:
 
 
 def understood(
-    question: PlacementQuestion, snapshot: Snapshot, default_class: int
+    question: PlacementQuestion, snapshot: Snapshot, default_class: int, others: Sequence[str] = ()
 ) -> tuple[Request, Assumed]:
-    """Return the request for a policy, and what it assumes."""
+    """Return the request for a policy, and what it assumes; `others` are services placed together with it."""
     traits = task_traits(question.labels, default_class)
     try:
         constraints = tuple(parse_constraint(each) for each in question.constraints)
@@ -128,6 +128,7 @@ def understood(
         application=question.application,
         delay_max=question.delay_max_seconds,
         talks_to=question.talks_to,
+        others=others,
     )
     request = Request(
         demand=need.assumed.demand,

@@ -2,6 +2,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -185,3 +186,51 @@ def test_parse_size(text: str, expected: float) -> None:
 def test_invalid_size_is_a_user_error(text: str) -> None:
     with pytest.raises(UserError, match="is not a size"):
         parse_size(text)
+
+
+# --- Applications ---------------------------------------------------------------------------------
+
+SHOP = Path(__file__).parent / "compose" / "shop.yaml"
+
+
+async def test_an_application_is_placed_from_its_compose_file(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await collector.send(sample("calm", 1.0), sample("full", 7.9))
+    asked = ("hint", "app", str(SHOP), "--policy", "net-aware")
+    lines = (await printed(collector, capsys, *asked, "--reserve", "60")).splitlines()
+    assert lines[0] == "Application shop, policy net-aware, bound 85 ms."
+    assert [line.split() for line in lines[2:6]] == [
+        ["SERVICE", "NODE", "CONTAINERS"],
+        ["shop_web", "calm", "3"],
+        ["shop_db", "calm", "1"],
+        ["shop_cache", "calm", "2"],
+    ]
+    assert lines[7].startswith("F = 1.000: 6 of 6 containers on nodes without their image, 1 node in use")
+    assert "Note: round-trip times are not measured: set mesh.enabled." in lines
+    assert "Note: shop_logs is left out: it runs on every node, or is a job." in lines
+    assert lines[-1] == "Reserved 6 places on calm until the containers start."
+    answer = json.loads(await printed(collector, capsys, *asked, "--json", "--name", "till"))
+    assert (answer["application"], answer["placed"], answer["reservations"]) == ("till", True, [])
+    assert {each["service"] for each in answer["services"]} == {"till_web", "till_db", "till_cache"}
+
+
+async def test_an_application_that_does_not_fit_is_told_with_what_it_needs(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await collector.send(sample("full", 7.9))
+    asked = ["hint", "app", str(SHOP), "--policy", "net-aware", "--collector", collector.url]
+    assert await asyncio.to_thread(main, asked) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("Nothing is placed: nodes have room for 0 of 3 containers") for line in lines)
+    assert any(line.startswith("Needed: ") for line in lines)
+
+
+async def test_invalid_question_about_an_application_is_a_user_error(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "cannot read gone.yaml" in await complained(collector, capsys, "hint", "app", "gone.yaml")
+    hinted = await complained(collector, capsys, "hint", "web", str(SHOP))
+    assert f"write 'wattpack hint app {SHOP}'" in hinted
+    refused = await complained(collector, capsys, "hint", "app", str(SHOP), "--delay-max", "soon")
+    assert "--delay-max: 'soon' is not a time: use a value such as 85ms or 0.085s" in refused

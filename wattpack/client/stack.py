@@ -1,4 +1,4 @@
-"""Stack files (Compose): what is asked for their services, and the file with temporary constraints. Pure.
+"""Stack files (Compose): what is asked for their services, and the file with temporary constraints.
 
 Only the keys that matter for placement are read; all others go to Docker unchanged, which checks them.
 """
@@ -6,6 +6,7 @@ Only the keys that matter for placement are read; all others go to Docker unchan
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -45,6 +46,21 @@ _Loader.add_implicit_resolver(
 )
 
 
+def read_stack(file: Path) -> Document:
+    """Read a stack file."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else "it is not text"
+        raise UserError(f"cannot read {file} ({reason.lower()})") from None
+    return parse_stack(text, str(file))
+
+
+def stack_name(document: Document, file: Path) -> str:
+    """The name of a stack: as in its file, or else that of its folder."""
+    return str(document.get("name") or file.resolve().parent.name)
+
+
 def parse_stack(text: str, name: str) -> Document:
     """Parse a stack file; `name` is for errors."""
     try:
@@ -64,7 +80,7 @@ def new_services(
 ) -> list[dict[str, Any]]:
     """Return the services of a stack as `POST /v1/deploy` takes them."""
     return [
-        _new_service(f"{stack}_{key}", _interpolated(service, variables), key)
+        {**_new_service(f"{stack}_{key}", _interpolated(service, variables), key), "application": stack}
         for key, service in document["services"].items()
     ]
 

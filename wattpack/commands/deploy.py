@@ -4,13 +4,12 @@ import argparse
 from pathlib import Path
 
 from wattpack.client.deploying import add_deploy_arguments, ask_where, print_deployment, run_docker
-from wattpack.client.stack import held_stack, new_services, parse_stack
-from wire.errors import UserError
+from wattpack.client.stack import held_stack, new_services, read_stack, stack_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="STACK.yml", type=Path, help="stack file (Compose)")
-    parser.add_argument("--name", help="name of the stack (default: name of the file's folder)")
+    parser.add_argument("--name", help="name of the stack (default: as in the file, or its folder)")
     parser.add_argument(
         "--docker-option",
         action="append",
@@ -22,12 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    file: Path = arguments.file
-    try:
-        document = parse_stack(file.read_text(encoding="utf-8"), str(file))
-    except OSError as error:
-        raise UserError(f"cannot read {file} ({(error.strerror or str(error)).lower()})") from None
-    name = arguments.name or file.resolve().parent.name
+    document = read_stack(arguments.file)
+    name = arguments.name or stack_name(document, arguments.file)
     deployment = ask_where(arguments, new_services(document, name))
     print_deployment(arguments, deployment)
     if arguments.dry_run:

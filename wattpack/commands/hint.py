@@ -1,18 +1,22 @@
-"""`wattpack hint`: rank nodes for a container, with reasons."""
+"""`wattpack hint`: rank nodes for a container, with reasons; or place an application from a Compose file."""
 
 import argparse
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from collector.live.traits import parse_delay
 from collector.placement.answers import PlacementHint, RankedNode
+from collector.placement.applications import ApplicationHint
 from collector.policies.actions import describe
+from wattpack.client.applications import format_application, read_application
 from wattpack.client.collector import json_text, query_collector
 from wattpack.client.listing import add_list_options
+from wattpack.client.stack import read_stack, stack_name
 from wattpack.output.report import bytes_text, count_text, table
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
@@ -23,6 +27,14 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_container_arguments(parser)
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="after 'app': Compose file of an application; all its containers are placed together",
+    )
+    parser.add_argument("--name", help="name of the application (default: as in the file, or its folder)")
     parser.add_argument("--all-rejected", action="store_true", help="list all rejected nodes")
     add_policy_arguments(parser)
     add_list_options(parser, 10)
@@ -114,6 +126,8 @@ def container_question(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.file is not None:
+        return _run_application(arguments)
     question = container_question(arguments) | {
         "limit": arguments.limit,
         "refused": "all" if arguments.all_rejected else "some",
@@ -126,6 +140,29 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(format_hint(hint)))
     return 0
+
+
+def _run_application(arguments: argparse.Namespace) -> int:
+    """Place an application; returns 1 if it cannot be placed."""
+    if arguments.service != "app":
+        raise UserError(f"{arguments.file}: write 'wattpack hint app {arguments.file}' for a Compose file")
+    document = read_stack(arguments.file)
+    name = arguments.name or arguments.app or stack_name(document, arguments.file)
+    found = read_application(document, name)
+    question = policy_question(arguments) | {
+        "application": name,
+        "services": found.services,
+        "delay_max_seconds": delay_seconds(arguments.delay_max),
+        "reserve_seconds": arguments.reserve,
+    }
+    hint = query_collector(
+        arguments, lambda collector: collector.ask("/v1/hints/application", question, ApplicationHint)
+    )
+    if arguments.json:
+        print(json_text(hint))
+    else:
+        print("\n".join(format_application(hint, found.notes)))
+    return 0 if hint.placed else 1
 
 
 def parse_size(text: str) -> float:

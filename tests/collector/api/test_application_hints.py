@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,10 @@ from collector.live.live_tables import LiveTables
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from tests.collector.api.test_hints import ALWAYS_NEW, NEED, Asker, asking, names, sample
-from tests.collector.builders import Clock, container
+from tests.collector.builders import Clock, container, partial_report
 from tests.collector.policies.applications import delays_of
-from wire.messages import ContainerState
+from wire.messages import ContainerState, encode
+from wire.resources import Quantities
 
 SHOP = {"com.docker.compose.project": "shop"}
 BOUND = {**SHOP, "wattpack.delay-max": "85ms"}
@@ -117,3 +119,135 @@ async def test_without_measured_times_a_bound_refuses_nothing_and_the_answer_say
 async def test_a_bound_is_a_positive_number(asker: Asker, bad: object) -> None:
     problem = await asker.refusal(service="web", delay_max_seconds=bad)
     assert "delay_max_seconds" in str(problem)
+
+
+# --- A whole application --------------------------------------------------------------------------
+
+SERVICES = (
+    {"service": "shop_web", "replicas": 3, "reserve": NEED, "image": "web:1"},
+    {"service": "shop_db", "reserve": NEED, "image": "db:1"},
+)
+WHOLE = {"application": "shop", "services": SERVICES, "delay_max_seconds": 0.05}
+PATH = "/v1/hints/application"
+
+
+async def placed(asker: Asker, **question: Any) -> dict[str, Any]:
+    status, answer = await asker.post(encode(WHOLE | question), PATH)
+    assert status == 200, answer
+    return dict(answer)
+
+
+def nodes_of(answer: dict[str, Any]) -> dict[str, dict[str, int]]:
+    return {each["service"]: each["nodes"] for each in answer["services"]}
+
+
+@pytest.mark.parametrize("policy", ["net-aware", "net-optimal"])
+async def test_an_application_goes_to_few_near_nodes_that_have_its_images(
+    asker: Asker, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    await send_cluster(asker)
+    await asker.send(partial_report("eu-2", sequence=2, images=("web:1", "docker.io/library/db:1")))
+    answer = await placed(asker, policy=policy)
+    assert nodes_of(answer) == {"shop_web": {"eu-2": 3}, "shop_db": {"eu-2": 1}}
+    assert (answer["placed"], answer["why_not"], answer["policy"]) == (True, None, policy)
+    objective = answer["objective"]
+    assert (objective["value"], objective["absent_images"], objective["nodes_in_use"]) == (0.0, 0, 1)
+    assert (objective["containers"], objective["candidates"]) == (4, 4)
+    assert (answer["delay_max_seconds"], answer["round_trip_seconds"]) == (0.05, 0.0)
+    assert answer["reservations"] == []
+
+
+@pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
+async def test_every_policy_places_an_application_within_its_bound(
+    asker: Asker, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    await send_cluster(asker)
+    large = Quantities(3.0, 1_000_000_000)
+    services = [{"service": f"s{number}", "reserve": large, "demand": large} for number in range(3)]
+    answer = await placed(asker, policy=policy, services=services, delay_max_seconds=0.085)
+    used = {node for each in answer["services"] for node in each["nodes"]}
+    assert answer["placed"], answer["why_not"]
+    assert len(used) > 1
+    assert not {"us-1"} <= used or not used & {"eu-1", "eu-2"}, used
+    assert answer["round_trip_seconds"] <= 0.085
+
+
+async def test_what_runs_already_counts_and_only_what_talks_must_be_near(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    await send_cluster(asker, container("db", service="shop_db", labels={"wattpack.app": "shop"}))
+    web = {"service": "shop_web", "reserve": NEED, "exclude": ["eu-1", "eu-2"]}
+    refused = await placed(asker, policy="net-aware", services=[web])
+    assert not refused["placed"]
+    free = await placed(asker, policy="net-aware", services=[web | {"talks_to": ["mail"]}])
+    assert free["placed"], "it talks to another service only"
+    bound = {"wattpack.delay-max": "85ms"}
+    near = await placed(asker, policy="net-aware", services=[web | {"labels": bound}], delay_max_seconds=None)
+    assert (nodes_of(near), near["delay_max_seconds"]) == ({"shop_web": {"na-1": 1}}, 0.085)
+
+
+async def test_nothing_is_placed_when_it_does_not_fit_and_the_answer_says_what_is_needed(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    await send_cluster(asker)
+    large = {"service": "big", "replicas": 4, "reserve": Quantities(6.0, 1_000_000_000)}
+    for policy in ("net-aware", "net-optimal", "spread"):
+        answer = await placed(asker, policy=policy, services=[large], reserve_seconds=60)
+        assert (answer["placed"], answer["services"], answer["objective"]) == (False, [], None)
+        assert "within 50 ms of each other" in answer["why_not"]
+        assert answer["needed"]
+        assert answer["reservations"] == []
+    _, listed = await asker.ask("/v1/hints/reservations")
+    assert listed["reservations"] == []
+
+
+async def test_places_are_reserved_for_all_containers_or_none(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    await send_cluster(asker)
+    answer = await placed(asker, policy="net-aware", reserve_seconds=60)
+    assert sorted(each["service"] for each in answer["reservations"]) == ["shop_db", *["shop_web"] * 3]
+    [node] = {each["node"] for each in answer["reservations"]}
+    assert nodes_of(answer) == {"shop_web": {node: 3}, "shop_db": {node: 1}}
+    monkeypatch.setattr("collector.placement.reservations.MAX_PLACEMENTS", 6)
+    status, problem = await asker.post(encode(WHOLE | {"reserve_seconds": 60}), PATH)
+    assert (status, problem["field"]) == (429, "$.reserve_seconds")
+    _, listed = await asker.ask("/v1/hints/reservations")
+    assert len(listed["reservations"]) == 4
+
+
+async def test_without_measured_times_an_application_is_placed_and_the_answer_says_so(asker: Asker) -> None:
+    await send_cluster(asker)
+    answer = await placed(asker, policy="net-aware")
+    assert answer["placed"]
+    assert answer["notes"] == ["round-trip times are not measured: set mesh.enabled"]
+    assert not any("not measured" in each for each in answer["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("question", "where", "what"),
+    [
+        ({"services": []}, "$.services", "length >= 1"),
+        (
+            {"services": [{"service": "a", "replicas": 600}, {"service": "b", "replicas": 600}]},
+            "$.services",
+            "1200",
+        ),
+        ({"services": [{"service": "a"}, {"service": "a"}]}, "$.services", "a is listed twice"),
+        ({"services": [{"service": "a", "constraints": ["zone"]}]}, "$.constraints", "invalid constraint"),
+        ({"policy": "fastest"}, "$.policy", "fastest"),
+        ({"delay_max_seconds": 0}, "$.delay_max_seconds", "> 0"),
+        ({"service": "a"}, "$", "unknown field `service`"),
+    ],
+)
+async def test_what_is_wrong_with_a_question_is_told(
+    asker: Asker, question: dict[str, Any], where: str, what: str
+) -> None:
+    problem = await asker.refusal(PATH, **(WHOLE | question))
+    assert problem["field"] == where
+    assert what in problem["detail"]

@@ -18,6 +18,7 @@ from collector.web.scopes import TRUSTED, Caller, Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
 from tests.collector.builders import JSON, Clock, report, settings
+from wire.messages import encode
 
 
 class Readers:
@@ -69,7 +70,7 @@ async def test_plans_are_made_one_at_a_time(readers: Readers, monkeypatch: pytes
         at_once -= 1
         return made
 
-    monkeypatch.setattr("collector.api.hints.plan", counted)
+    monkeypatch.setattr("collector.api.hints.containers.plan", counted)
 
     async def ask(who: str) -> int:
         url = f"{readers.url}/v1/hints/rebalance"
@@ -125,3 +126,22 @@ async def test_a_token_that_asks_all_the_time_leaves_half_of_the_time_to_others(
     pauses.clear()
     await ask()
     assert not pauses, "a request that comes alone is not followed by a pause"
+
+
+@pytest.mark.parametrize(
+    ("path", "question"),
+    [
+        ("/v1/hints/placement", {"service": "a"}),
+        ("/v1/hints/application", {"application": "a", "services": [{"service": "a"}]}),
+    ],
+)
+async def test_a_read_token_may_ask_where_but_not_reserve(
+    readers: Readers, path: str, question: dict[str, Any]
+) -> None:
+    async def ask(**more: Any) -> int:
+        body = encode(question | {"policy": "spread"} | more)
+        async with readers.http.post(readers.url + path, data=body, headers=readers.headers("eve")) as answer:
+            return answer.status
+
+    assert await ask() == 200
+    assert await ask(reserve_seconds=60) == 403

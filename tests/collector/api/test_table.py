@@ -315,6 +315,7 @@ async def test_openapi_is_valid_and_routes_conform(collector: Client) -> None:
         "/v1/reports": encode([partial_report(sequence=3)]),
         "/v1/what-if": encode({"envelope": Quantities(cpu_cores=1.0)}),
         "/v1/hints/placement": encode({"demand": Quantities(cpu_cores=1.0)}),
+        "/v1/hints/application": encode({"application": "shop", "services": [{"service": "web"}]}),
         "/v1/hints/rebalance": b"{}",
         "/v1/pause": b"{}",
         "/v1/resume": b"{}",

@@ -1,6 +1,7 @@
 """Where new services start, and what is reserved and done for them."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from collector.control.deploy import Deployment, DeployRequest, NewService, depl
 from collector.control.loop import ControlLoop
 from collector.control.records import Pause
 from collector.drivers.interface import NodeView
+from collector.live.live_tables import LiveTables
 from collector.policies.actions import Cut
+from collector.snapshot.tables import Snapshot
 from tests.collector.control.builders import FakeDriver, Stage, actor_of, staged, view
 from tests.collector.control.test_make_room import Cutter, Lax
+from tests.collector.policies.applications import delays_of
 from wire.resources import Quantities
 
 
@@ -114,6 +118,57 @@ async def test_what_only_the_orchestrator_can_place_is_left_to_it(
     assert service.left_to_orchestrator is not None
     assert why in service.left_to_orchestrator
     assert (service.nodes, service.constraints, service.labels) == ({}, (), {})
+
+
+SHOP = (
+    NewService(name="shop_web", reserve=Quantities(0.5), replicas=2, application="shop"),
+    NewService(
+        name="shop_db",
+        reserve=Quantities(0.5),
+        application="shop",
+        labels={"wattpack.delay-max": "85ms", "wattpack.talks-to": "web"},
+    ),
+    NewService(name="shop_logs", mode="global", application="shop"),
+)
+
+
+@pytest.mark.parametrize("policy", ["net-aware", "net-optimal"])
+async def test_a_stack_is_placed_as_a_whole_by_a_policy_that_can(stage: Stage, policy: str) -> None:
+    answer = await deploy(await loop_of(stage), DeployRequest(services=SHOP, policy=policy))
+    web, db, logs = answer.services
+    [node] = db.nodes
+    assert (web.nodes, web.labels) == ({node: 2}, {"mark": "held"}), "few nodes, although replicas may spread"
+    assert web.reasons[0].startswith("F = ")
+    assert logs.left_to_orchestrator == "it runs on every node"
+    assert reserved(stage) == [node] * 3
+
+
+async def test_a_stack_that_does_not_fit_as_a_whole_is_not_deployed(stage: Stage) -> None:
+    huge = NewService(name="shop_huge", reserve=Quantities(99.0), application="shop")
+    with pytest.raises(
+        ApiError, match=r"application shop cannot be placed: .*shop_huge.*; needed: a node with"
+    ):
+        await deploy(await loop_of(stage), DeployRequest(services=(*SHOP, huge), policy="net-aware"))
+    assert reserved(stage) == []
+
+
+async def test_a_stack_is_deployed_within_its_bound_by_every_policy(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = LiveTables.snapshot
+    regions = {"alpha": "us", "beta": "us", "gamma": "eu-west"}
+
+    def snapshot(tables: LiveTables, now: float) -> Snapshot:
+        taken = take(tables, now)
+        return replace(taken, delays=delays_of([regions[name] for name in taken.nodes.names]))
+
+    monkeypatch.setattr(LiveTables, "snapshot", snapshot)
+    first = NewService(name="shop_db", application="shop", constraints=("node.hostname==beta",))
+    second = NewService(name="shop_web", application="shop", labels={"wattpack.delay-max": "85ms"})
+    for policy in ("draps", "spread", "net-aware"):
+        request = DeployRequest(services=(first, second), policy=policy, dry=True)
+        web = (await deploy(await loop_of(stage), request)).services[1]
+        assert "gamma" not in web.nodes, policy
 
 
 async def test_replicas_per_node_are_limited(stage: Stage) -> None:

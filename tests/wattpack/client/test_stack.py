@@ -40,6 +40,7 @@ def test_what_matters_for_placement_is_read_and_variables_are_replaced() -> None
         "labels": {"wattpack.class": "3", "own": "label"},
         "constraints": ["node.labels.zone == north"],
         "max_replicas_per_node": 1,
+        "application": "shop",
     }
     assert (everywhere["name"], everywhere["mode"]) == ("shop_everywhere", "global")
 

@@ -85,7 +85,7 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
         assumed=placement.assumed,
         limit=question.limit,
         name_all_refused=question.refused == "all",
-        reservation=None if held is None else _reservation(held),
+        reservation=None if held is None else reservation_of(held),
     )
 
 
@@ -111,7 +111,7 @@ async def list_policies(core: Core, _query: NoQuery) -> Policies:
 
 async def list_reservations(core: Core, _query: NoQuery) -> ReservationList:
     """List reservations."""
-    return ReservationList([_reservation(each) for each in core.reservations.placements(core.clock())])
+    return ReservationList([reservation_of(each) for each in core.reservations.placements(core.clock())])
 
 
 class ReservationQuery(msgspec.Struct, frozen=True):
@@ -128,10 +128,11 @@ async def release(core: Core, request: web.Request) -> web.Response:
     if found is None:
         detail = f"no reservation has the id {query.id}: it has expired, or its container has started"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
-    return web.Response(body=encode(_reservation(found)), content_type=JSON_TYPE)
+    return web.Response(body=encode(reservation_of(found)), content_type=JSON_TYPE)
 
 
-def _reservation(placement: PendingPlacement) -> Reservation:
+def reservation_of(placement: PendingPlacement) -> Reservation:
+    """Return a pending placement as it is listed."""
     return Reservation(
         id=placement.id,
         node=placement.sent.node,

@@ -1,0 +1,71 @@
+"""Services to deploy, and where they start."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from collector.placement.question import Name
+from wire.resources import Quantities
+
+MAX_REPLICAS = 1000
+_NOTHING = Quantities()
+
+
+class NewService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A service to deploy."""
+
+    name: Name
+    """Its name in the orchestrator."""
+    image: Name | None = None
+    mode: Literal["replicated", "global"] = "replicated"
+    replicas: Annotated[int, Meta(ge=0, le=MAX_REPLICAS)] = 1
+    reserve: Quantities = _NOTHING
+    """Reservation of each container."""
+    labels: dict[str, str] = {}
+    """Labels of the service; `wattpack.class`, `wattpack.kind` and those of applications are used."""
+    application: Name | None = None
+    """Its stack, if its labels name no other application."""
+    constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    """Its own constraints, in the orchestrator's syntax."""
+    max_replicas_per_node: Annotated[int, Meta(ge=0)] = 0
+    """0 is no limit."""
+
+
+class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Services to deploy together."""
+
+    services: Annotated[tuple[NewService, ...], Meta(min_length=1, max_length=1000)]
+    policy: Name | None = None
+    """Default: the configured policy."""
+    settings: dict[str, Any] = {}
+    """Settings of the policy. Default: as configured."""
+    spread: bool = True
+    """Whether to spread the replicas of a service over failure domains, or over nodes."""
+    dry: bool = False
+    """Whether only to tell where the services would start: nothing is reserved, and no room is made."""
+
+
+class ServiceDeployment(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service starts, and how to create it so that it does."""
+
+    name: str
+    nodes: dict[str, int] = {}
+    """Replicas by node."""
+    replicas: int = 0
+    """Replicas to create it with. The collector adds the others."""
+    constraints: tuple[str, ...] = ()
+    """Temporary constraints to create it with, besides its own. The collector removes them."""
+    labels: dict[str, str] = {}
+    """Temporary labels to create it with."""
+    reasons: tuple[str, ...] = ()
+    """Why the first replica starts where it does."""
+    left_to_orchestrator: str | None = None
+    """Why the orchestrator chooses the nodes; null if Wattpack does."""
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a `DeployRequest`."""
+
+    policy: str
+    services: tuple[ServiceDeployment, ...]

@@ -1,0 +1,58 @@
+"""What a Compose file says of an application."""
+
+from pathlib import Path
+
+import pytest
+
+from wattpack.client.applications import read_application
+from wattpack.client.stack import parse_stack, read_stack, stack_name
+from wire.errors import UserError
+
+SHOP = Path(__file__).parents[1] / "compose" / "shop.yaml"
+
+
+def test_a_compose_file_is_an_application() -> None:
+    document = read_stack(SHOP)
+    assert stack_name(document, SHOP) == "shop"
+    found = read_application(document, "shop", {"TAG": "2"})
+    web, db, cache = found.services
+    assert web == {
+        "service": "shop_web",
+        "image": "registry.example.com/shop/web:2",
+        "replicas": 3,
+        "reserve": {"cpu_cores": 0.5, "memory_bytes": 512 << 20},
+        "labels": {"wattpack.delay-max": "85ms", "wattpack.talks-to": "db, cache"},
+        "constraints": ["zone!=dmz"],
+    }
+    assert (db["reserve"], db["replicas"]) == ({"cpu_cores": 1.5, "memory_bytes": 1 << 30}, 1)
+    assert (cache["reserve"], cache["replicas"]) == ({"memory_bytes": 256 << 20}, 2)
+    assert found.notes == [
+        "the constraint node.role == worker of shop_web is not checked",
+        "shop_logs is left out: it runs on every node, or is a job",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("services: {a: {deploy: {mode: global}}}", "x has no container to place: x_a is left out: it runs"),
+        ("services: {a: {scale: 0}}", "x has no container to place: x_a is left out: it has no replicas"),
+        ("services: {a: {scale: many}}", "services.a: scale must be a number"),
+        ("services: {a: {mem_limit: lots}}", "services.a: 'lots' is not a size"),
+        ("services: {a: {cpus: [1]}}", "services.a: "),
+        ("services: []", "f.yaml has no services: write them under the key services"),
+        ("a: [", "f.yaml is not valid YAML"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(text: str, why: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_application(parse_stack(text, "f.yaml"), "x", {})
+    assert str(error.value).startswith(why)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot read .*gone\.yaml \(no such file or directory\)"):
+        read_stack(tmp_path / "gone.yaml")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match=r"cannot read .*binary \(it is not text\)"):
+        read_stack(tmp_path / "binary")

@@ -1,0 +1,127 @@
+"""Applications from Compose files: the question to a collector, and its answer as text. Pure."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from collector.placement.applications import ApplicationHint
+from collector.policies.actions import describe
+from wattpack.client.stack import Document, new_services, parse_docker_size
+from wattpack.output.report import count_text, table
+from wire.errors import UserError
+
+_LABEL, _HOSTNAME = "node.labels.", "node.hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationFile:
+    """What a Compose file says of an application."""
+
+    services: list[dict[str, Any]] = field(default_factory=list)
+    """As `POST /v1/hints/application` takes them."""
+    notes: list[str] = field(default_factory=list)
+    """What is left out."""
+
+
+def read_application(
+    document: Document, name: str, variables: Mapping[str, str] = os.environ
+) -> ApplicationFile:
+    """Return the services of a Compose file. Raise `UserError` if there is none to place."""
+    found = ApplicationFile()
+    for key, service in zip(document["services"], new_services(document, name, variables), strict=True):
+        whole = service["name"]
+        replicas = _replicas(document["services"][key], service["replicas"], key)
+        if service["mode"] == "global":
+            found.notes.append(f"{whole} is left out: it runs on every node, or is a job")
+            continue
+        if not replicas:
+            found.notes.append(f"{whole} is left out: it has no replicas")
+            continue
+        if service["max_replicas_per_node"]:
+            found.notes.append(f"max_replicas_per_node of {whole} is not taken into account")
+        constraints, unknown = _constraints(service["constraints"])
+        found.notes.extend(f"the constraint {each} of {whole} is not checked" for each in unknown)
+        asked = {
+            "service": whole,
+            "image": service.get("image"),
+            "replicas": replicas,
+            "reserve": _plain_resources(document["services"][key], key) | service["reserve"],
+            "labels": service["labels"],
+            "constraints": constraints,
+        }
+        found.services.append({field: value for field, value in asked.items() if value is not None})
+    if not found.services:
+        raise UserError(f"{name} has no container to place: {'; '.join(found.notes)}")
+    return found
+
+
+def _replicas(service: Document, replicas: int, key: str) -> int:
+    """Return the number of containers; Compose has another key for it too."""
+    if "replicas" in (service.get("deploy") or {}) or service.get("scale") is None:
+        return replicas
+    try:
+        return int(service["scale"])
+    except (TypeError, ValueError):
+        raise UserError(f"services.{key}: scale must be a number") from None
+
+
+def _plain_resources(service: Document, key: str) -> dict[str, float | int]:
+    """Return what Compose reserves without the key deploy."""
+    found: dict[str, float | int] = {}
+    memory = service.get("mem_reservation") or service.get("mem_limit")
+    try:
+        if service.get("cpus"):
+            found["cpu_cores"] = float(service["cpus"])
+        if memory:
+            found["memory_bytes"] = parse_docker_size(str(memory))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"services.{key}: {error}") from None
+    return found
+
+
+def _constraints(written: list[str]) -> tuple[list[str], list[str]]:
+    """Return Swarm's constraints on names and labels of nodes as conditions, and all others."""
+    known, unknown = [], []
+    for each in written:
+        operator = "!=" if "!=" in each else "=="
+        key, found, value = (part.strip() for part in each.partition(operator))
+        if found and key.startswith(_LABEL):
+            known.append(f"{key.removeprefix(_LABEL)}{operator}{value}")
+        elif found and key == _HOSTNAME:
+            known.append(f"node{operator}{value}")
+        else:
+            unknown.append(each)
+    return known, unknown
+
+
+def format_application(hint: ApplicationHint, notes: list[str]) -> Iterator[str]:
+    """The lines of an answer."""
+    bound = "" if hint.delay_max_seconds is None else f", bound {_milliseconds(hint.delay_max_seconds)}"
+    yield f"Application {hint.application}, policy {hint.policy}{bound}."
+    yield ""
+    if hint.placed:
+        rows = [
+            (each.service, node, str(count))
+            for each in hint.services
+            for node, count in sorted(each.nodes.items())
+        ]
+        yield from table(("SERVICE", "NODE", "CONTAINERS"), rows)
+        yield ""
+        yield from hint.reasons
+    else:
+        yield f"Nothing is placed: {hint.why_not}."
+        for each in hint.needed:
+            yield f"Needed: {each}."
+    for action in hint.needs:
+        yield f"First: {describe(action)} ({'; '.join(action.reasons)})."
+    for note in (*hint.notes, *notes):
+        yield f"Note: {note}."
+    if hint.reservations:
+        nodes = sorted({each.node for each in hint.reservations})
+        places = count_text(len(hint.reservations), "place")
+        yield f"Reserved {places} on {', '.join(nodes)} until the containers start."
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms"
