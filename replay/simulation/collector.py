@@ -15,8 +15,10 @@ from collector.jobs.analysis_pass import AnalysisPass
 from collector.live.registry import Registry
 from collector.live.updates import Allocation, NodeStatus
 from collector.placement.placing import Placement, place_container
-from collector.placement.question import PlacementQuestion
+from collector.placement.question import PlacementQuestion, understood
 from collector.placement.reservations import Reservations
+from collector.policies.application import place_application
+from collector.policies.interface import ApplicationPlacement
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.delays import DelayKind, Delays
 from collector.snapshot.power_curves import Floats
@@ -104,6 +106,19 @@ class SimulatedCollector:
                 taken = replace(taken, delays=self._delays)
             self._snapshot = taken
         return self.reservations.fold(taken, now)
+
+    def place_together(
+        self, questions: Sequence[PlacementQuestion], chosen: PolicyChoice, now: float
+    ) -> ApplicationPlacement:
+        """Choose nodes for containers of an application as a whole, and reserve them."""
+        snapshot = self.snapshot(now)
+        requests = [understood(each, snapshot, self.config.placement.default_class)[0] for each in questions]
+        placement = place_application(snapshot, requests, chosen)
+        for question, request, node in zip(
+            questions, requests, placement.nodes, strict=bool(placement.nodes)
+        ):
+            self.reservations.place(snapshot, request, node, now=now, seconds=question.reserve_seconds)
+        return placement
 
     def place(self, question: PlacementQuestion, chosen: PolicyChoice, now: float) -> Placement:
         """Choose a node for a container, and reserve it."""

@@ -148,6 +148,7 @@ class _Run:
         )
         self._sample_seconds = settings.sample_seconds
         self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
+        self._applications = applications
         self._responses = response_times(applications, self._cluster)
         self._collector = SimulatedCollector(
             contender.collector,
@@ -399,12 +400,37 @@ class _Run:
         self._cluster.phase[come] = Phase.WAITING
         self._account.count("arrived", int(come.size))
         self._beacons(now)
+        together = self._place_together(come, now)
         for row in come.tolist():
-            if self._place(row, now, self._driver.put):
+            if together[row] if row in together else self._place(row, now, self._driver.put):
                 self._account.placed_after(0.0)
             elif self._simulation.when_full == "refuse":
                 self._account.count("refused")
                 self._cluster.phase[row] = Phase.GONE
+
+    def _place_together(self, come: Rows, now: float) -> dict[int, bool]:
+        """Place containers of an application that arrive at once as a whole, if the policy does that.
+
+        Returns whether each of them is placed.
+        """
+        chosen, placed = self._contender.chosen, dict[int, bool]()
+        if chosen.policy.place_all is None:
+            return placed
+        for application in self._applications:
+            rows = np.intersect1d(come, application.members).tolist()
+            if len(rows) > 1:
+                began = thread_time()
+                answer = self._collector.place_together(
+                    [self._question(row) for row in rows], chosen, unix(now)
+                )
+                self._outcome.place_seconds.append(thread_time() - began)
+                is_placed = bool(answer.nodes) and (
+                    not answer.needs or self._carries_out_first(answer.needs, now)
+                )
+                placed |= dict.fromkeys(rows, is_placed)
+                for row, node in zip(rows, answer.nodes if is_placed else (), strict=False):
+                    self._driver.put(row, self._cluster.hosts.names.index(node), now)
+        return placed
 
     def _place(self, row: int, now: float, put: Callable[[int, int, float], None]) -> bool:
         question = self._question(row)
