@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         held = beside(comparison.results, scenario.expected)
         done[name] = report.replayed(scenario, comparison, held, process_time() - began)
         absent.pop(name, None)
-        figures.extend(_figure(name, each) for each in held)
+        figures.extend(figure_of(name, each) for each in held)
         if options.write:
             report.write(
                 report.Report(dict(sorted(done.items())), dict(sorted(absent.items()))), options.write
@@ -81,7 +81,8 @@ def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
             yield path.stem, scenario
 
 
-def _figure(scenario: str, each: Beside) -> Figure:
+def figure_of(scenario: str, each: Beside) -> Figure:
+    """A figure of a scenario, with the bounds that it expects."""
     against = f"_against_{each.relative_to}" if each.relative_to else ""
     name = f"{scenario}_{each.policy}_{each.figure}{against}".replace("-", "_").replace(".", "_")
     return Figure(name=name, value=each.ours, unit="", at_most=each.at_most, at_least=each.at_least)

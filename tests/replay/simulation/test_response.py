@@ -42,8 +42,8 @@ ONE_EACH = workload((1.0, 64), (1.0, 64), (1.0, 64))
 """Containers a, b and c: first fit puts each on a host of its own, in the order of their names."""
 
 
-def replay(text: str, containers: Workload, policy: str = "blind") -> PolicyResult:
-    scenario = parse_scenario(text + HOSTS, "s.toml")
+def replay(text: str, containers: Workload, policy: str = "blind", hosts: str = HOSTS) -> PolicyResult:
+    scenario = parse_scenario(text + hosts, "s.toml")
     found = compare([policy], scenario, containers, None, lambda *_: nullcontext(lambda _: None))
     return found.results.policies[policy]
 
@@ -98,6 +98,23 @@ def test_policies_keep_the_bound_only_if_the_network_is_measured() -> None:
     assert known.refused == 1
     assert known.applications["shop"].apart_time_ratio == 0
     assert known.applications["shop"].above_ratio == 0
+
+
+SWAPPED = HOSTS.replace('name = "a"\ncount = 2', 'name = "a"').replace('name = "b"', 'name = "b"\ncount = 2')
+"""One host in the region that comes first by name, two in the other."""
+
+
+def test_containers_that_arrive_at_once_are_placed_as_a_whole() -> None:
+    bounded = APPLICATION + "delay_max_ms = 50\n"
+    two, three = workload((1.0, 64), (1.0, 64)), ONE_EACH
+    in_turn = replay(bounded, two, "first-fit", SWAPPED)
+    assert (in_turn.placed, in_turn.refused) == (1, 1)
+    for policy in ("net-aware", "net-optimal"):
+        whole = replay(bounded, two, policy, SWAPPED)
+        assert whole.placed == 2
+        assert [whole.nodes[name].containers for name in ("a", "b-1", "b-2")] == [0, 1, 1]
+        # There is no room for three: then none is placed.
+        assert replay(bounded, three, policy, SWAPPED).refused == 3
 
 
 def test_time_before_an_application_starts_does_not_count() -> None:
