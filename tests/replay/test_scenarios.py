@@ -116,3 +116,19 @@ def test_only_ratios_are_shown_as_percent() -> None:
 
 def test_page_of_results_is_made_from_its_numbers() -> None:
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page(read(ROOT / "docs"))
+
+
+@pytest.mark.parametrize("name", ["ge-kube-placement", "ge-kube-redis"])
+def test_applications_stay_within_their_bound_where_round_trip_times_are_known(name: str) -> None:
+    results, held = replay(name, "kube-blind", "first-fit", "net-aware")
+    assert all(each.ok for each in held)
+    [blind], [aware] = (
+        list(result.applications.values())
+        for result in (results["kube-blind"], results["net-aware"])
+        if isinstance(result.applications, dict)
+    )
+    assert blind.apart_time_ratio is not None
+    assert blind.apart_time_ratio > 0.9
+    assert aware.apart_time_ratio == 0
+    assert aware.above_ratio == 0
+    assert results["net-aware"].refused == results["first-fit"].refused == 0
