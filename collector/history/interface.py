@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from collector.analysis.histograms import Packed
 from collector.config import LimitsConfig
@@ -139,19 +141,20 @@ class StoredState:
     """Usage that is not in the totals yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SlotUsage:
-    """Usage in one slot of five minutes, or in a part of it."""
+    """Usage in slots of five minutes, in columns: one row for each slot of a subject, or for a part of it."""
 
-    node: str
-    container: str | None
-    """Id of a container on the node; None for the node itself."""
-    slot: int
+    subjects: Sequence[tuple[str, str | None]]
+    """A node, and the id of a container on it; None for the node itself."""
+    subject: NDArray[np.int64]
+    """The place in `subjects`."""
+    slot: NDArray[np.int64]
     """Unix time of its start, divided by its length."""
-    seconds: float
+    seconds: NDArray[np.float64]
     """Time in it that is known."""
-    totals: tuple[float | None, float | None, float | None, float | None]
-    """Usage times time, per resource: core-seconds, byte-seconds, bytes, bytes; None if unknown."""
+    totals: NDArray[np.float64]
+    """Usage times time, per resource: core-seconds, byte-seconds, bytes, bytes; NaN if unknown."""
 
 
 class SubjectKind(StrEnum):
@@ -235,7 +238,7 @@ class History(Protocol):
     async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
         """All reports received since a time, in order of receipt, without their alerts and usage."""
 
-    async def load_windows(self, since: float, containers: AbstractSet[str]) -> Sequence[SlotUsage]:
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
         """Usage of nodes, and of containers with these ids, in slots of five minutes, from a time on.
 
         The same slot may occur more than once: its parts add up.

@@ -17,8 +17,8 @@ from collector.live.task_columns import TaskTable, quantities
 from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
 from collector.snapshot.columns import ServiceFacts, strictest_by_node
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, highest_ratio, region_of
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Flags, Generation, Region, Snapshot, highest_ratio, region_of
 from wire.resources import RESOURCES
 
 CLASSES = (1, 2, 3, 4)
@@ -99,17 +99,19 @@ class LiveTables:
                 if self._nodes.row(node) is not None:
                     self._nodes.put_images(node, references)
 
-    def restore_windows(self, usage: Iterable[SlotUsage]) -> None:
+    def restore_windows(self, usage: SlotUsage) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
         with self._lock:
-            of_nodes, of_tasks = _SlotSums(), _SlotSums()
-            for each in usage:
-                if each.container is None:
-                    of_nodes.add(self._nodes.row(each.node), each)
-                else:
-                    of_tasks.add(self._tasks.last_row(each.node, each.container), each)
-            of_nodes.write(self._nodes.windows, self._nodes.table.columns.capacity)
-            of_tasks.write(self._tasks.windows)
+            rows = [
+                self._nodes.row(node) if container is None else self._tasks.last_row(node, container)
+                for node, container in usage.subjects
+            ]
+            row = np.array([NOWHERE if each is None else each for each in rows], dtype=np.intp)
+            is_node = np.array([container is None for _, container in usage.subjects], dtype=np.bool_)
+            known, of_node = (row != NOWHERE)[usage.subject], is_node[usage.subject]
+            capacity = self._nodes.table.columns.capacity
+            _restore(self._nodes.windows, usage, row, known & of_node, capacity)
+            _restore(self._tasks.windows, usage, row, known & ~of_node)
 
     def _advance(self, now: float) -> None:
         """Close the slots of the windows that ended."""
@@ -287,33 +289,20 @@ class LiveTables:
             return self._last
 
 
-class _SlotSums:
-    """Usage times time, and time, of rows in slots."""
-
-    def __init__(self) -> None:
-        self._rows: list[int] = []
-        self._parts: list[SlotUsage] = []
-
-    def add(self, row: int | None, part: SlotUsage) -> None:
-        """Add a part of a slot; None is a row that does not exist."""
-        if row is not None:
-            self._rows.append(row)
-            self._parts.append(part)
-
-    def write(self, windows: UsageWindows, unit: Floats | None = None) -> None:
-        """Fill in the slots, as shares of a unit per row if there is one."""
-        if not self._rows:
-            return
-        rows, slots = np.array(self._rows), np.array([part.slot for part in self._parts])
-        totals = np.array([part.totals for part in self._parts], dtype=np.float64)
-        seconds = np.array([part.seconds for part in self._parts])[:, np.newaxis]
-        if unit is not None:
-            totals = np.where(unit[rows] > 0, totals / np.where(unit[rows] > 0, unit[rows], 1.0), np.nan)
-        known = ~np.isnan(totals)
-        for slot in np.unique(slots).tolist():
-            some = np.flatnonzero(slots == slot)
-            found, place = np.unique(rows[some], return_inverse=True)
-            sums = np.zeros((2, found.size, len(RESOURCES)))
-            np.add.at(sums[0], place, np.where(known, totals, 0.0)[some])
-            np.add.at(sums[1], place, np.where(known, seconds, 0.0)[some])
-            windows.restore(found, slot, sums[0], sums[1])
+def _restore(
+    windows: UsageWindows, usage: SlotUsage, rows: Rows, which: Flags, unit: Floats | None = None
+) -> None:
+    """Fill in some of the stored slots, as shares of a unit per row if there is one."""
+    row, slots, totals = rows[usage.subject[which]], usage.slot[which], usage.totals[which]
+    if unit is not None:
+        totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)
+    known = ~np.isnan(totals)
+    weighed = np.where(known, totals, 0.0)
+    seconds = np.where(known, usage.seconds[which][:, np.newaxis], 0.0)
+    for slot in np.unique(slots).tolist():
+        some = np.flatnonzero(slots == slot)
+        found, place = np.unique(row[some], return_inverse=True)
+        sums = np.zeros((2, found.size, len(RESOURCES)))
+        np.add.at(sums[0], place, weighed[some])
+        np.add.at(sums[1], place, seconds[some])
+        windows.restore(found, slot, sums[0], sums[1])

@@ -100,7 +100,7 @@ class PrometheusHistory:
     async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
         return await self._file.load_reports(since)
 
-    async def load_windows(self, since: float, containers: AbstractSet[str]) -> Sequence[SlotUsage]:
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
         return await self._file.load_windows(since, containers)
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:

@@ -214,7 +214,7 @@ class SqliteHistory:
     async def load_reports(self, since: float) -> list[ReceivedReport]:
         return await self._read_thread.run(partial(self._reading.reader.load_reports, since))
 
-    async def load_windows(self, since: float, containers: AbstractSet[str]) -> list[SlotUsage]:
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
         return await self._read_thread.run(partial(self._reading.windows.read, since, containers))
 
     async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, Mean]:

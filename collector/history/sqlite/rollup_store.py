@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple, TypedDict
 
 from collector.history.sqlite.files.damage import Damage, count_wrong_rows, find_damage
 from collector.history.sqlite.rollups import (
@@ -59,25 +60,27 @@ WHERE step = {COARSE_SECONDS} AND node_id = :node AND covered_until IS NOT NULL 
 ) ORDER BY slot DESC LIMIT 1
 """  # noqa: S608 - a number of our own
 _HELD = f"SELECT joules FROM node_rollups WHERE step = {FINE_SECONDS} AND slot = ? AND node_id = ?"  # noqa: S608 - a number of our own
-_RANGE = "WHERE r.boot_id = :boot AND r.sequence BETWEEN :begin AND :end"
-_HEARTBEATS_ONLY = "AND (NOT :sparse OR r.heartbeat IS NOT NULL)"
+IN_RANGE = (
+    "WHERE r.boot_id = :boot AND r.sequence BETWEEN :begin AND :end"
+    " AND (NOT :sparse OR r.heartbeat IS NOT NULL)"
+)
 _REPORTS = f"""
 SELECT r.id, r.sequence, r.at, r.received_at, r.heartbeat IS NOT NULL, s.joules_total, s.idle_watts,
        s.report_id IS NOT NULL, s.window_seconds, {_VALUES}
 FROM reports r LEFT JOIN node_samples s ON s.report_id = r.id
-{_RANGE} {_HEARTBEATS_ONLY} ORDER BY r.sequence
+{IN_RANGE} ORDER BY r.sequence
 """  # noqa: S608 - names of our own
 # The events of a report come before its samples: a container may end and start again under the same id.
 _ENDS = f"""
 SELECT e.report_id, e.container_id, e.joules_total
 FROM reports r JOIN events e ON e.report_id = r.id
-{_RANGE} {_HEARTBEATS_ONLY} AND e.container_id IS NOT NULL
+{IN_RANGE} AND e.container_id IS NOT NULL
 ORDER BY e.report_id, e.number
 """  # noqa: S608 - names of our own
 _CONTAINER_SAMPLES = f"""
 SELECT s.report_id, s.container_id, s.joules_total, s.facts_id IS NOT NULL, s.window_seconds, {_VALUES}
 FROM reports r JOIN container_samples s ON s.report_id = r.id
-{_RANGE} {_HEARTBEATS_ONLY}
+{IN_RANGE}
 """  # noqa: S608 - names of our own
 _ENDED = """
 SELECT c.id, c.ended_joules_total FROM json_each(?) each JOIN containers c ON c.id = each.value
@@ -120,6 +123,25 @@ class _Position:
     sequence: int
 
 
+class ReportRange(TypedDict):
+    """Reports of one boot: the parameters of `IN_RANGE`."""
+
+    boot: int
+    begin: int
+    end: int
+    sparse: bool
+    """Whether only heartbeats are read."""
+
+
+class PendingReports(NamedTuple):
+    """The reports of a node that are not rolled up yet."""
+
+    ranges: Sequence[ReportRange]
+    """In the order in which they were made."""
+    clock: "NodeClock"
+    """At the time up to which the rollups go."""
+
+
 class RollupReader:
     """Reads the reports that are not rolled up yet; changes nothing."""
 
@@ -157,7 +179,7 @@ class RollupReader:
         rows = roll_up(readings, ended, bounds)
         return RollupUpdate(node_id, end.boot_id, end.sequence, rows, stretch.has_more)
 
-    def read_pending(self, node_id: int) -> list[NodeReading]:
+    def pending(self, node_id: int) -> "PendingReports":
         """What the rollups do not include, from the last heartbeat that they do; all, unless it is much."""
         done = self._progress(node_id)
         since = done or _Position(0, 0)
@@ -166,9 +188,19 @@ class RollupReader:
         boots = self._boots(node_id, done)
         everything = _Stretch(dict.fromkeys(boots, _LARGEST))
         stretch = everything if size_bytes <= _READ_BYTES else self._stretch(done, boots)
-        if stretch is None:
-            return []
-        return [reading for _, reading in self._collect(node_id, done, stretch)]
+        return self._pending(node_id, done, stretch or _Stretch({}))
+
+    def _pending(self, node_id: int, done: _Position | None, stretch: _Stretch) -> "PendingReports":
+        ranges = [
+            ReportRange(
+                boot=boot_id,
+                begin=done.sequence if done is not None and boot_id == done.boot_id else 0,
+                end=end,
+                sparse=stretch.sparse,
+            )
+            for boot_id, end in stretch.ends.items()
+        ]
+        return PendingReports(ranges, NodeClock(-inf if done is None else self._reached(node_id, done)))
 
     def _progress(self, node_id: int) -> _Position | None:
         row = self._connection.execute(_PROGRESS, (node_id,)).fetchone()
@@ -211,13 +243,11 @@ class RollupReader:
     ) -> list[tuple[_Position, NodeReading]]:
         """The readings of boots up to their end, from a first heartbeat on."""
         found: list[tuple[_Position, NodeReading]] = []
-        clock = _NodeClock(-inf if done is None else self._reached(node_id, done))
-        for boot_id, end in stretch.ends.items():
-            begin = done.sequence if done is not None and boot_id == done.boot_id else 0
-            given = {"boot": boot_id, "begin": begin, "end": end, "sparse": stretch.sparse}
-            for sequence, reading in self._readings(given, clock):
+        pending = self._pending(node_id, done, stretch)
+        for given in pending.ranges:
+            for sequence, reading in self._readings(given, pending.clock):
                 if found or reading.is_heartbeat:
-                    found.append((_Position(boot_id, sequence), reading))
+                    found.append((_Position(given["boot"], sequence), reading))
         return found
 
     def _reached(self, node_id: int, done: _Position) -> float:
@@ -226,9 +256,7 @@ class RollupReader:
         row = self._connection.execute(_REACHED, given).fetchone()
         return -inf if row is None else float(row[0])
 
-    def _readings(
-        self, given: Mapping[str, int | bool], clock: "_NodeClock"
-    ) -> Iterator[tuple[int, NodeReading]]:
+    def _readings(self, given: "ReportRange", clock: "NodeClock") -> Iterator[tuple[int, NodeReading]]:
         """The readings of a boot."""
         reports = self._connection.execute(_REPORTS, given).fetchall()
         times = {row[0]: clock.time_of(row[2], row[3]) for row in reports}
@@ -261,7 +289,7 @@ def _up_to(last: _Position, size_bytes: int, ends: Mapping[int, int], *, has_mor
     return _Stretch(until, sparse=size_bytes > _READ_BYTES, has_more=has_more)
 
 
-class _NodeClock:
+class NodeClock:
     """The time of a node in the rollups, which never goes back.
 
     If the clock of a node is set back, its time goes on from where it was. Else a node could claim the same

@@ -1,37 +1,48 @@
-"""Read usage in slots of five minutes: from the rollups, and from reports that they do not include yet."""
+"""Read usage in slots of five minutes: from the rollups, and from reports that they do not include yet.
+
+A large cluster has hundreds of thousands of samples: they go from the file into columns as they are.
+"""
 
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from math import isnan
-from operator import itemgetter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.history.interface import SlotUsage
-from collector.history.sqlite.rollup_store import RollupReader
-from collector.history.sqlite.rollups import FINE_SECONDS, NodeReading
-from collector.history.sqlite.timeline import Sample, SampleColumns, sum_samples
+from collector.history.sqlite.rollup_store import IN_RANGE, PendingReports, RollupReader
+from collector.history.sqlite.rollups import FINE_SECONDS
+from collector.history.sqlite.timeline import SampleColumns, SlotColumns, sum_samples
 
-_SUMS = "r.slot, r.seconds, r.cpu_core_seconds, r.memory_byte_seconds, r.disk_bytes, r.network_bytes"
-_NODES = f"""
-SELECT n.name, {_SUMS} FROM node_rollups r JOIN nodes n ON n.id = r.node_id
-WHERE r.step = {FINE_SECONDS} AND r.slot >= ?
-"""  # noqa: S608 - names of our own
-_CONTAINERS = f"""
-SELECT n.name, c.runtime_id, {_SUMS}
-FROM container_rollups r JOIN containers c ON c.id = r.container_id JOIN nodes n ON n.id = c.node_id
-WHERE r.step = {FINE_SECONDS} AND r.slot >= ?
-"""  # noqa: S608 - names of our own
-_NUMBERS = """
-SELECT c.id, c.runtime_id FROM json_each(?) each JOIN containers c ON c.runtime_id = each.value
+_SUMS = "slot, coalesce(seconds, 0.0), cpu_core_seconds, memory_byte_seconds, disk_bytes, network_bytes"
+_SINCE = f"WHERE step = {FINE_SECONDS} AND slot >= ?"
+_NODES = f"SELECT node_id, {_SUMS} FROM node_rollups {_SINCE}"  # noqa: S608 - names of our own
+_CONTAINERS = f"SELECT container_id, {_SUMS} FROM container_rollups {_SINCE}"  # noqa: S608 - names of our own
+_NAMES = """
+SELECT c.id, n.name, c.runtime_id FROM json_each(?) each
+JOIN containers c ON c.runtime_id = each.value JOIN nodes n ON n.id = c.node_id
+ORDER BY c.id
 """
+_REPORTS = f"""
+SELECT r.id, r.at, r.received_at, r.heartbeat IS NOT NULL FROM reports r {IN_RANGE} ORDER BY r.sequence
+"""  # noqa: S608 - names of our own
+_SAMPLE = "s.window_seconds, s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second"
+_NODE_SAMPLES = f"""
+SELECT :node, r.id, 1, {_SAMPLE} FROM reports r JOIN node_samples s ON s.report_id = r.id {IN_RANGE}
+"""  # noqa: S608 - names of our own
+_CONTAINER_SAMPLES = f"""
+SELECT s.container_id, r.id, s.facts_id IS NOT NULL, {_SAMPLE}
+FROM reports r JOIN container_samples s ON s.report_id = r.id {IN_RANGE}
+"""  # noqa: S608 - names of our own
 _NODES_AT_ONCE = 200
-_RESOURCES = 4
-_UNKNOWN = (None,) * _RESOURCES
-Subject = tuple[str, str | None]
-"""A node and one of its containers; None for the node itself."""
+"""Nodes whose samples are in memory at the same time."""
+
+Row = tuple[Any, ...]
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class WindowReader:
@@ -41,7 +52,7 @@ class WindowReader:
         self._connection = connection
         self._rollups = RollupReader(connection)
 
-    def read(self, since: float, containers: AbstractSet[str]) -> list[SlotUsage]:
+    def read(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
         """The slots that begin at or after a time, of nodes and of containers with these ids.
 
         The same slot may occur twice: its parts add up.
@@ -50,79 +61,109 @@ class WindowReader:
         # One read transaction, so that nothing is rolled up in between.
         self._connection.execute("BEGIN")
         try:
-            return [*self._rolled_up(first, containers), *self._pending(first, containers)]
+            subjects = _Subjects(
+                self._connection.execute("SELECT id, name FROM nodes ORDER BY id").fetchall(),
+                self._connection.execute(_NAMES, (json.dumps(list(containers)),)).fetchall(),
+            )
+            parts = [*self._rolled_up(first, subjects), *self._pending(subjects)]
         finally:
             self._connection.execute("ROLLBACK")
+        subject, slot, seconds, totals = (np.concatenate(column) for column in zip(*parts, strict=True))
+        some = slot >= first
+        return SlotUsage(subjects.names, subject[some], slot[some], seconds[some], totals[some])
 
-    def _rolled_up(self, first: int, containers: AbstractSet[str]) -> Iterator[SlotUsage]:
-        for node, slot, seconds, *totals in self._connection.execute(_NODES, (first,)):
-            yield SlotUsage(node, None, slot, seconds or 0.0, _four(totals))
-        for node, container, slot, seconds, *totals in self._connection.execute(_CONTAINERS, (first,)):
-            if container in containers:
-                yield SlotUsage(node, container, slot, seconds or 0.0, _four(totals))
+    def _rolled_up(self, first: int, subjects: "_Subjects") -> Iterator[SlotColumns]:
+        for query, places in ((_NODES, subjects.nodes), (_CONTAINERS, subjects.containers)):
+            rows = _columns(self._connection.execute(query, (first,)).fetchall(), width=7)
+            subject, some = places(rows[:, 0])
+            yield SlotColumns(subject, rows[some, 1].astype(np.int64), rows[some, 2], rows[some, 3:])
 
-    def _pending(self, first: int, containers: AbstractSet[str]) -> Iterator[SlotUsage]:
-        names = dict(self._connection.execute(_NUMBERS, (json.dumps(list(containers)),)))
-        nodes = self._connection.execute("SELECT id, name FROM nodes").fetchall()
-        for start in range(0, len(nodes), _NODES_AT_ONCE):
-            samples = _Samples()
-            for node_id, node in nodes[start : start + _NODES_AT_ONCE]:
-                samples.add(node, self._rollups.read_pending(node_id), names)
-            yield from samples.usage(first)
+    def _pending(self, subjects: "_Subjects") -> Iterator[SlotColumns]:
+        for start in range(0, len(subjects.node_ids), _NODES_AT_ONCE):
+            samples = _Samples(self._connection)
+            for node_id in subjects.node_ids[start : start + _NODES_AT_ONCE]:
+                samples.read(node_id, self._rollups.pending(node_id))
+            yield sum_samples(samples.columns(subjects), FINE_SECONDS)
+
+
+class _Subjects:
+    """Nodes, then containers, each by its number in the file."""
+
+    def __init__(self, nodes: Sequence[tuple[int, str]], containers: Sequence[tuple[int, str, str]]) -> None:
+        self.node_ids = [node_id for node_id, _ in nodes]
+        self.names: list[tuple[str, str | None]] = [(name, None) for _, name in nodes]
+        self.names += [(node, runtime_id) for _, node, runtime_id in containers]
+        self._nodes = np.array(self.node_ids, dtype=np.int64)
+        self._containers = np.array([container_id for container_id, _, _ in containers], dtype=np.int64)
+
+    def nodes(self, numbers: Floats) -> tuple[Numbers, Numbers]:
+        """The places in `names` of nodes that exist, and which of them do."""
+        return _find(self._nodes, numbers)
+
+    def containers(self, numbers: Floats) -> tuple[Numbers, Numbers]:
+        """The same of containers."""
+        places, some = _find(self._containers, numbers)
+        return places + self._nodes.size, some
 
 
 class _Samples:
     """Samples of some nodes and their containers, which are summed up at once."""
 
-    def __init__(self) -> None:
-        self._subjects: list[Subject] = []
-        self._rows: list[tuple[int, float, Sample]] = []
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._reports: list[tuple[int, float, float]] = []
+        """Id, time, and the time from which the samples of its node count; in order for each node."""
+        self._nodes: list[Row] = []
+        self._containers: list[Row] = []
 
-    def add(self, node: str, readings: Sequence[NodeReading], names: Mapping[int, str]) -> None:
-        """Add the readings of a node, and of its containers with these names."""
-        places: dict[int | None, int] = {}
-        for reading in readings:
-            given = [
-                (None, reading.sample),
-                *((each.container_id, each.sample) for each in reading.containers),
-            ]
-            for number, sample in given:
-                if sample is None or (number is not None and number not in names):
-                    continue
-                if number not in places:
-                    places[number] = len(self._subjects)
-                    self._subjects.append((node, None if number is None else names[number]))
-                self._rows.append((places[number], readings[0].at, sample))
+    def read(self, node_id: int, pending: PendingReports) -> None:
+        """Read the samples of a node and its containers, from a first heartbeat on."""
+        from_at: float | None = None
+        for given in pending.ranges:
+            for report_id, own_at, received_at, is_heartbeat in self._execute(_REPORTS, given):
+                at = pending.clock.time_of(own_at, received_at)
+                if from_at is None and is_heartbeat:
+                    from_at = at
+                if from_at is not None:
+                    self._reports.append((report_id, at, from_at))
+            self._nodes += self._execute(_NODE_SAMPLES, {**given, "node": node_id})
+            self._containers += self._execute(_CONTAINER_SAMPLES, given)
 
-    def usage(self, first: int) -> Iterator[SlotUsage]:
-        """The usage in slots from a first one on."""
-        rows = sorted(self._rows, key=itemgetter(0))
-        samples = [sample for _, _, sample in rows]
-        values = [_UNKNOWN if sample.values is None else sample.values[:_RESOURCES] for sample in samples]
-        sums = sum_samples(
-            SampleColumns(
-                subject=np.array([subject for subject, _, _ in rows], dtype=np.int64),
-                at=np.array([sample.at for sample in samples]),
-                window_seconds=np.array([sample.window_seconds for sample in samples]),
-                exists=np.array([sample.values is not None for sample in samples], dtype=np.bool_),
-                values=np.array(values, dtype=np.float64).reshape(-1, _RESOURCES),
-                from_at=np.array([from_at for _, from_at, _ in rows]),
-            ),
-            FINE_SECONDS,
+    def _execute(self, query: str, given: Mapping[str, Any]) -> list[Row]:
+        return self._connection.execute(query, given).fetchall()
+
+    def columns(self, subjects: _Subjects) -> SampleColumns:
+        """All that was read, by subject."""
+        nodes, containers = _columns(self._nodes, width=8), _columns(self._containers, width=8)
+        node, some_nodes = subjects.nodes(nodes[:, 0])
+        container, some_containers = subjects.containers(containers[:, 0])
+        subject = np.concatenate((node, container))
+        rows = np.concatenate((nodes[some_nodes], containers[some_containers]))
+        reports = _columns(self._reports, width=3)
+        by_id = np.argsort(reports[:, 0])
+        # A report from before the first heartbeat is not there.
+        found, some = _find(reports[by_id, 0].astype(np.int64), rows[:, 1])
+        report = by_id[found]
+        order = np.lexsort((report, subject[some]))
+        subject, report, rows = subject[some][order], report[order], rows[some][order]
+        return SampleColumns(
+            subject=subject,
+            at=reports[report, 1],
+            window_seconds=np.nan_to_num(rows[:, 3], nan=0.0),
+            exists=rows[:, 2] != 0,
+            values=rows[:, 4:],
+            from_at=reports[report, 2],
         )
-        for subject, slot, seconds, totals in zip(
-            sums.subject.tolist(),
-            sums.slot.tolist(),
-            sums.seconds.tolist(),
-            sums.totals.tolist(),
-            strict=True,
-        ):
-            if slot >= first:
-                known = _four([None if isnan(total) else total for total in totals])
-                node, container = self._subjects[subject]
-                yield SlotUsage(node, container, slot, seconds, known)
 
 
-def _four(totals: Sequence[float | None]) -> tuple[float | None, float | None, float | None, float | None]:
-    cpu, memory, disk, network = totals
-    return cpu, memory, disk, network
+def _columns(rows: Sequence[Row], width: int) -> Floats:
+    """Rows of numbers as one array; null becomes NaN. Ids are exact: they are far below 2^53."""
+    return np.array(rows, dtype=np.float64).reshape(-1, width)
+
+
+def _find(known: Numbers, numbers: Floats) -> tuple[Numbers, Numbers]:
+    """The places of numbers in a sorted column, and which of them are in it."""
+    wanted = numbers.astype(np.int64)
+    places = np.searchsorted(known, wanted)
+    some = np.flatnonzero(known[np.minimum(places, known.size - 1)] == wanted) if known.size else wanted[:0]
+    return places[some], some
