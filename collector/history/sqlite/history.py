@@ -166,6 +166,7 @@ class SqliteHistory:
         self._read_thread, self._reading = reading
         self._rollup_thread, self._rollup_reader = rollups
         self._reports = reports + writing[1].retention.deleted_reports
+        self._retaining = asyncio.Lock()
         self._checked_at = -inf
         self._damage = ""
         self._wrong_rows = 0
@@ -250,6 +251,11 @@ class SqliteHistory:
         return await self._read_thread.run(partial(self._reading.reader.get_values, kind))
 
     async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+        # One pass at a time: the next one finds what this one found.
+        async with self._retaining:
+            return await self._apply_retention(now, limits)
+
+    async def _apply_retention(self, now: float, limits: LimitsConfig) -> Mapping[str, int]:
         bounded = await self._roll_up(limits.max_node_watts)
         retention = self._writing.retention
         horizon = await self._write_thread.run(partial(retention.advance, now))
