@@ -27,6 +27,7 @@ from collector.history.factory import open_history
 from collector.history.prometheus.client import connect
 from collector.ingest.pull import pulling
 from collector.jobs.analysis import AnalysisJob, analysing
+from collector.jobs.mesh import keeping_mesh
 from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
 from collector.jobs.traits import restore_images, storing_traits
@@ -86,6 +87,7 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
             retention(core),
             storing_traits(core),
             keeping_promises(core),
+            keeping_mesh(core),
             _watching_clock(core),
         ):
             yield RunningCollector(address, core, analysis)
@@ -164,6 +166,7 @@ def make_app(
     app[BACKPRESSURE] = Backpressure(api.config.ingest, on_surplus=partial(_note_surplus, api))
 
     async def end_streams(_app: web.Application) -> None:
+        api.registry.mesh.close()
         api.events.end("the collector is shutting down: reconnect later")
 
     app.on_shutdown.append(end_streams)

@@ -147,7 +147,13 @@ def _metrics() -> Iterator[str]:
     groups: Sequence[tuple[str, Sequence[MetricSpec[Any]], Sequence[tuple[str, str]]]] = (
         (
             "Node, exposed by the agent",
-            (*catalogue.NODE_METRICS, *catalogue.METER_METRICS, *catalogue.NODE_PRESSURE_METRICS),
+            (
+                *catalogue.NODE_METRICS,
+                *catalogue.METER_METRICS,
+                *catalogue.NODE_PRESSURE_METRICS,
+                *catalogue.PEER_METRICS,
+                *catalogue.PEER_LOSS_METRICS,
+            ),
             nothing,
         ),
         (

@@ -14,6 +14,7 @@ from wire.messages import Name
 
 MAX_PEERS = 63
 """Every other node of a cluster of 64; nodes of larger clusters have fewer peers."""
+MAX_RESULTS = 4 * MAX_PEERS
 KEY_BYTES = 32
 WINDOW_SECONDS = 300.0
 """Round-trip times are those of the last five minutes."""
@@ -57,7 +58,7 @@ class MeshReport(_MeshMessage, frozen=True, kw_only=True):
     """Version of the assignment that it has; 0 is none."""
     wait_seconds: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0.0
     """How long the collector may hold the answer if the assignment has not changed."""
-    results: Annotated[tuple[PeerResult, ...], Meta(max_length=4 * MAX_PEERS)] = ()
+    results: Annotated[tuple[PeerResult, ...], Meta(max_length=MAX_RESULTS)] = ()
     """Results that have changed since the last report."""
 
 

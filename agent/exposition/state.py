@@ -1,7 +1,10 @@
 """The agent's current state, for `/metrics`."""
 
+import time
+
 from agent.delivery.sender import ReportSender
 from agent.mesh.mesh import Mesh
+from agent.mesh.window import Summary
 from agent.sampling.node_sample import NodeSample
 from wire.messages import Alert
 from wire.resources import Resource
@@ -19,6 +22,10 @@ class AgentState:
         self.sender = sender
         self.mesh: Mesh | None = None
         """None if the mesh is off."""
+
+    def peer_summaries(self) -> list[tuple[str, Summary]]:
+        """The results of probes, by the name of the peer."""
+        return [] if self.mesh is None else self.mesh.peers.summaries(time.monotonic())
 
     def update_alert(self, alert: Alert) -> None:
         """Add an open alert, or remove a closed one."""

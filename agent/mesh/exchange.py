@@ -15,7 +15,7 @@ from agent.config import DeliveryConfig
 from agent.delivery.connection import connect, credentials, failure_reason, read_answer
 from agent.delivery.credentials import tls_context
 from agent.delivery.responses import Backoff, parse_retry_after
-from agent.mesh.peers import Peer, Peers
+from agent.mesh.peers import Peers
 from agent.mesh.window import Summary
 from wire.address import Address
 from wire.errors import Problem, UserError
@@ -120,12 +120,9 @@ class MeshExchange:
 
     def _changed(self, now: float) -> dict[str, Summary]:
         """Results that the collector does not have, or has in another form."""
-        found = {}
-        for node, peer in self._peers.by_node.items():
-            summary = peer.window.summary(now)
-            if summary is not None and self._is_news(node, summary, now):
-                found[node] = summary
-        return found
+        return {
+            node: summary for node, summary in self._peers.summaries(now) if self._is_news(node, summary, now)
+        }
 
     def _is_news(self, node: str, summary: Summary, now: float) -> bool:
         if node not in self._sent:
@@ -135,7 +132,7 @@ class MeshExchange:
             now - sent_at >= _REPEAT_SECONDS
             or _differs(before.p50_seconds, summary.p50_seconds)
             or _differs(before.p95_seconds, summary.p95_seconds)
-            or abs(_loss(before) - _loss(summary)) >= _CHANGE_LOSS
+            or abs(before.lost_ratio - summary.lost_ratio) >= _CHANGE_LOSS
         )
 
     async def _post(self, http: aiohttp.ClientSession, report: MeshReport) -> MeshAssignment:
@@ -173,20 +170,10 @@ class MeshExchange:
         self._backoff.reset()
 
 
-def peer_summaries(peers: Peers, now: float) -> list[tuple[Peer, Summary]]:
-    """The results of all peers that were probed."""
-    found = ((peer, peer.window.summary(now)) for peer in peers.by_node.values())
-    return [(peer, summary) for peer, summary in found if summary is not None]
-
-
 def _differs(before: float | None, now: float | None) -> bool:
     if before is None or now is None:
         return before != now
     return abs(now - before) > max(_CHANGE_SECONDS, _CHANGE_RATIO * before)
-
-
-def _loss(summary: Summary) -> float:
-    return summary.lost / (summary.lost + summary.answered)
 
 
 def _detail(status: int, answer: bytes) -> str:

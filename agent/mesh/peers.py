@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import random
 
-from agent.mesh.window import ProbeWindow
+from agent.mesh.window import ProbeWindow, Summary
 from wire.mesh import MeshPeer
 
 _FIRST_PROBE_SECONDS = 0.3
@@ -64,6 +64,11 @@ class Peers:
                 _update(peer, each, now, soon)
             self.by_node[each.node] = peer
         self.by_session = {peer.assigned.session: peer for peer in self.by_node.values()}
+
+    def summaries(self, now: float) -> list[tuple[str, Summary]]:
+        """The results of all peers that were probed, by name."""
+        found = ((node, peer.window.summary(now)) for node, peer in self.by_node.items())
+        return [(node, summary) for node, summary in found if summary is not None]
 
 
 def _update(peer: Peer, assigned: MeshPeer, now: float, soon: float) -> None:

@@ -17,6 +17,10 @@ class Summary(NamedTuple):
     answered: int
     lost: int
 
+    @property
+    def lost_ratio(self) -> float:
+        return self.lost / (self.answered + self.lost)
+
 
 class ProbeWindow:
     """Results of probes, the oldest first."""

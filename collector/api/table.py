@@ -18,6 +18,7 @@ from collector.api.hints.containers import ROUTES as HINTS
 from collector.api.hints.what_if import ROUTES as WHAT_IF
 from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
+from collector.api.network import ROUTES as NETWORK
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
 from collector.api.slo.routes import ROUTES as SLO
@@ -68,6 +69,7 @@ ROUTES: tuple[Route, ...] = (
     *JOINING,
     *CLUSTER,
     *NODES,
+    *NETWORK,
     *CONTAINERS,
     *SERVICES,
     *SLO,

@@ -1,7 +1,7 @@
 """The collector's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `server`, `storage`, `cluster`, `control`. They are values, checked when they are made;
-the rest of the collector is given them and knows no files.
+One module per topic: `server`, `storage`, `cluster`, `network`, `control`. They are values, checked when
+they are made; the rest of the collector is given them and knows no files.
 """
 
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 
 from collector.config.cluster import AnalysisConfig, ApplicationRule, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
+from collector.config.network import MeshConfig
 from collector.config.section import Section
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
 from collector.config.slo import SloClass, default_classes
@@ -31,6 +32,7 @@ __all__ = [
     "IngestConfig",
     "LimitsConfig",
     "LivenessConfig",
+    "MeshConfig",
     "NodeRule",
     "PlacementConfig",
     "PullConfig",
@@ -52,6 +54,7 @@ class CollectorConfig(Section, frozen=True):
     store: StoreConfig = StoreConfig()
     pull: PullConfig = PullConfig()
     liveness: LivenessConfig = LivenessConfig()
+    mesh: MeshConfig = MeshConfig()
     envelopes: EnvelopeConfig = EnvelopeConfig()
     analysis: AnalysisConfig = AnalysisConfig()
     placement: PlacementConfig = PlacementConfig()

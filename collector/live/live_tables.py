@@ -16,6 +16,7 @@ from collector.live.snapshots import SnapshotBuilder
 from collector.live.task_columns import TaskTable, quantities
 from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
+from collector.network.mesh import Mesh
 from collector.snapshot.columns import ServiceFacts, strictest_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Region, Snapshot, highest_ratio, region_of
@@ -41,6 +42,7 @@ class LiveTables:
         self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
         self._builder = SnapshotBuilder(config)
         self.promises = PromiseTracker(config)
+        self.mesh = Mesh(config.mesh)
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
         self._lock = Lock()
@@ -285,7 +287,11 @@ class LiveTables:
                     self._advance(now)
                     copy = self._builder.copy(self._nodes, self._tasks, now)
                 taken = self._builder.snapshot(copy, now)
-            self._last = replace(taken, slo=self.promises.columns(taken.tasks.ids, now))
+            self._last = replace(
+                taken,
+                slo=self.promises.columns(taken.tasks.ids, now),
+                delays=self.mesh.delays(taken.nodes.names),
+            )
             return self._last
 
 

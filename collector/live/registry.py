@@ -45,6 +45,7 @@ class Registry:
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
         self.promises = self.tables.promises
+        self.mesh = self.tables.mesh
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
         self.admission = Admission(config.limits, self.usage)

@@ -7,6 +7,7 @@ of these tables; `/metrics` and docs/metrics.md are generated from them.
 from agent.exposition.catalogue.agent import AGENT_METRICS, ALERT_METRICS, GAP_METRICS
 from agent.exposition.catalogue.container import CONTAINER_METRICS, CONTAINER_PRESSURE_METRICS
 from agent.exposition.catalogue.node import METER_METRICS, NODE_METRICS, NODE_PRESSURE_METRICS
+from agent.exposition.catalogue.peer import PEER_LOSS_METRICS, PEER_METRICS
 
 __all__ = [
     "AGENT_METRICS",
@@ -17,4 +18,6 @@ __all__ = [
     "METER_METRICS",
     "NODE_METRICS",
     "NODE_PRESSURE_METRICS",
+    "PEER_LOSS_METRICS",
+    "PEER_METRICS",
 ]

@@ -1,0 +1,332 @@
+"""The network between nodes: the exchange with agents, and the round-trip times."""
+
+import asyncio
+import ipaddress
+from http import HTTPStatus
+from math import isnan
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+from aiohttp import hdrs, web
+from msgspec import Meta
+
+from collector.common.errors import ApiError
+from collector.core.parts import Core
+from collector.network.clusters import near_clusters
+from collector.network.measurements import PairTimes
+from collector.network.members import Member
+from collector.network.mesh import Mesh
+from collector.snapshot.delays import DelayKind, Delays
+from collector.web.backpressure import BACKPRESSURE
+from collector.web.bodies import COUNT_BYTES, JSON_TYPE, parse_body, read_body
+from collector.web.routes import (
+    NO_NODE,
+    REFUSED_BODY,
+    REFUSED_HOST,
+    Answer,
+    NoQuery,
+    Route,
+    get,
+    parse_query,
+    refused,
+)
+from collector.web.scopes import CALLER, Caller, Scope
+from wire.mesh import MeshAssignment, MeshReport
+from wire.messages import encode
+
+_RETRY_SECONDS = 30
+_MAX_NODES = 1000
+_ASYMMETRY_RATIO, _ASYMMETRY_SECONDS = 1.25, 0.001
+"""Both directions of a pair differ if one takes a quarter, and a millisecond, longer."""
+
+_report = msgspec.json.Decoder(MeshReport)
+
+DelayLabel = Literal["measured", "estimated", "unknown"]
+_LABELS: dict[int, DelayLabel] = {
+    DelayKind.MEASURED: "measured",
+    DelayKind.ESTIMATED: "estimated",
+    DelayKind.UNKNOWN: "unknown",
+}
+
+
+# --- Agents -----------------------------------------------------------------------------------
+
+
+async def exchange(core: Core, request: web.Request) -> web.Response:
+    """Take the results of a node; answer with its peers, at once or when they change."""
+    parse_query(request, NoQuery)
+    mesh, caller = core.registry.mesh, request[CALLER]
+    with request.app[BACKPRESSURE].request(caller) as request[COUNT_BYTES]:
+        report = parse_body(await read_body(request), _report.decode)
+    _check(report, caller, mesh)
+    member = Member(report.node, report.session, _host(report, request), report.port)
+    if not mesh.put(member, report.results, core.clock()):
+        raise ApiError(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"node {report.node} changes its address or session too often: stop the other agent of this name",
+            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
+        )
+    assignment = await mesh.changed_assignment(report.node, report.version, report.wait_seconds)
+    if assignment.version == report.version:
+        assignment = msgspec.structs.replace(assignment, peers=None)
+    # It waited for the answer, so it is still there.
+    mesh.put(member, (), core.clock())
+    return web.Response(body=encode(assignment), content_type=JSON_TYPE)
+
+
+def _check(report: MeshReport, caller: Caller, mesh: Mesh) -> None:
+    if not mesh.is_enabled:
+        raise ApiError(
+            HTTPStatus.CONFLICT,
+            "the mesh is off: set mesh.enabled in collector.toml",
+            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
+        )
+    if not caller.may_report_for(report.node):
+        raise ApiError(
+            HTTPStatus.FORBIDDEN,
+            f"this token or certificate is not valid for node {report.node}. Create a token with:"
+            f" wattpack token add node {report.node}",
+            "$.node",
+        )
+
+
+def _host(report: MeshReport, request: web.Request) -> str:
+    """The IP address under which peers reach a node."""
+    host = report.host or request.remote or ""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, f"{host!r} is no IP address: set mesh.advertise in agent.toml", "$.host"
+        ) from None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
+
+
+# --- Round-trip times -------------------------------------------------------------------------
+
+
+class NetworkNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node in the network."""
+
+    name: str
+    cluster: int
+    """Number of its cluster of near nodes, from 0."""
+    address: str | None
+    """Where its peers reach it; null if its agent does not take part in the mesh."""
+    peers: int
+    """Number of nodes that it probes."""
+
+
+class RoundTrip(msgspec.Struct, frozen=True, kw_only=True):
+    """The round-trip time between two nodes, over the last five minutes."""
+
+    node: str
+    peer: str
+    kind: DelayLabel
+    """`estimated` times come from network coordinates."""
+    p50_seconds: float | None
+    """Median, of both directions the larger one; null if unknown."""
+    p95_seconds: float | None
+    """Null if the time is not measured, as the next three."""
+    lost_ratio: float | None
+    """Share of probes without an answer, of both directions the larger one."""
+    forth_seconds: float | None
+    """Median as `node` measures it; null if it does not."""
+    back_seconds: float | None
+    """Median as `peer` measures it."""
+    symmetric: bool | None
+    """False if the two directions differ by more than a quarter and a millisecond."""
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """The network between nodes."""
+
+    at: float
+    """Unix time."""
+    enabled: bool
+    """Whether round-trip times are measured: `mesh.enabled`."""
+    nodes: list[NetworkNode]
+    """By cluster, then by name."""
+    p50_seconds: list[list[float | None]]
+    """Median round-trip times: a row and a column per node, in the order of `nodes`; null if unknown."""
+    kinds: list[list[DelayLabel]]
+    """Whether each is measured, estimated or unknown."""
+    error_ratio: float | None
+    """Relative error that nine of ten estimates do not exceed; null without estimates."""
+    asymmetric: list[RoundTrip]
+    """Measured pairs whose two directions differ."""
+
+
+class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """The round-trip times of one node."""
+
+    at: float
+    node: str
+    round_trips: list[RoundTrip]
+    """The nearest first; unknown ones last."""
+
+
+class NetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of the network."""
+
+    limit: Annotated[
+        int, Meta(ge=1, le=_MAX_NODES, description="Maximum number of nodes; the first by name are shown.")
+    ] = 100
+
+
+class NodeNetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which node."""
+
+    name: Annotated[str, Meta(description="Name of the node.")]
+
+
+async def network(core: Core, query: NetworkQuery) -> Network:
+    """The round-trip times of all pairs."""
+    mesh, now = core.registry.mesh, core.clock()
+    names = core.registry.tables.node_names()[: query.limit]
+    return await asyncio.to_thread(_network, mesh, names, now)
+
+
+def _network(mesh: Mesh, names: tuple[str, ...], now: float) -> Network:
+    delays = mesh.delays(names) or _unknown(len(names))
+    clusters = near_clusters(delays.among(np.arange(len(names))))
+    order = sorted(range(len(names)), key=lambda row: (clusters[row], names[row]))
+    members, coordinates = mesh.members, mesh.estimates.coordinates
+    rows = np.array(order, dtype=np.intp)
+    seconds = delays.among(rows)
+    times = mesh.estimates.times or {}
+    listed = set(names)
+    return Network(
+        at=now,
+        enabled=mesh.is_enabled,
+        nodes=[
+            NetworkNode(
+                name=names[row],
+                cluster=int(clusters[row]),
+                address=_address(members.get(names[row])),
+                peers=len(mesh.peers_of(names[row])),
+            )
+            for row in order
+        ],
+        p50_seconds=[[_known(value) for value in row] for row in seconds.tolist()],
+        kinds=[[_LABELS[kind] for kind in delays.kinds_from(row)[rows].tolist()] for row in order],
+        error_ratio=coordinates.error_ratio if coordinates is not None else None,
+        asymmetric=[
+            _measured(one, other, each)
+            for (one, other), each in sorted(times.items())
+            if one in listed and other in listed and not _is_symmetric(each)
+        ],
+    )
+
+
+async def node_network(core: Core, query: NodeNetworkQuery) -> NodeNetwork:
+    """The round-trip times of one node."""
+    names = core.registry.tables.node_names()
+    if query.name not in names:
+        raise ApiError(HTTPStatus.NOT_FOUND, f"no node is named {query.name}", "name")
+    mesh, row = core.registry.mesh, names.index(query.name)
+    delays = await asyncio.to_thread(mesh.delays, names) or _unknown(len(names))
+    kinds, times = delays.kinds_from(row).tolist(), mesh.estimates.times or {}
+    found = []
+    for place, seconds in enumerate(delays.from_node(row).tolist()):
+        if place == row:
+            continue
+        node, peer = query.name, names[place]
+        measured = times.get((min(node, peer), max(node, peer)))
+        if measured is not None:
+            found.append(_measured(node, peer, measured))
+        else:
+            found.append(_not_measured(node, peer, _known(seconds), _LABELS[kinds[place]]))
+    found.sort(key=lambda each: (each.p50_seconds is None, each.p50_seconds or 0.0, each.peer))
+    return NodeNetwork(at=core.clock(), node=query.name, round_trips=found)
+
+
+def _unknown(count: int) -> Delays:
+    """Delays of a collector whose mesh is off."""
+    return Delays.of_matrix(np.full((count, count), np.nan), np.zeros((count, count), dtype=np.int8))
+
+
+def _measured(node: str, peer: str, times: PairTimes) -> RoundTrip:
+    forth, back = times.forth_seconds, times.back_seconds
+    if node > peer:
+        forth, back = back, forth
+    return RoundTrip(
+        node=node,
+        peer=peer,
+        kind="measured",
+        p50_seconds=times.p50_seconds,
+        p95_seconds=times.p95_seconds,
+        lost_ratio=times.lost_ratio,
+        forth_seconds=forth,
+        back_seconds=back,
+        symmetric=_is_symmetric(times),
+    )
+
+
+def _not_measured(node: str, peer: str, seconds: float | None, kind: DelayLabel) -> RoundTrip:
+    return RoundTrip(
+        node=node,
+        peer=peer,
+        kind=kind,
+        p50_seconds=seconds,
+        p95_seconds=None,
+        lost_ratio=None,
+        forth_seconds=None,
+        back_seconds=None,
+        symmetric=None,
+    )
+
+
+def _is_symmetric(times: PairTimes) -> bool:
+    forth, back = times.forth_seconds, times.back_seconds
+    if forth is None or back is None:
+        return True
+    return max(forth, back) <= max(_ASYMMETRY_RATIO * min(forth, back), min(forth, back) + _ASYMMETRY_SECONDS)
+
+
+def _known(seconds: float) -> float | None:
+    return None if isnan(seconds) else seconds
+
+
+def _address(member: Member | None) -> str | None:
+    if member is None:
+        return None
+    return f"[{member.host}]:{member.port}" if ":" in member.host else f"{member.host}:{member.port}"
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/mesh",
+        summary="Exchange the results of a node's probes for its peers and their keys. Agents use it.",
+        serve=exchange,
+        body=MeshReport,
+        needs=Scope.NODE,
+        lasts=True,
+        answers={
+            HTTPStatus.OK: Answer("The peers of the node.", MeshAssignment),
+            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
+            **REFUSED_BODY,
+            **REFUSED_HOST,
+            **refused(HTTPStatus.CONFLICT, "The mesh is off."),
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "The node changes too often; retry after Retry-After."),
+        },
+    ),
+    get(
+        "/v1/network",
+        "Get the round-trip times between nodes, and clusters of near nodes.",
+        Network,
+        network,
+        query=NetworkQuery,
+    ),
+    get(
+        "/v1/network/{name}",
+        "Get the round-trip times of one node, the nearest first.",
+        NodeNetwork,
+        node_network,
+        query=NodeNetworkQuery,
+        refusals=NO_NODE,
+    ),
+)

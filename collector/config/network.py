@@ -1,0 +1,31 @@
+"""The mesh of nodes that measure the round-trip times between them."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from collector.config.section import Section
+
+
+class MeshConfig(Section, frozen=True):
+    """Round-trip times between nodes, measured by their agents."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether agents with `mesh.enabled` measure the round-trip times between them. The"
+            " collector chooses who measures whom, and hands out keys."
+        ),
+    ] = False
+    max_bytes_per_second: Annotated[
+        float,
+        Meta(
+            ge=50,
+            le=1e6,
+            description="Traffic of a node for the mesh, sent and received, as a mean. The time between two"
+            " probes to the same peer follows from it: 107 s with 63 peers and the default.",
+        ),
+    ] = 200.0
+    key_hours: Annotated[
+        float, Meta(gt=0, le=24 * 366, description="Time after which all nodes get new keys.")
+    ] = 1.0

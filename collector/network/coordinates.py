@@ -1,0 +1,199 @@
+"""Network coordinates: round-trip times of all pairs, estimated from those of a few. Pure.
+
+As in Vivaldi, a node has a position in a Euclidean space and a height: the time between two nodes is their
+distance plus both heights. The positions minimize the relative error of the measured pairs. Unlike Vivaldi,
+all pairs are known in one place, so they are found for all nodes at once, by gradient descent from a start
+that landmarks provide.
+
+Clusters have regions, zones and racks, with times that differ by a factor of a thousand. Springs between
+single nodes do not move a region that is in the wrong place as a whole, so groups of near nodes move too: one
+set of groups for each scale of time.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array  # type: ignore[import-untyped]  # has no stubs
+from scipy.sparse.csgraph import (  # type: ignore[import-untyped]  # has no stubs
+    connected_components,
+    dijkstra,
+)
+
+from collector.snapshot.delays import Floats, Rows
+
+DIMENSIONS = 4
+_LANDMARKS = 64
+_STEPS = 300
+_SCALE_FACTOR = 3.0
+"""Between two scales of time."""
+_RATE = 0.1
+_DECAY_1, _DECAY_2, _TINY = 0.9, 0.99, 1e-12
+"""Of Adam, which scales each step by the recent gradients."""
+_MAX_LOG_ERROR = 0.5
+"""A pair with a larger error pulls no harder: outliers do not bend the space."""
+_CLOSENESS = 0.1
+"""Nodes of a group stay close together, so that heights explain what is the same for all of their pairs."""
+_SHORTEST_SECONDS = 1e-6
+_HELD_OUT = 20
+"""One of so many pairs is left out of the fit, and shows its error."""
+_MIN_HELD_OUT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Positions and heights in seconds, one row per node; NaN is unknown."""
+
+    positions: Floats
+    heights: Floats
+    error_ratio: float | None
+    """Relative error that nine of ten estimates do not exceed, of pairs left out; None with too few pairs."""
+
+    def estimates(self, pairs: Rows) -> Floats:
+        """Round-trip times of pairs of rows."""
+        return _estimates(self.positions, self.heights, pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Groups of nodes that are connected by pairs up to a time."""
+
+    seconds: Floats
+    """The scale of each group, as a column."""
+    group: Rows
+    count: int
+
+    def sums(self, values: Floats) -> Floats:
+        """Sums over the nodes of each group."""
+        return np.stack([np.bincount(self.group, column, self.count) for column in values.T], axis=1)
+
+
+def fit_coordinates(count: int, pairs: Rows, seconds: Floats) -> Coordinates:
+    """Coordinates of nodes from measured pairs, two columns of rows, and their round-trip times."""
+    positions, heights = np.full((count, DIMENSIONS), np.nan), np.full(count, np.nan)
+    if not len(pairs):
+        return Coordinates(positions, heights, None)
+    seconds = np.maximum(seconds, _SHORTEST_SECONDS)
+    is_held_out = np.arange(len(pairs)) % _HELD_OUT == _HELD_OUT - 1
+    used, used_seconds = pairs[~is_held_out], seconds[~is_held_out]
+    _, group = connected_components(_graph(count, used, used_seconds), directed=False)
+    # Nothing is known about the time between two parts that no pair connects.
+    largest = group == np.bincount(group).argmax()
+    place = np.cumsum(largest) - 1
+    inside = largest[used[:, 0]]
+    positions[largest], heights[largest] = _fit(int(largest.sum()), place[used[inside]], used_seconds[inside])
+    found = Coordinates(positions, heights, None)
+    held_out, held_out_seconds = pairs[is_held_out], seconds[is_held_out]
+    errors = np.abs(found.estimates(held_out) - held_out_seconds) / held_out_seconds
+    errors = errors[~np.isnan(errors)]
+    if len(errors) < _MIN_HELD_OUT:
+        return found
+    return Coordinates(positions, heights, float(np.quantile(errors, 0.9)))
+
+
+def _estimates(positions: Floats, heights: Floats, pairs: Rows) -> Floats:
+    one, other = pairs.T
+    distance = np.sqrt(np.square(positions[one] - positions[other]).sum(axis=1))
+    total: Floats = distance + heights[one] + heights[other]
+    return total
+
+
+def _fit(count: int, pairs: Rows, seconds: Floats) -> tuple[Floats, Floats]:
+    """Positions and heights of connected nodes."""
+    one, other = pairs.T
+    nearest = np.full(count, np.inf)
+    np.minimum.at(nearest, one, seconds)
+    np.minimum.at(nearest, other, seconds)
+    levels = _levels(count, pairs, seconds, nearest)
+    positions = _start(count, pairs, seconds)
+    noise = np.random.default_rng(0).normal(0.0, _RATE, positions.shape)
+    positions = _group_means(levels, positions, count // 4) + noise * nearest[:, np.newaxis]
+    log_heights = np.log(nearest / 2)
+    steps = [_Adam() for _ in levels]
+    height_steps = _Adam()
+    for step in range(_STEPS):
+        rate = _RATE * (1 - step / _STEPS)
+        difference = positions[one] - positions[other]
+        distance = np.sqrt(np.square(difference).sum(axis=1)) + _TINY
+        heights = np.exp(log_heights)
+        estimate = distance + heights[one] + heights[other]
+        pull = np.clip(np.log(estimate / seconds), -_MAX_LOG_ERROR, _MAX_LOG_ERROR) / estimate
+        by_pair = (pull / distance)[:, np.newaxis] * difference
+        gradient = np.stack(
+            [np.bincount(one, axis, count) - np.bincount(other, axis, count) for axis in by_pair.T], axis=1
+        )
+        centres = _group_means(levels, positions, count)
+        gradient += _CLOSENESS * (positions - centres) / np.square(nearest)[:, np.newaxis]
+        for level, adam in zip(levels, steps, strict=True):
+            positions -= (rate * level.seconds * adam.step(level.sums(gradient)))[level.group]
+        by_height = np.bincount(one, pull, count) + np.bincount(other, pull, count)
+        log_heights -= rate * height_steps.step(by_height.astype(np.float64) * heights)
+    return positions, np.exp(log_heights)
+
+
+class _Adam:
+    """The direction of the next step: the mean gradient relative to its recent size."""
+
+    def __init__(self) -> None:
+        self._mean: Floats | float = 0.0
+        self._square: Floats | float = 0.0
+        self._steps = 0
+
+    def step(self, gradient: Floats) -> Floats:
+        self._steps += 1
+        self._mean = _DECAY_1 * self._mean + (1 - _DECAY_1) * gradient
+        self._square = _DECAY_2 * self._square + (1 - _DECAY_2) * np.square(gradient)
+        mean = self._mean / (1 - _DECAY_1**self._steps)
+        size = np.sqrt(self._square / (1 - _DECAY_2**self._steps))
+        direction: Floats = mean / (size + _TINY)
+        return direction
+
+
+def _levels(count: int, pairs: Rows, seconds: Floats, nearest: Floats) -> list[_Level]:
+    """The groups of each scale of time, the largest first; last the single nodes."""
+    levels = []
+    scale, before = seconds.max(), 1
+    while scale > seconds.min():
+        near = seconds <= scale
+        groups, group = connected_components(_graph(count, pairs[near], seconds[near]), directed=False)
+        if before < groups < count:
+            levels.append(_Level(np.full((groups, 1), scale), group.astype(np.intp), groups))
+        before = max(before, groups)
+        scale /= _SCALE_FACTOR
+    own_scale = np.sqrt(nearest * np.median(seconds))[:, np.newaxis]
+    return [*levels, _Level(own_scale, np.arange(count), count)]
+
+
+def _group_means(levels: list[_Level], positions: Floats, max_groups: int) -> Floats:
+    """The mean position of the finest group of each node, of no more groups than this."""
+    fitting = [level for level in levels[:-1] if level.count <= max_groups]
+    if not fitting:
+        return positions
+    level = fitting[-1]
+    sizes = np.bincount(level.group, minlength=level.count)[:, np.newaxis]
+    means: Floats = (level.sums(positions) / sizes)[level.group]
+    return means
+
+
+def _start(count: int, pairs: Rows, seconds: Floats) -> Floats:
+    """Positions by landmarks, nodes far from each other: classical scaling of the shortest paths to them."""
+    graph = _graph(count, pairs, seconds)
+    landmarks, paths = [0], [dijkstra(graph, directed=False, indices=0)]
+    closest = paths[0]
+    while len(landmarks) < min(_LANDMARKS, count):
+        landmarks.append(int(closest.argmax()))
+        paths.append(dijkstra(graph, directed=False, indices=landmarks[-1]))
+        closest = np.minimum(closest, paths[-1])
+    squares = np.square(np.array(paths))
+    among = squares[:, landmarks]
+    mean = among.mean(axis=0)
+    centred = -0.5 * (among - mean - mean[:, np.newaxis] + among.mean())
+    values, vectors = np.linalg.eigh(centred)
+    values, vectors = values[::-1][:DIMENSIONS], vectors[:, ::-1][:, :DIMENSIONS]
+    axes = np.where(values > _TINY, vectors / np.sqrt(np.maximum(values, _TINY)), 0.0)
+    positions = np.zeros((count, DIMENSIONS))
+    positions[:, : axes.shape[1]] = -0.5 * (squares - mean[:, np.newaxis]).T @ axes
+    return positions
+
+
+def _graph(count: int, pairs: Rows, seconds: Floats) -> csr_array:
+    return csr_array((seconds, (pairs[:, 0], pairs[:, 1])), shape=(count, count))

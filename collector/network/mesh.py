@@ -1,0 +1,115 @@
+"""The mesh of one collector: members, results, the plan for both, and its estimates in snapshots.
+
+All methods but `delays` belong to the event loop. The secret exists in memory only: after a restart of the
+collector, agents get new keys, and send the results of their last five minutes again.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from collector.config import MeshConfig
+from collector.network.estimates import Estimates
+from collector.network.measurements import Measurements
+from collector.network.members import Member, Members
+from collector.network.planning import MeshInputs, MeshPlan, make_plan
+from collector.snapshot.delays import Delays
+from wire.mesh import KEY_BYTES, MeshAssignment, PeerResult
+
+_REFIT_SECONDS = 60.0
+_NO_PEERS = MeshAssignment(version=1, peers=())
+
+
+class Mesh:
+    """Members, results and the present plan."""
+
+    def __init__(self, settings: MeshConfig) -> None:
+        self._settings = settings
+        self._secret = secrets.token_bytes(KEY_BYTES)
+        self._members = Members()
+        self._measurements = Measurements()
+        self._plan = MeshPlan()
+        self._planned: tuple[int, int, int] | None = None
+        self._fitted_at = float("-inf")
+        self._changed = asyncio.Event()
+        self._is_closed = False
+        self._last: tuple[Estimates, Sequence[str], Delays] | None = None
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._settings.enabled
+
+    @property
+    def estimates(self) -> Estimates:
+        """The round-trip times now."""
+        return self._plan.estimates
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        """The members of the plan, by name."""
+        return {member.node: member for member in self._plan.members}
+
+    def peers_of(self, node: str) -> frozenset[str]:
+        """The peers of a node."""
+        return frozenset(peer.node for peer in self.assignment(node).peers or ())
+
+    def put(self, member: Member, results: Iterable[PeerResult], now: float) -> bool:
+        """Take what a node reports; returns False, without effect, if it changes too often."""
+        if not self._members.put(member, now):
+            return False
+        self._measurements.put(member.node, results, now)
+        return True
+
+    def put_results(self, node: str, results: Iterable[PeerResult], now: float) -> None:
+        """Take results that were read from a store: of a node that gets its peers from another collector."""
+        self._measurements.put(node, results, now)
+
+    def assignment(self, node: str) -> MeshAssignment:
+        """The peers of a node now."""
+        return self._plan.assignments.get(node, _NO_PEERS)
+
+    async def changed_assignment(self, node: str, version: int, wait_seconds: float) -> MeshAssignment:
+        """The peers of a node, once they differ from those of this version or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds):
+                while self.assignment(node).version == version and not self._is_closed:
+                    await self._changed.wait()
+        return self.assignment(node)
+
+    def close(self) -> None:
+        """End all waits."""
+        self._is_closed = True
+        self._changed.set()
+
+    async def update(self, now: float) -> None:
+        """Plan again if something has changed."""
+        self._members.drop_gone(now)
+        self._measurements.drop_old(now)
+        epoch = int(now / (3600 * self._settings.key_hours))
+        inputs_version = (self._members.version, self._measurements.version, epoch)
+        if inputs_version == self._planned:
+            return
+        refit = now - self._fitted_at >= _REFIT_SECONDS
+        inputs = MeshInputs(self._members.list(), epoch, self._measurements.copy(), refit)
+        last = self._plan
+        self._plan = await asyncio.to_thread(
+            make_plan, inputs, last, self._secret, self._settings.max_bytes_per_second
+        )
+        self._planned = inputs_version
+        if self._plan.estimates.coordinates is not last.estimates.coordinates:
+            self._fitted_at = now
+        if self._plan.assignments is not last.assignments:
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    def delays(self, names: Sequence[str]) -> Delays | None:
+        """The round-trip times between nodes, for a snapshot; None if the mesh is off. For any thread."""
+        if not self.is_enabled:
+            return None
+        estimates, last = self._plan.estimates, self._last
+        if last is not None and last[0] is estimates and last[1] == names:
+            return last[2]
+        delays = estimates.delays(names)
+        self._last = (estimates, names, delays)
+        return delays

@@ -1,0 +1,114 @@
+"""From members and results to the peers of each node and the estimates. Pure, and run in a thread."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from collector.network.coordinates import Coordinates, fit_coordinates
+from collector.network.estimates import Estimates
+from collector.network.keys import pair_key
+from collector.network.measurements import Pair, PairTimes, Results, pair_times
+from collector.network.members import Member
+from collector.network.peers import MAX_FULL_MESH, RowPair, choose_near, choose_pairs
+from wire.mesh import MeshAssignment, MeshPeer
+
+_BYTES_PER_ROUND = 2 * 2 * (40 + 28)
+"""Of a pair: a question and an answer in both directions, with the headers of UDP and IPv4."""
+_EXCHANGE_BYTES_PER_SECOND = 40.0
+"""Of the requests to the collector, about one every 45 seconds."""
+_MIN_INTERVAL_SECONDS, _MAX_INTERVAL_SECONDS = 5.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeshInputs:
+    """What the plan depends on."""
+
+    members: tuple[Member, ...]
+    """By name."""
+    epoch: int
+    results: Results
+    refit: bool
+    """Whether coordinates are estimated again; that takes a second in a large cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshPlan:
+    """Who measures whom, and the times that result."""
+
+    members: tuple[Member, ...] = ()
+    epoch: int = -1
+    near: frozenset[Pair] = frozenset()
+    assignments: Mapping[str, MeshAssignment] = field(default_factory=dict)
+    estimates: Estimates = field(default_factory=Estimates)
+
+
+def make_plan(inputs: MeshInputs, last: MeshPlan, secret: bytes, max_bytes_per_second: float) -> MeshPlan:
+    """The plan now; parts that did not change are those of the last one."""
+    # A node whose results were read from a store is not a member, but has its place among the others.
+    names = tuple(sorted({member.node for member in inputs.members} | set(inputs.results)))
+    times = pair_times(inputs.results)
+    is_large = len(names) > MAX_FULL_MESH
+    coordinates = None
+    if is_large:
+        coordinates = last.estimates.coordinates
+        if coordinates is None or inputs.refit or last.estimates.names != names:
+            coordinates = _coordinates(names, times)
+    estimates = Estimates(names, times, coordinates)
+    near = last.near if is_large else frozenset()
+    if coordinates is not None and times and (not near or inputs.epoch != last.epoch):
+        near = _near(estimates)
+    if (inputs.members, inputs.epoch, near) == (last.members, last.epoch, last.near):
+        return replace(last, estimates=estimates)
+    row = {member.node: place for place, member in enumerate(inputs.members)}
+    near_rows = [(row[one], row[other]) for one, other in sorted(near) if one in row and other in row]
+    pairs = choose_pairs(list(row), near_rows)
+    assignments = _assignments(inputs, pairs, secret, max_bytes_per_second)
+    return MeshPlan(inputs.members, inputs.epoch, near, assignments, estimates)
+
+
+def probe_interval_seconds(peers: int, max_bytes_per_second: float) -> float:
+    """Time between two probes to the same peer, so that all of them stay within the traffic of a node."""
+    left = max(max_bytes_per_second - _EXCHANGE_BYTES_PER_SECOND, max_bytes_per_second / 10)
+    return min(max(peers * _BYTES_PER_ROUND / left, _MIN_INTERVAL_SECONDS), _MAX_INTERVAL_SECONDS)
+
+
+def _coordinates(names: tuple[str, ...], times: Mapping[Pair, PairTimes]) -> Coordinates:
+    row = {name: place for place, name in enumerate(names)}
+    found = [
+        (row[one], row[other], each.p50_seconds)
+        for (one, other), each in times.items()
+        if one in row and other in row
+    ]
+    pairs = np.array([each[:2] for each in found], dtype=np.intp).reshape(-1, 2)
+    return fit_coordinates(len(names), pairs, np.array([each[2] for each in found], dtype=np.float64))
+
+
+def _near(estimates: Estimates) -> frozenset[Pair]:
+    names = estimates.names
+    delays = estimates.delays(names)
+    return frozenset((names[one], names[other]) for one, other in choose_near(len(names), delays.from_node))
+
+
+def _assignments(
+    inputs: MeshInputs, pairs: set[RowPair], secret: bytes, max_bytes_per_second: float
+) -> dict[str, MeshAssignment]:
+    peers: dict[str, list[MeshPeer]] = {member.node: [] for member in inputs.members}
+    for one_row, other_row in sorted(pairs):
+        one, other = inputs.members[one_row], inputs.members[other_row]
+        key = pair_key(secret, inputs.epoch, one, other)
+        peers[one.node].append(MeshPeer(other.node, other.session, other.host, other.port, key))
+        peers[other.node].append(MeshPeer(one.node, one.session, one.host, one.port, key))
+    return {node: _assignment(tuple(each), max_bytes_per_second) for node, each in peers.items()}
+
+
+def _assignment(peers: tuple[MeshPeer, ...], max_bytes_per_second: float) -> MeshAssignment:
+    unnumbered = MeshAssignment(
+        version=0,
+        peers=peers,
+        interval_seconds=probe_interval_seconds(len(peers), max_bytes_per_second),
+    )
+    digest = hashlib.blake2b(msgspec.msgpack.encode(unnumbered), digest_size=7).digest()
+    return msgspec.structs.replace(unnumbered, version=1 + int.from_bytes(digest, "big"))
