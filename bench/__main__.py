@@ -58,6 +58,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.slo",
         "promises of availability: recorded runs, the workloads of QoS-driven scheduling, cost of the ledger",
     ),
+    "network": (
+        "bench.network",
+        "the network between nodes: applications placed near each other, optimum and time",
+    ),
     "ceiling": (
         "bench.ceiling",
         "upper bound of the requests of Energy4Cloud's hour that can be placed at once",

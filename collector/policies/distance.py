@@ -59,7 +59,8 @@ def nodes_of(snapshot: Snapshot, services: Rows) -> Rows:
     if not services.size:
         return _NO_ROWS
     on = [snapshot.tasks.node[snapshot.tasks_of(int(row))] for row in services]
-    on.append(snapshot.pending.nodes[np.isin(snapshot.pending.services, services)])
+    if snapshot.pending.nodes.size:
+        on.append(snapshot.pending.nodes[np.isin(snapshot.pending.services, services)])
     rows = np.unique(np.concatenate(on))
     return np.asarray(rows[rows != NOWHERE])
 

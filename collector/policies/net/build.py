@@ -1,7 +1,7 @@
 """The problem of placing an application, from a snapshot and requests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -51,10 +51,11 @@ def build(
     application = next((name for each in kinds if (name := application_of(snapshot, each))), None)
     used = used_nodes(snapshot, application)
     could = (refused == Rejection.NOT).any(axis=0) | used
+    near_members = _NearMembers(snapshot, bound)
     for row, each in enumerate(kinds):
         refused[row] = without_room(refused[row], free[:, :4], each.reserve)
         refused[row] = without_room(refused[row], free[:, 4:], each.demand)
-        near = _near_members(snapshot, each, bound)
+        near = near_members.of(each)
         if near is not None:
             refused[row][(refused[row] == Rejection.NOT) & ~near] = Rejection.DISTANCE
     candidates = int(could.sum())
@@ -114,11 +115,25 @@ def used_nodes(snapshot: Snapshot, application: str | None) -> Flags:
     return used
 
 
-def _near_members(snapshot: Snapshot, request: Request, bound: float) -> Flags | None:
-    if snapshot.delays is None or np.isinf(bound):
-        return None
-    members = nodes_of(snapshot, peers_of(snapshot, request))
-    return near_all(snapshot.delays, members, bound) if members.size else None
+@dataclass(frozen=True, eq=False)
+class _NearMembers:
+    """The nodes that are near enough to the running members that each request talks to."""
+
+    snapshot: Snapshot
+    bound: float
+    _found: dict[bytes, Flags | None] = field(default_factory=dict)
+    """By those members: most requests have the same."""
+
+    def of(self, request: Request) -> Flags | None:
+        delays = self.snapshot.delays
+        if delays is None or np.isinf(self.bound):
+            return None
+        peers = peers_of(self.snapshot, request)
+        key = peers.tobytes()
+        if key not in self._found:
+            members = nodes_of(self.snapshot, peers)
+            self._found[key] = near_all(delays, members, self.bound) if members.size else None
+        return self._found[key]
 
 
 def _talks(snapshot: Snapshot, kinds: Sequence[Request], application: str | None) -> Flags:

@@ -6,8 +6,6 @@ starts advance together, as rows of the same arrays: the best result counts. So 
 one start, and seldom ends where no node is left.
 """
 
-from itertools import combinations
-
 import numpy as np
 
 from collector.policies.net.problem import Counts, Problem
@@ -62,35 +60,33 @@ class _Starts:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._near = problem, problem.near
         value = _values(problem)
-        preferred, orders = self._preferred(value), _orders(problem)
-        count = len(preferred) * len(orders)
-        preferred = np.tile(preferred, (len(orders), 1))
-        self._order = np.repeat(orders, count // len(orders), axis=0)
+        orders = _orders(problem)
+        one, other = self._preferred(value)
+        is_preferred = _with_none(np.eye(len(problem.nodes), dtype=np.bool_), value=False)
+        count = len(one) * len(orders)
+        preferred = np.tile(is_preferred[one] | is_preferred[other], (len(orders), 1))
+        self._order = np.repeat(orders, len(one), axis=0)
         self._rows = np.arange(count)
         self._base = _base_costs(problem, value)
         self._left_over = np.zeros(count, dtype=np.int64)
         self._new_weight = np.where(preferred | problem.used, 0.0, problem.node_weight)
         self._free = [np.tile(each, (count, 1)) for each in problem.free.T]
         self._placed = np.zeros((count, *problem.allowed.shape), dtype=np.int64)
-        kinds = 1 if problem.all_talk else len(problem.counts)
-        self._open_to = np.ones((count, kinds, len(problem.nodes)), dtype=np.bool_)
-        if problem.all_talk and problem.is_bounded:
-            for row, node in np.argwhere(preferred).tolist():
-                self._open_to[row, 0] &= self._near[node]
-
-    def _preferred(self, value: Floats) -> Flags:
-        """Return the nodes that each start prefers: none, one, or a pair."""
-        count = len(self._problem.nodes)
-        sets: list[tuple[int, ...]] = [()]
-        if count <= _ALL_PAIRS:
-            sets += [(each,) for each in range(count)]
-            sets += [pair for pair in combinations(range(count), 2) if self._near[pair]]
+        if problem.all_talk:
+            near = _with_none(self._near, value=True)
+            self._open_to = np.tile((near[one] & near[other])[:, np.newaxis], (len(orders), 1, 1))
         else:
-            sets += [(each,) for each in diverse(self._problem, value, _STARTS)]
-        preferred = np.zeros((len(sets), count), dtype=np.bool_)
-        for row, places in enumerate(sets):
-            preferred[row, list(places)] = True
-        return preferred
+            self._open_to = np.ones((count, *problem.allowed.shape), dtype=np.bool_)
+
+    def _preferred(self, value: Floats) -> tuple[Rows, Rows]:
+        """Return the two nodes that each start prefers; the number of nodes stands for none."""
+        count = len(self._problem.nodes)
+        if count > _ALL_PAIRS:
+            one = np.array([count, *diverse(self._problem, value, _STARTS)])
+            return one, np.full_like(one, count)
+        one, other = np.nonzero(np.triu(self._near))
+        # A node and itself: it is preferred alone.
+        return np.append(one, count), np.append(other, count)
 
     def run(self) -> Counts:
         """Place the pods from every start; return the placement with the most pods, of these the best."""
@@ -129,6 +125,11 @@ class _Starts:
             self._open_to[rows, 0] &= near
         else:
             self._open_to[rows] &= near[:, np.newaxis] | ~problem.talks[kinds][:, :, np.newaxis]
+
+
+def _with_none(flags: Flags, *, value: bool) -> Flags:
+    """Return a table of flags with one more row for none, which has the same value everywhere."""
+    return np.vstack((flags, np.full(flags.shape[1], value)))
 
 
 def _base_costs(problem: Problem, value: Floats) -> Floats:

@@ -72,8 +72,10 @@ class Program:
         """The pods of a node take no more than it has, and nothing if it is not in use."""
         constraints = []
         for size, free in zip(self._problem.sizes.T, self._problem.free.T, strict=True):
-            limit = np.maximum(free, 0.0) * (1 + _ROUNDING)
-            taken = self._node, self._x, size[self._kind]
+            # The solver has absolute tolerances: bytes would be too large for them.
+            unit = max(float(size.max(initial=0.0)), _ROUNDING)
+            limit = np.maximum(free, 0.0) / unit * (1 + _ROUNDING)
+            taken = self._node, self._x, size[self._kind] / unit
             constraints.append(self._at_most(taken, (self._nodes, self._z, -limit), 0.0, len(self._nodes)))
         return constraints
 

@@ -1,0 +1,59 @@
+"""The network between nodes: policies that place applications within a bound of round-trip times, and more.
+
+Each part is a module of its own with `figures(progress)`, and `needs(part)` if it needs a part of the lab.
+"""
+
+import argparse
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Protocol, cast
+
+from bench.frame import Figure, Progress, Result
+from bench.requirements import Need, is_left_out
+from wire.errors import UserError
+
+_PARTS: Mapping[str, str] = {
+    "policies": "bench.network_policies",
+}
+"""A module for each part; imported only when it runs."""
+
+
+class _Part(Protocol):
+    def figures(self, progress: Progress) -> Iterator[Figure]: ...
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help=f"parts, instead of all: {', '.join(_PARTS)}"
+    )
+
+
+def needs(options: argparse.Namespace) -> list[Need]:
+    """What each part needs; a part without its needs is left out."""
+    found: list[Need] = []
+    for part in _chosen(options):
+        module = importlib.import_module(_PARTS[part])
+        if hasattr(module, "needs"):
+            found += module.needs(part)
+    return found
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Run each part, and print its figures as they come."""
+    figures: list[Figure] = []
+    for part in _chosen(options):
+        if is_left_out(options, part):
+            continue
+        module = cast("_Part", importlib.import_module(_PARTS[part]))
+        for figure in module.figures(progress):
+            progress.say(f"{figure}: {'ok' if figure.ok else 'missed'}")
+            figures.append(figure)
+    return Result(tuple(figures))
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    only = options.only or list(_PARTS)
+    if unknown := [name for name in only if name not in _PARTS]:
+        raise UserError(f"--only: there is no {unknown[0]!r}: choose of {', '.join(_PARTS)}")
+    return [part for part in _PARTS if part in only]
