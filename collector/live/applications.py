@@ -4,11 +4,13 @@ With an orchestrator, the labels of the services that it lists count, and an app
 Otherwise labels come from nodes, and no node changes the application of another: the first node that runs a
 service decides which application that is, and services of two nodes belong to one application only if the
 settings name it. Services that other nodes claim for an application of the same name belong to one of their
-own, NAME@NODE.
+own, NAME@NODE. A container of a service with a bound that another node claims, or that the orchestrator does
+not list, is no member: in snapshots it has no service, unless the collector itself moved it there.
 """
 
-from collections.abc import Iterator, Mapping
-from math import isinf
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, isinf
 
 import msgspec
 import numpy as np
@@ -16,7 +18,11 @@ import numpy as np
 from collector.config import ApplicationRule
 from collector.live.traits import ApplicationTraits
 from collector.snapshot.applications import Applications
-from collector.snapshot.tables import NOWHERE, Services
+from collector.snapshot.power_curves import Rows
+from collector.snapshot.tables import NOWHERE, Flags, Services
+
+_ANY, _LISTED = -1, -2
+"""In place of a node: all containers of a service are members, or those that are listed."""
 
 
 class ServiceClaim(msgspec.Struct, frozen=True, gc=False):
@@ -70,12 +76,53 @@ class ApplicationClaims:
         return {service: claim for service, claim in self._claims.items() if claim.traits.name}
 
 
-def applications_of(
-    claims: Mapping[str, ServiceClaim], services: Services, rules: Mapping[str, ApplicationRule]
-) -> Applications | None:
-    """The applications of the services of a snapshot; None if there are none."""
+@dataclass(frozen=True, slots=True)
+class ApplicationTable:
+    """The applications of a snapshot, and which tasks are members."""
+
+    applications: Applications | None = None
+    """None if there are none."""
+    owner: Rows | None = None
+    """Per service: the node whose containers are members, or `_LISTED`, or `_ANY`; None if all are."""
+
+    def service_of_members(self, service: Rows, node: Rows, is_listed: Flags) -> Rows:
+        """The services of tasks, given their nodes; `NOWHERE` for those that are no members.
+
+        Listed are those that an orchestrator of all nodes lists, or that the collector moved.
+        """
+        if self.owner is None:
+            return service
+        owner = np.where(service == NOWHERE, _ANY, self.owner[service])
+        return np.where((owner == _ANY) | (owner == node) | is_listed, service, NOWHERE)
+
+
+_NONE = ApplicationTable()
+
+
+def application_table(
+    claims: Mapping[str, ServiceClaim],
+    services: Services,
+    nodes: Sequence[str],
+    rules: Mapping[str, ApplicationRule],
+) -> ApplicationTable:
+    """The applications of the services of a snapshot with these nodes."""
     if not claims:
-        return None
+        return _NONE
+    applications = _applications(claims, services, rules)
+    if np.isinf(applications.delay_max).all():
+        return ApplicationTable(applications)
+    rows = {name: row for row, name in enumerate(nodes)}
+    owner = np.full(len(services.names), _ANY, dtype=np.intp)
+    for service, claim in claims.items():
+        row = services.index[service]
+        if claim.traits.name not in rules and isfinite(applications.delay_max[applications.of_service[row]]):
+            owner[row] = _LISTED if claim.node is None else rows.get(claim.node, _ANY)
+    return ApplicationTable(applications, owner)
+
+
+def _applications(
+    claims: Mapping[str, ServiceClaim], services: Services, rules: Mapping[str, ApplicationRule]
+) -> Applications:
     members: dict[str, list[str]] = {}
     for name, service in _named(claims, rules):
         members.setdefault(name, []).append(service)

@@ -8,12 +8,11 @@ import numpy as np
 
 from collector.common.liveness import liveness_column
 from collector.config import CollectorConfig
-from collector.live.applications import ServiceClaim, applications_of
+from collector.live.applications import ApplicationTable, ServiceClaim, application_table
 from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
 from collector.live.windows import Amounts
-from collector.snapshot.applications import Applications
 from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
@@ -70,6 +69,7 @@ class _Copy:
     claims: Mapping[str, ServiceClaim]
     """The services that belong to an application."""
     claims_version: int
+    nodes_version: int
     images: ImageTable | None
 
 
@@ -117,7 +117,8 @@ class SnapshotBuilder:
         self._services: _Cached[_ServiceTable] = _Cached()
         self._rules = config.applications
         self._claims: _Cached[Mapping[str, ServiceClaim]] = _Cached()
-        self._applications: _Cached[Applications | None] = _Cached()
+        self._applications: _Cached[ApplicationTable] = _Cached()
+        self._spans_nodes = config.driver.spans_nodes
         self._history: _Cached[Floats] = _Cached()
         self._task_windows: _Cached[Amounts] = _Cached()
         self._images: _Cached[ImageTable | None] = _Cached()
@@ -153,6 +154,7 @@ class SnapshotBuilder:
             facts=self._facts,
             claims=self._claims.get((tasks.applications.version,), tasks.applications.copy),
             claims_version=tasks.applications.version,
+            nodes_version=nodes.table.version,
             images=self._images.get(
                 (nodes.table.version, nodes.images_version), lambda: _images(nodes, node_names.names)
             ),
@@ -164,7 +166,11 @@ class SnapshotBuilder:
         services = self._services.get(
             (running.version, facts.version), lambda: _ServiceTable.of(running, facts.by_name)
         )
-        tasks = self._tasks(copy, services, now)
+        applications = self._applications.get(
+            (running.version, facts.version, copy.claims_version, copy.nodes_version),
+            lambda: application_table(copy.claims, services.services, copy.node_names.names, self._rules),
+        )
+        tasks = self._tasks(copy, services, applications, now)
         nodes = self._nodes(copy, tasks, now)
         # Names and labels seldom change: what was derived from them is reused.
         self._last_nodes = nodes if self._last_nodes is None else nodes.reuse_cached(self._last_nodes)
@@ -174,10 +180,7 @@ class SnapshotBuilder:
             tasks=tasks,
             services=services.services,
             domain_names=copy.node_names.domain_names,
-            applications=self._applications.get(
-                (running.version, facts.version, copy.claims_version),
-                lambda: applications_of(copy.claims, services.services, self._rules),
-            ),
+            applications=applications.applications,
             images=copy.images,
         )
 
@@ -190,7 +193,7 @@ class SnapshotBuilder:
         codes = [NOWHERE if domain is None else number[domain] for domain in domains]
         return _NodeNames(names, labels, np.array(codes, dtype=np.int32), domain_names)
 
-    def _tasks(self, copy: _Copy, table: _ServiceTable, now: float) -> Tasks:
+    def _tasks(self, copy: _Copy, table: _ServiceTable, applications: ApplicationTable, now: float) -> Tasks:
         columns = copy.tasks
         reported_seconds = np.maximum(0.0, now - columns.first_report_at)
         # A container whose start is unknown counts from its first report.
@@ -207,11 +210,13 @@ class SnapshotBuilder:
             (columns.variance, services.variance),
         ):
             column[profiled] = profile[service[profiled]]
+        node = _row(columns.node, copy.node_places)
+        is_listed = columns.is_orchestrated if self._spans_nodes else columns.came_from != NOWHERE
         return Tasks(
             ids=copy.task_ids,
             names=tuple(columns.name.tolist()),
-            node=_row(columns.node, copy.node_places),
-            service=service,
+            node=node,
+            service=applications.service_of_members(service, node, is_listed),
             used=columns.used,
             mean=best_guess(columns.mean, columns.used, columns.requested),
             variance=columns.variance,

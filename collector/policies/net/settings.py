@@ -18,7 +18,7 @@ class NetOptimalSettings(NetSettings, frozen=True):
         float,
         Meta(
             gt=0,
-            le=3600,
+            le=60,
             description="Maximum time of a search. The best placement found until then is used, and the"
             " answer states how much better the best one could be.",
         ),

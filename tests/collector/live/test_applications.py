@@ -1,8 +1,10 @@
 """Which application a service belongs to, and whose labels decide that."""
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
+import msgspec
 import pytest
 
 from collector.config import ApplicationRule, CollectorConfig, DriverConfig, PlacementConfig
@@ -203,6 +205,44 @@ def test_with_an_orchestrator_what_it_lists_counts_and_spans_nodes() -> None:
     registry.apply(report("mallory", containers=claims), START)
     assert bounds(registry) == {"shop": pytest.approx(0.085), "shop@mallory": pytest.approx(0.001)}
     assert members(registry)["shop"] == ["shop_db", "shop_web"]
+
+
+def member_nodes(registry: Registry, service: str) -> list[str]:
+    snapshot, _ = taken(registry)
+    tasks = snapshot.tasks_of(snapshot.services.index[service])
+    return sorted(snapshot.nodes.names[row] for row in snapshot.tasks.node[tasks])
+
+
+def test_a_container_that_the_orchestrator_does_not_list_is_no_member_of_an_application_with_a_bound() -> (
+    None
+):
+    registry = make_registry(driver=DriverConfig(name="swarm"))
+    for node in ("alpha", "beta", "mallory"):
+        registry.apply(report(node, containers=[container(f"web-{node}", service="shop_web")]), START)
+    stack = {"com.docker.stack.namespace": "shop"}
+    allocations = [
+        replace(listed(node, "shop_web", **stack), container=f"id-of-web-{node}")
+        for node in ("alpha", "beta")
+    ]
+    registry.tables.put_allocations(allocations)
+    assert member_nodes(registry, "shop_web") == ["alpha", "beta", "mallory"], "no bound, no change"
+    bounded = {**stack, "wattpack.delay-max": "85ms"}
+    registry.tables.put_allocations([replace(each, labels=bounded) for each in allocations])
+    assert member_nodes(registry, "shop_web") == ["alpha", "beta"]
+
+
+def test_without_an_orchestrator_members_run_on_the_node_that_claims_or_were_moved_by_the_collector() -> None:
+    for rules in ({}, {"shop": ApplicationRule()}):
+        registry = make_registry(driver=DriverConfig(name="docker"), applications=rules)
+        web = compose("shop", "web", delay_max="85ms")
+        registry.apply(report("alpha", containers=[web]), START)
+        registry.apply(report("mallory", containers=[msgspec.structs.replace(web, id="fake")]), START)
+        registry.apply(report("beta", containers=[msgspec.structs.replace(web, id="moved")]), START)
+        move = Allocation(node="beta", container="moved", requested=NAN4, allocated=NAN4, came_from="alpha")
+        claim = Allocation(node="mallory", container="fake", requested=NAN4, allocated=NAN4)
+        registry.tables.put_allocations([move, claim])
+        expected = ["alpha", "beta", "mallory"] if rules else ["alpha", "beta"]
+        assert member_nodes(registry, "shop/web") == expected
 
 
 def test_what_an_orchestrator_lists_replaces_what_a_node_claimed_before() -> None:
