@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from collector.web.bodies import JSON_TYPE
+from collector.web.descriptions import describe_fields, describe_name, example_of, object_types
 from collector.web.routes import NO_TOKEN, Answer, Route
 from collector.web.scopes import Scope
 from wire.version import __version__
@@ -23,19 +24,20 @@ def document(routes: Sequence[Route]) -> Json:
     for route in routes:
         operation: Json = {
             "operationId": _operation_id(route),
+            "tags": [_tag(route)],
             "summary": route.summary,
             "parameters": list(_parameters(route)),
             "responses": {
                 str(status.value): {
                     "description": answer.description,
-                    "content": {answer.content_type: {"schema": schema_of[answer.type]}},
+                    "content": {answer.content_type: _content(answer.type, schema_of, schemas)},
                 }
                 for status, answer in _answers(route).items()
             },
             "security": _security(route),
         }
         if route.body is not None:
-            body = {JSON_TYPE: {"schema": schema_of[route.body]}}
+            body = {JSON_TYPE: _content(route.body, schema_of, schemas)}
             operation["requestBody"] = {"required": True, "content": body}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
@@ -48,9 +50,61 @@ def document(routes: Sequence[Route]) -> Json:
             " their shares.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "tags": _tags(routes),
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES},
     }
+
+
+_TAGS = {
+    "cluster": "The cluster as a whole, and whether the collector works.",
+    "nodes": "Nodes: state, usage, power, history.",
+    "containers": "Containers: usage, need, power, history.",
+    "services": "Services: containers, need of one container, dominant resource, power, history.",
+    "slo": "Promises of availability, and how they stand.",
+    "analysis": "Groups of similar containers, envelopes and free room.",
+    "alerts": "Bottlenecks, silent and overbooked nodes, promises at risk.",
+    "events": "What happened, as a list and as a stream.",
+    "energy": "Energy over a period, and estimates of power.",
+    "hints": "Where a container should go, and what a policy would change.",
+    "control": "The control loop: policies, decisions, pauses, deployments.",
+    "kubernetes": "Requests of kube-scheduler and of the API server.",
+    "reports": "For agents: join the cluster and send reports.",
+    "server": "The page, metrics and this document.",
+}
+_TAG_OF = {
+    "join": "reports",
+    "groups": "analysis",
+    "envelopes": "analysis",
+    "availability": "analysis",
+    "stream": "events",
+    "power-curve": "energy",
+    "what-if": "energy",
+    "healthz": "cluster",
+    "readyz": "cluster",
+    "watcher": "kubernetes",
+    **dict.fromkeys(("policies", "decisions", "room", "deploy", "pause", "resume"), "control"),
+    **dict.fromkeys(("openapi.json", "metrics", ""), "server"),
+}
+
+
+def _tag(route: Route) -> str:
+    """The topic of a route: the first part of its path, unless a topic has several."""
+    first = route.path.removeprefix("/v1").split("/")[1]
+    return _TAG_OF.get(first, first)
+
+
+def _tags(routes: Sequence[Route]) -> list[Json]:
+    """The topics in order of the routes; one without a description has the summary of its first route."""
+    first = {_tag(route): route.summary for route in reversed(routes)}
+    names = dict.fromkeys(map(_tag, routes))
+    return [{"name": name, "description": _TAGS.get(name, first[name])} for name in names]
+
+
+def _content(kind: Any, schema_of: Mapping[Any, Json], schemas: Json) -> Json:  # noqa: ANN401 - any type
+    schema = schema_of[kind]
+    has_example = "$ref" in schema or schema.get("type") == "array"
+    return {"schema": schema} | ({"example": example_of(schema, schemas)} if has_example else {})
 
 
 _SECURITY_SCHEMES: Json = {
@@ -92,7 +146,18 @@ def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
     answers = [answer.type for route in routes for answer in _answers(route).values()]
     kinds = list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
     found, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    return dict(zip(kinds, _tidy(found), strict=True)), _tidy(components)
+    schemas = _tidy(components)
+    for kind in object_types(kinds):
+        qualified = re.sub(r"\W", "_", f"{kind.cls.__module__}.{kind.cls.__qualname__}")
+        for name in (kind.cls.__name__, qualified):
+            for field, text in describe_fields(kind).items():
+                if field in (properties := schemas.get(name, {}).get("properties", {})):
+                    properties[field].setdefault("description", text)
+    for schema in schemas.values():
+        # The tag of a struct is no field.
+        for field, properties in schema.get("properties", {}).items():
+            properties.setdefault("description", describe_name(field))
+    return dict(zip(kinds, _tidy(found), strict=True)), schemas
 
 
 def _parameters(route: Route) -> Iterator[Json]:
@@ -109,7 +174,7 @@ def _parameters(route: Route) -> Iterator[Json]:
             "name": name,
             "in": "path" if f"{{{name}}}" in route.path else "query",
             "required": name in query.get("required", ()),
-            "description": described.pop("description", ""),
+            "description": described.pop("description", "") or describe_name(name),
             "schema": (kinds[0] if kinds else {}) | described,
         }
 

@@ -58,10 +58,15 @@ def _types(described: dict[str, Any]) -> Iterator[str]:
             yield f"One of {', '.join(f'`{value}`' for value in values)}.\n"
         if properties := schema.get("properties"):
             required = schema.get("required", [])
-            yield "| field | type | required |\n|---|---|---|"
+            yield "| field | type | required | description |\n|---|---|---|---|"
             for field, kind in properties.items():
-                yield f"| `{field}` | {_kind(kind)} | {'yes' if field in required else 'no'} |"
+                needed = "yes" if field in required else "no"
+                yield f"| `{field}` | {_kind(kind)} | {needed} | {_cell(kind.get('description', ''))} |"
             yield ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
 
 
 def _kind(schema: dict[str, Any]) -> str:

@@ -1,0 +1,79 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.api.table import ROUTES
+from collector.web.descriptions import describe_fields, describe_name
+from collector.web.openapi import document
+
+DOCUMENT = document(ROUTES)
+
+
+def operations() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method} {path}", operation)
+        for path, methods in DOCUMENT["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_every_operation_has_a_described_tag() -> None:
+    described = {tag["name"]: tag["description"] for tag in DOCUMENT["tags"]}
+    assert all(described.values())
+    for name, operation in operations():
+        [tag] = operation["tags"]
+        assert tag in described, name
+
+
+def test_every_property_and_parameter_has_a_description() -> None:
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, kind in schema.get("properties", {}).items():
+            assert kind.get("description"), f"{name}.{field}"
+    for name, operation in operations():
+        for parameter in operation["parameters"]:
+            assert parameter["description"], f"{name}: {parameter['name']}"
+
+
+def test_every_body_has_a_valid_example() -> None:
+    for route in ROUTES:
+        operation = DOCUMENT["paths"][route.path][route.method.lower()]
+        if route.body is not None:
+            example = operation["requestBody"]["content"]["application/json"]["example"]
+            msgspec.convert(example, route.body)
+        for status, answer in route.answers.items():
+            [content] = operation["responses"][str(status.value)]["content"].values()
+            if "$ref" in content["schema"]:
+                msgspec.convert(content["example"], answer.type)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("used_memory_bytes", "Used memory, in bytes."),
+        ("cpu_cores", "CPU, in CPU cores."),
+        ("opened_at", "Opened, as Unix time."),
+        ("name", "Name."),
+        ("joules", "Joules."),
+    ],
+)
+def test_name_as_a_description(name: str, expected: str) -> None:
+    assert describe_name(name) == expected
+
+
+def test_docstring_of_a_field_is_its_description() -> None:
+    class Below(msgspec.Struct):
+        inherited: int
+        """From the class above,
+        on two lines."""
+
+    class Above(Below):
+        own: int
+        """Its own."""
+        renamed: int = msgspec.field(name="class")
+
+    assert describe_fields(msgspec.inspect.type_info(Above)) == {
+        "inherited": "From the class above, on two lines.",
+        "own": "Its own.",
+        "class": "Renamed.",
+    }
