@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from collector.api.table import ROUTES
-from collector.web.descriptions import describe_fields, describe_name
+from collector.web.descriptions import describe_fields, describe_name, object_types
 from collector.web.openapi import document
 
 DOCUMENT = document(ROUTES)
@@ -72,7 +72,8 @@ def test_docstring_of_a_field_is_its_description() -> None:
         """Its own."""
         renamed: int = msgspec.field(name="class")
 
-    assert describe_fields(msgspec.inspect.type_info(Above)) == {
+    [above] = object_types([Above])
+    assert describe_fields(above) == {
         "inherited": "From the class above, on two lines.",
         "own": "Its own.",
         "class": "Renamed.",
